@@ -1,7 +1,8 @@
 """The cost of an image of a task: the size of its memory at the device's speed, and the wait for the device.
 
-An ApplicationMaster knows only the writes that it has itself requested on a node's device.  It keeps a queue of its own
-for each node (in adaptive-checkpointing, section 5.2.2, the ResourceManager does).
+The wait is what the ResourceManager counts of all jobs, where it chooses the container (adaptive-checkpointing, section
+5.2.2).  Otherwise an ApplicationMaster knows only the writes that it has itself requested on a node's device, and keeps
+a queue of its own for each node.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ class ImageCosts:
         self._facts = facts
         self._queues: dict[str, DeviceQueue] = {}
 
-    def weighed(self, task: TaskView, now_ns: int) -> TaskView:
-        """The task with the cost of making an image of it now, if images can be made."""
+    def weighed(self, task: TaskView, now_ns: int, told_ns: int | None = None) -> TaskView:
+        """The task with the cost of making an image of it now, if images can be made; ``told_ns``: the wait for the
+        device, where the ResourceManager has counted it."""
         tier = self._tier
         if tier is None:
             return task
         if task.is_saved:
-            return structs.replace(task, image_overhead_ns=0, image_dump_ns=0)
+            return structs.replace(task, image_overhead_ns=0, image_memory_ns=0, image_dump_ns=0)
         dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
-        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns)
-        overhead_ns = image_overhead_ns(dump_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
+        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if told_ns is None else told_ns
+        overhead_ns, memory_ns = (
+            image_overhead_ns(tier, written_bytes, size_bytes, queue_ns) for written_bytes in (dump_bytes, size_bytes)
+        )
         return structs.replace(
-            task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns, image_dump_ns=tier.write_ns(dump_bytes)
+            task,
+            image_overhead_ns=overhead_ns,
+            image_memory_ns=memory_ns,
+            image_dump_ns=tier.write_ns(dump_bytes),
         )
 
     def begin(self, task: TaskView, now_ns: int) -> None:
