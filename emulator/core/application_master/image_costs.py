@@ -10,6 +10,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from emulator.core.application_master.devices import DeviceQueue
+from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
 from emulator.policies.views import TaskView
 from emulator.vocabulary import JobFacts, Tier
@@ -31,7 +32,8 @@ class ImageCosts:
             return task
         if task.is_saved:
             return structs.replace(task, image_overhead_ns=0, image_memory_ns=0, image_dump_ns=0)
-        dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
+        dump_bytes = self._dump_bytes(tier, task)
+        size_bytes = self._facts.footprint_bytes(task.task or 0, _done_ppm(task))
         queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if told_ns is None else told_ns
         overhead_ns, memory_ns = (
             image_overhead_ns(tier, written_bytes, size_bytes, queue_ns) for written_bytes in (dump_bytes, size_bytes)
@@ -51,7 +53,7 @@ class ImageCosts:
             queue.submit(f"{task.container} {now_ns}", dump_ns, now_ns)
 
     def _dump_bytes(self, tier: Tier, task: TaskView) -> int:
-        return tier.dump_bytes(self._facts, task.task or 0, task.has_image)
+        return tier.dump_bytes(self._facts, task.task or 0, task.has_image, _done_ppm(task))
 
     def _queue(self, node: str, now_ns: int) -> DeviceQueue:
         """The queue of a node's device, without the writes that must be finished by now at the device's speed."""
@@ -62,3 +64,9 @@ class ImageCosts:
         while (due := queue.next_due()) is not None and due[0] <= now_ns:
             queue.end(due[1], due[0])
         return queue
+
+
+def _done_ppm(task: TaskView) -> int:
+    """Share of its work that a task has done, in millionths.  One that counts no keys counts as done: it may then use
+    all its memory."""
+    return WHOLE_PPM if not task.keys_total else (task.keys_done or 0) * WHOLE_PPM // task.keys_total
