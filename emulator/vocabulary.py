@@ -69,6 +69,8 @@ class JobFacts(Frozen):
     """Memory that its tasks really use, cycled over its maps and over its reduces; empty: unknown."""
     dirty_ppm: int = 1_000_000
     """Share of a task's memory that changes between one image and the next, in millionths."""
+    memory_at_start_ppm: int = 1_000_000
+    """Share of a task's memory that it uses when it starts, in millionths; the rest comes evenly with its progress."""
     weight_ppm: int = 1_000_000
     """How much it counts in weighted metrics, in millionths."""
     sla: tuple[tuple[int, int], ...] = ()
@@ -87,11 +89,13 @@ class JobFacts(Frozen):
         held = self.task_memory_bytes
         return held[task % len(held)] if held else None
 
-    def footprint_bytes(self, task: int) -> int:
-        """Bytes to save when the whole process of a task is saved: the memory it uses, or its whole container where
-        that is unknown."""
+    def footprint_bytes(self, task: int, done_ppm: int = 1_000_000) -> int:
+        """Bytes to save when the whole process of a task is saved that has done this share of its work, in millionths:
+        the memory it uses by then, of its whole container where that is unknown."""
         held_bytes = self.held_by(task)
-        return self.memory_bytes if held_bytes is None else held_bytes
+        most_bytes = self.memory_bytes if held_bytes is None else held_bytes
+        unused_ppm = (1_000_000 - self.memory_at_start_ppm) * (1_000_000 - done_ppm) // 1_000_000
+        return most_bytes * (1_000_000 - unused_ppm) // 1_000_000
 
     @property
     def most_containers(self) -> int:
@@ -131,9 +135,10 @@ class Tier(Frozen):
     held: bool = True
     """Whether live runs are slowed down to these speeds; False: the machine's own device sets the speed."""
 
-    def dump_bytes(self, facts: JobFacts, task: int, has_image: bool) -> int:
-        """Bytes that an image of a task of the job writes; ``has_image``: an earlier image exists to build on."""
-        size_bytes = facts.footprint_bytes(task)
+    def dump_bytes(self, facts: JobFacts, task: int, has_image: bool, done_ppm: int = 1_000_000) -> int:
+        """Bytes that an image of a task of the job writes that has done this share of its work, in millionths;
+        ``has_image``: an earlier image exists to build on."""
+        size_bytes = facts.footprint_bytes(task, done_ppm)
         return size_bytes * facts.dirty_ppm // 1_000_000 if has_image and self.incremental else size_bytes
 
     def write_ns(self, size_bytes: int) -> int:

@@ -142,6 +142,9 @@ class JobEntry(Strict):
     the memory of its whole container."""
     dirty_fraction: Fraction = 1.0
     """Share of a task's memory that changes between two images; an incremental image writes this share."""
+    memory_at_start: Fraction = 1.0
+    """Share of a task's memory that it uses when it starts; the rest comes evenly with its progress.  Images of
+    simulated tasks hold what is used.  1: all from the start."""
     shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     """Bytes that all maps together write for the reduces, in 10^6; None: a small default per key."""
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import pyarrow.parquet
 
@@ -20,29 +21,62 @@ _BANDS = {
     **dict.fromkeys(range(2, 9), "middle"),
     **dict.fromkeys(range(9, 12), "production"),
 }
+_CLASSES = tuple(f"class-{number}" for number in range(4))
 _ALL = "all"
+_REPEATS = {"again": 2, "ten_times": 10}
+
+
+class _Event(NamedTuple):
+    """A SCHEDULE or an EVICT of the slice."""
+
+    time_us: int
+    machine: int
+    priority: int
+    evicted: bool
+    scheduling_class: int
+    task: int | None
+    """Which task was evicted, from 0; None: a SCHEDULE."""
+    preempted: bool = False
 
 
 def google_preemptions() -> dict[int, dict[str, Any]]:
     """What was scheduled in a slice of the Google trace of 2011, and the shares of it that were preempted and evicted:
-    for each of its hours, from 1, each band of priorities, and ``all`` of them.  ``of_preempted``: the band's share of
-    the preemptions."""
-    path = Path(str(resources.files("workloads") / "data" / "google-2011-evictions.parquet"))
-    events = pyarrow.parquet.read_table(path).to_pydict()
-    rows = list(zip(events["time_us"], events["machine"], events["priority"], events["evicted"], strict=True))
-    starts: dict[int, list[tuple[int, int]]] = {}
-    for time_us, machine, priority, evicted in rows:
-        if not evicted:
-            starts.setdefault(machine, []).append((time_us, priority))
+    for each of its hours, from 1, each band of priorities, each scheduling class (``class-0`` to ``class-3``), and
+    ``all`` of them.  ``of_preempted``: the group's share of the preemptions."""
+    events = _events()
     counts: Counter[tuple[int, str, str]] = Counter()
-    for time_us, machine, priority, evicted in rows:
-        hour = 1 + (time_us - rows[0][0]) // _HOUR_US
-        gave_way = evicted and _gave_way(starts.get(machine, []), time_us, priority)
-        for band in (_BANDS[priority], _ALL):
-            counts[hour, band, "evicted" if evicted else "scheduled"] += 1
-            counts[hour, band, "preempted"] += gave_way
-    bands = (*_BANDS.values(), _ALL)
-    return {hour: {band: _shares(counts, hour, band) for band in bands} for hour in {key[0] for key in counts}}
+    for event in events:
+        hour = 1 + (event.time_us - events[0].time_us) // _HOUR_US
+        for group in (_BANDS[event.priority], f"class-{event.scheduling_class}", _ALL):
+            counts[hour, group, "evicted" if event.evicted else "scheduled"] += 1
+            counts[hour, group, "preempted"] += event.preempted
+    return {
+        hour: {group: _shares(counts, hour, group) for group in (*_BANDS.values(), *_CLASSES, _ALL)}
+        for hour in {key[0] for key in counts}
+    }
+
+
+def google_repeats() -> dict[int, dict[str, Any]]:
+    """How often one task of the slice was preempted: of those that were, the shares preempted again and ten times."""
+    times = Counter(event.task for event in _events() if event.preempted).values()
+    return {1: {"tasks": len(times), **{name: fmean(n >= least for n in times) for name, least in _REPEATS.items()}}}
+
+
+def _events() -> list[_Event]:
+    path = Path(str(resources.files("workloads") / "data" / "google-2011-evictions.parquet"))
+    columns = pyarrow.parquet.read_table(path).to_pydict()
+    names = [name for name in _Event._fields if name != "preempted"]
+    events = [_Event(*values) for values in zip(*(columns[name] for name in names), strict=True)]
+    starts: dict[int, list[tuple[int, int]]] = {}
+    for event in events:
+        if not event.evicted:
+            starts.setdefault(event.machine, []).append((event.time_us, event.priority))
+    return [
+        event._replace(preempted=_gave_way(starts.get(event.machine, []), event.time_us, event.priority))
+        if event.evicted
+        else event
+        for event in events
+    ]
 
 
 def _gave_way(starts: list[tuple[int, int]], time_us: int, priority: int) -> bool:
@@ -59,5 +93,8 @@ def _shares(counts: Mapping[tuple[int, str, str], int], hour: int, band: str) ->
     return {"scheduled": scheduled, **shares, "of_preempted": of_preempted}
 
 
-COUNTED: Mapping[str, Callable[[], Mapping[int, Mapping[str, Any]]]] = {"google-preemptions": google_preemptions}
+COUNTED: Mapping[str, Callable[[], Mapping[int, Mapping[str, Any]]]] = {
+    "google-preemptions": google_preemptions,
+    "google-repeats": google_repeats,
+}
 """By the name that a figure's ``counted`` takes: a summary for each part of the trace."""

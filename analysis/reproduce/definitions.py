@@ -300,7 +300,7 @@ class FigureDefinition(Strict):
     """The time scale at which it is always run: 1 if it shows real time."""
     experiment: str | None = None
     """A file of ``workloads/catalog``."""
-    counted: Literal["google-preemptions"] | None = None
+    counted: Literal["google-preemptions", "google-repeats"] | None = None
     """In place of it: what is counted in a recorded trace (``analysis.reproduce.counted``); all variants are equal."""
     live: LiveForm | None = None
     """What is other about its live runs."""

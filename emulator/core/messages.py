@@ -168,6 +168,8 @@ class Answer(Frozen):
     """Number of containers to give back (natjam step 4)."""
     named: tuple[str, ...] = ()
     """Containers to give back that the ResourceManager has chosen itself."""
+    device_queues: tuple[tuple[str, int], ...] = ()
+    """Pairs of some of ``named`` and the time that an image of them waits for the device of its node."""
     withdrawn: int = 0
     """How many of those asked back before are no longer wanted, because a container was killed instead."""
     lost_nodes: tuple[str, ...] = ()

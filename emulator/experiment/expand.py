@@ -179,6 +179,7 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         memory_bytes=own_memory_bytes or container_memory_bytes,
         task_memory_bytes=_task_memory_bytes(memory_gb),
         dirty_ppm=round(entry.dirty_fraction * 1_000_000),
+        memory_at_start_ppm=round(entry.memory_at_start * 1_000_000),
         weight_ppm=round(entry.weight * 1_000_000),
         sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
         min_containers=entry.min_containers,

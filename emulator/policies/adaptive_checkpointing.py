@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from emulator.vocabulary import transfer_ns
+from emulator.vocabulary import Tier, transfer_ns
 
 
 class Resumption(NamedTuple):
@@ -18,14 +18,13 @@ class Resumption(NamedTuple):
     remote_ns: int
 
 
-def image_overhead_ns(
-    dump_bytes: int, restore_bytes: int, write_bytes_s: int, read_bytes_s: int, dump_queue_ns: int
-) -> int:
+def image_overhead_ns(tier: Tier, dump_bytes: int, restore_bytes: int, dump_queue_ns: int) -> int:
     """Cost of saving a task and restoring it: size/write + size/read + the wait for the device (Algorithm 1).
 
-    ``dump_bytes`` is less than ``restore_bytes`` where an earlier image holds the unchanged pages.
+    ``dump_bytes`` is less than ``restore_bytes`` where an earlier image holds the unchanged pages and the cost is of
+    what is really written; in the paper's text both are the task's size.
     """
-    return transfer_ns(dump_bytes, write_bytes_s) + transfer_ns(restore_bytes, read_bytes_s) + dump_queue_ns
+    return tier.write_ns(dump_bytes) + tier.read_ns(restore_bytes) + dump_queue_ns
 
 
 def resume(

@@ -29,6 +29,8 @@ class Adaptive(Imaging):
 
     among: Annotated[tuple[Mechanism, ...], msgspec.Meta(min_length=1)] = (Mechanism.KILL, Mechanism.IMAGE)
     """What may happen to a victim; if two cost the same, the first one named."""
+    image_cost: Literal["memory", "changed"] = "memory"
+    """What an image costs: as if all memory were written, as in Algorithm 1, or what will be written."""
 
 
 def wait(view: ClusterView, task: TaskView) -> MechanismDecision:
@@ -60,10 +62,11 @@ def adaptive(view: ClusterView, task: TaskView, options: Adaptive) -> MechanismD
     """Adaptive preemption: for each victim the mechanism that costs least.  Killing loses all work since the task was
     last saved; saving takes time.
 
-    With ``kill`` and ``image`` this is Algorithm 1.  Waiting costs the remaining time of the task.  Suspending and
-    checkpoints cost their mean on this cluster so far, and nothing before the first one.
+    With ``kill`` and ``image`` this is Algorithm 1.  An image costs the time to write it, the time to read it, and the
+    wait for the device.  Waiting costs the remaining time of the task.  Suspending and checkpoints cost their mean on
+    this cluster so far, and nothing before the first one.
     """
-    costs_ns = [(_cost_ns(mechanism, view, task), mechanism) for mechanism in options.among]
+    costs_ns = [(_cost_ns(mechanism, view, task, options), mechanism) for mechanism in options.among]
     known = [(cost_ns, mechanism) for cost_ns, mechanism in costs_ns if cost_ns is not None]
     if not known:
         return MechanismDecision(options.among[0])
@@ -71,13 +74,13 @@ def adaptive(view: ClusterView, task: TaskView, options: Adaptive) -> MechanismD
     return MechanismDecision(min(known, key=itemgetter(0))[1], numbers)
 
 
-def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView) -> int | None:
+def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView, options: Adaptive) -> int | None:
     if mechanism is Mechanism.WAIT:
         return task.remaining_ns
     if mechanism is Mechanism.KILL:
         return max(0, view.now_ns - task.started_ns)
     if mechanism is Mechanism.IMAGE:
-        return task.image_overhead_ns
+        return task.image_memory_ns if options.image_cost == "memory" else task.image_overhead_ns
     if mechanism is Mechanism.SUSPEND and task.refusals:
         return None  # its node has no room for another stopped process
     return (view.costs.suspend_ns or 0) + (view.costs.resume_ns or 0)

@@ -49,7 +49,8 @@ class JobEviction(Protocol):
 
 
 class TaskEviction(Protocol):
-    """Containers of ``tasks``, all of the victim job, in the order of eviction; tasks left out are spared."""
+    """Containers of ``tasks``, all of the victim job (of all victim jobs, if it ranks across jobs), in the order of
+    eviction; tasks left out are spared."""
 
     def __call__(self, view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> Sequence[str]: ...
 
@@ -126,6 +127,8 @@ class Policy(Generic[FunctionT]):
     """For a job selection: its sort key, if the key of a job never changes."""
     score: Score | None = None
     """For an eviction: the number it compares, if it compares just one."""
+    across_jobs: bool = False
+    """For a task eviction: whether the ResourceManager chooses the containers, among the tasks of all victim jobs."""
     options: type[Frozen] | None = None
     """Further keys beside its name in the experiment file; the function gets them as ``options``."""
 

@@ -99,8 +99,10 @@ class TaskView(Frozen):
     """Whether all its work is saved, because it is still being restored or has done nothing since: whatever frees its
     container ends it as it is."""
     image_overhead_ns: int | None = None
-    """Time to make an image of it now and to restore it, the wait for the device included (adaptive-checkpointing,
-    Algorithm 1); None if no images are made; 0 if it is saved already."""
+    """Time to make an image of it now and to restore it, the wait for the device included; only what has changed since
+    an earlier image is written.  None if no images are made; 0 if it is saved already."""
+    image_memory_ns: int | None = None
+    """The same as if all its memory were written (adaptive-checkpointing, Algorithm 1)."""
     image_dump_ns: int | None = None
     """The part of it that writes the image; the next image on this node would wait that long."""
     memory_bytes: int | None = None

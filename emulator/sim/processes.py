@@ -439,7 +439,7 @@ class VirtualProcesses:
 
     def _dump_bytes(self, task: VirtualTask) -> int:
         facts, has_image = self._jobs[task.launch.job].facts, isinstance(task.launch.saved, ProcessImage)
-        return self._image_tier().dump_bytes(facts, task.launch.task, has_image)
+        return self._image_tier().dump_bytes(facts, task.launch.task, has_image, task.done_ppm(self._kernel.now_ns))
 
     def _dumped(self, address: str, container: str, began_ns: int) -> None:
         task = self._settled(container, CheckpointFailed)
@@ -447,7 +447,7 @@ class VirtualProcesses:
         now_ns = self._kernel.now_ns
         before = task.launch.saved.past_containers if task.launch.saved else ()
         keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
-        size_bytes = self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task)
+        size_bytes = self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task, task.done_ppm(now_ns))
         image = ProcessImage(
             (*before, container),
             keys_done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.completions import CheckpointFailed, KillFailed, LaunchFailed, ResumeFailed, SuspendFailed
 from emulator.core.effects import Launch
 
@@ -68,6 +69,14 @@ class VirtualTask:
         walked_ns = max(0, self.active_ns(now_ns) - self.setup_ns)
         # One ns of tolerance: times are rounded down, so a key ends at most 1 ns before its exact time.
         return min(self.keys, ((start_ns + walked_ns + 1) * self.keys - 1) // self.length_ns)
+
+    def done_ppm(self, now_ns: int) -> int:
+        """Share of its whole walk that is done, in millionths."""
+        if not self.length_ns:
+            return WHOLE_PPM
+        start_ns = self.keys_before * self.length_ns // self.keys
+        walked_ns = 0 if self.first_key_ns is None else max(0, self.active_ns(now_ns) - self.setup_ns)
+        return min(WHOLE_PPM, (start_ns + walked_ns) * WHOLE_PPM // self.length_ns)
 
     @property
     def stopped(self) -> bool:

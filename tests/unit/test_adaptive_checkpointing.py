@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from emulator.costs.tiers import load_tier
 from emulator.policies.adaptive_checkpointing import image_overhead_ns, resume
+from emulator.vocabulary import Tier
 
 SECOND_NS = 10**9
 GIGABYTE = 10**9
@@ -18,12 +19,13 @@ HALF_MINUTE_NS = 30 * SECOND_NS
 @pytest.mark.parametrize(("tier", "chosen"), [("hdd", "kill"), ("ssd", "kill"), ("nvm", "image")])
 def test_the_paper_s_k_means_is_killed_on_slow_devices_and_saved_on_fast_ones(tier: str, chosen: str) -> None:
     device = load_tier(tier)
-    overhead_ns = image_overhead_ns(5 * GIGABYTE, 5 * GIGABYTE, device.write_bytes_s, device.read_bytes_s, 0)
+    overhead_ns = image_overhead_ns(device, 5 * GIGABYTE, 5 * GIGABYTE, 0)
     assert ("image" if overhead_ns < HALF_MINUTE_NS else "kill") == chosen
 
 
 def test_the_overhead_is_dump_and_restore_and_the_queue() -> None:
-    assert image_overhead_ns(600, 1000, 100, 200, 7) == 6 * SECOND_NS + 5 * SECOND_NS + 7
+    device = Tier("", write_bytes_s=100, read_bytes_s=200, latency_ns=1)
+    assert image_overhead_ns(device, 600, 1000, 7) == 6 * SECOND_NS + 5 * SECOND_NS + 7 + 2
 
 
 @given(*[st.integers(1, 10**12)] * 3, *[st.integers(0, 10**12)] * 2)

@@ -183,7 +183,7 @@ def test_a_victim_that_gives_its_container_to_somebody_else_is_not_late() -> Non
 
     def killed(at_s: int) -> list[str]:
         kills: list[str] = []
-        preemptor.expire(at_s * SECOND_NS, lambda victim: kills.append(victim) or True)
+        preemptor.expire(at_s * SECOND_NS, lambda entry: kills.append(entry.victim) or True)
         return kills
 
     ask("patient", 0)

@@ -126,6 +126,17 @@ def test_the_second_image_holds_what_has_changed(tmp_path: Path, incremental: st
     assert dumps_s == pytest.approx([10.0, 1.0 + second_s, 1.0], abs=0.01)  # the restores take a second each
 
 
+def test_an_image_holds_the_memory_that_is_used_by_then(tmp_path: Path) -> None:
+    path = tmp_path / "grows.yaml"
+    path.write_text(AGAIN.replace("INCREMENTAL", "false").replace("0.1}", "0.1, memory_at_start: 0.25}"))
+    history = simulated_history(resolve(load_experiment(path)))
+    worked_s = [row.useful_ns / 1e9 for row in history.attempts if row.outcome is Outcome.CHECKPOINTED]
+    done = [worked_s[0] / 60, sum(worked_s) / 60]
+    assert 0 < done[0] < done[1] < 1
+    written = [image.written_bytes / 2**30 for image in history.images]
+    assert written == pytest.approx([0.25 + 0.75 * share for share in done], abs=1e-5)
+
+
 def test_adaptive_weighs_what_it_may_choose_from() -> None:
     everything = Adaptive(among=tuple(Mechanism))
     view = cluster(now_ns=1000, costs=MeasuredCosts(suspend_ns=30, resume_ns=40))

@@ -204,6 +204,7 @@ class ApplicationMaster(StateMachine):
             releaser.costs = answer.costs
         releaser.debt = max(0, releaser.debt - answer.withdrawn) + answer.reclaim
         releaser.named.update(dict.fromkeys(answer.named))
+        releaser.named.update(answer.device_queues)
         for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer
             effects += self._assign(allocation, now_ns)
         for report in answer.finished:
@@ -305,6 +306,7 @@ class ApplicationMaster(StateMachine):
         return effects + self._read_to_release(now_ns)
 
     def _read_to_release(self, now_ns: int) -> list[Effect]:
+        self.tasks.releaser.forget_ended(self.tasks.live)
         if not self.tasks.releaser.owes:
             return []
         candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)

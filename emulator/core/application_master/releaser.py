@@ -11,7 +11,7 @@ Reading all missed readings at once gives the same estimates as reading every pe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from emulator.core.application_master.image_costs import ImageCosts
@@ -42,8 +42,9 @@ class Releaser:
         self.job = facts.name
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
-        self.named: dict[str, None] = {}
-        """Containers asked back by name that have not been made victims yet."""
+        self.named: dict[str, int | None] = {}
+        """Containers asked back by name that have not been made victims yet, and how long an image of them waits for
+        the device, if that was said."""
         self.costs = MeasuredCosts()
         self._seed = settings.seed
         self._eviction = settings.scheduler.task_eviction
@@ -78,18 +79,19 @@ class Releaser:
     def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
         """Choose victims for as much of the debt as ``candidates`` allow, and mark them.
 
-        Named containers that are not among ``candidates`` either end by themselves or are not given back.
+        Named containers that are not among ``candidates`` either end by themselves or are not given back.  Those whose
+        wait for the device was said stay named until they can be given.
         """
         if not self.owes or not candidates:
             return None
-        tasks = tuple(self._images.weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
+        tasks = tuple(self._weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
         named = tuple(task.container for task in tasks if task.container in self.named)
         order = named or order_tasks(self._eviction, view, tasks, random)
         chosen = self._with_mechanisms(view, tasks, order, len(named) or self.debt)
-        self.named.clear()
+        self.named = {name: wait for name, wait in self.named.items() if wait is not None and name not in named}
         if not chosen:
             return None
         by_container = {attempt.container: attempt for attempt in candidates}
@@ -113,7 +115,7 @@ class Releaser:
         for container in order:
             if len(chosen) == most:
                 break
-            task = self._images.weighed(by_container[container], view.now_ns)  # images chosen before it may queue
+            task = self._weighed(by_container[container], view.now_ns)  # images chosen before it may queue
             decision = choose_mechanism(self._mechanism, view, task, self._has_device)
             applied = applied_to(decision.mechanism, task.kind, task.is_saved)
             if applied is not decision.mechanism:
@@ -124,6 +126,13 @@ class Releaser:
             if traits.frees_slot:
                 chosen.append((container, decision))
         return chosen
+
+    def forget_ended(self, live: Container[str]) -> None:
+        """Containers asked back by name that are not among ``live`` have been given by their end."""
+        self.named = {name: wait for name, wait in self.named.items() if wait is None or name in live}
+
+    def _weighed(self, task: TaskView, now_ns: int) -> TaskView:
+        return self._images.weighed(task, now_ns, self.named.get(task.container))
 
     def view(self, now_ns: int, tasks: tuple[TaskView, ...] = ()) -> ClusterView:
         """What the job's policies see: its own tasks, and the costs it was told."""

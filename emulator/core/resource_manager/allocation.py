@@ -5,7 +5,8 @@ Theory of operation
 A strategy is asked on an *occasion*: a node's heartbeat, an arrival, a freed container, its own time.  It answers
 with decisions, one after another; each is carried out before the next is made, so it sees what it has done.  There are
 three: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, and the job's
-ApplicationMaster chooses which; a *strict contract* names the container.  (The last two are YARN's words, of its
+ApplicationMaster chooses which, unless tasks are ranked across jobs; a *strict contract* names the container, which
+counts as gone from then on.  (The last two are YARN's words, of its
 PreemptionMessage.)  Contracts are kept, or enforced, by ``emulator.core.resource_manager.contracts``.
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
@@ -57,10 +58,13 @@ class Grant(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """The job ``victim`` must give a container, of its own choice, for ``requester``."""
+    """The job ``victim`` must give a container for ``requester``: of its own choice, or the one named."""
 
     requester: str
     victim: str
+    container: str | None = None
+    queue_ns: int = 0
+    """How long an image of the container named waits for the device of its node."""
 
 
 class StrictContract(NamedTuple):

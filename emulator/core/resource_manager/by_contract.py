@@ -42,7 +42,7 @@ class ByContract(ABC):
         self._preemptor = parts.preemptor
         self._withholding = parts.withholding
         self._offers = Offers(parts.settings, parts.state)
-        self._victim_jobs = VictimJobs(parts.settings, parts.preemptor)
+        self._victim_jobs = VictimJobs(parts.settings, parts.state, parts.preemptor)
 
     @property
     def changes(self) -> int:

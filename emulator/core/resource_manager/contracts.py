@@ -3,7 +3,8 @@
 Theory of operation
 -------------------
 A contract asks a job for a container, of its ApplicationMaster's choice.  If none has come back after
-``kill_timeout``, the container that the task eviction order puts first is killed, at once (natjam, section 3.2).
+``kill_timeout``, the container that the task eviction order puts first is killed, at once (natjam, section 3.2).  Where
+tasks are ranked across jobs, the contract names the container, and that one is killed.
 
 A strict contract names the container.  Such a container counts as gone for its queue and its job, although its node
 still holds it.  If the mechanism leaves nothing to do for the job, the container's node is told in answer to its next
@@ -23,7 +24,7 @@ from emulator.core.messages import KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.preemptor import Preemptor, Reclaim
 from emulator.core.settings import Settings
 
 PREEMPTED = "preempted by name"
@@ -61,8 +62,12 @@ class Contracts:
 
     def make(self, contract: Contract, now_ns: int) -> None:
         """Tell the victim in the next answer to it."""
-        self._preemptor.ask(contract.requester, contract.victim, now_ns)
-        self._state.applications[contract.victim].news.ask_back()
+        self._preemptor.ask(contract.requester, contract.victim, now_ns, contract.container)
+        news = self._state.applications[contract.victim].news
+        if contract.container is None:
+            news.ask_back()
+        else:
+            news.ask_by_name(contract.container, contract.queue_ns)
 
     def make_strict(self, contract: StrictContract, now_ns: int) -> None:
         """Take the container: it counts as gone from now on."""
@@ -87,17 +92,20 @@ class Contracts:
     def enforce(self, now_ns: int) -> list[Effect] | None:
         """Kill what was not given in time; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
-        expired = self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        expired = self._preemptor.expire(now_ns, lambda entry: self._kill_one(entry, now_ns, effects))
         lost_patience = self._lose_patience(now_ns)
         return effects if expired or lost_patience else None
 
-    def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
-        """Kill the victim job's container that is first in the task eviction order; returns whether there was one."""
-        state = self._state
+    def _kill_one(self, entry: Reclaim, now_ns: int, effects: list[Effect]) -> bool:
+        """Kill the container named, or the victim job's first in the task eviction order; returns whether there was
+        one."""
+        state, victim = self._state, entry.victim
         tasks = tuple(
             task
             for task in state.task_views(victim, now_ns)
-            if task.kind in self._scheduler.victims and task.container not in self._orders
+            if task.kind in self._scheduler.victims
+            and task.container not in self._orders
+            and entry.container in (None, task.container)
         )
         if not tasks:
             return False
@@ -111,7 +119,8 @@ class Contracts:
         kill = KillContainer(held.id, victim, "asked back and not given in time")
         why = explain_tasks(policy.name, victim, tasks, order, 1)
         effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
-        state.applications[victim].news.withdraw()  # this container replaces one of those asked for
+        if entry.container is None:
+            state.applications[victim].news.withdraw()  # this container replaces one of those asked for
         return True
 
     def _lose_patience(self, now_ns: int) -> bool:

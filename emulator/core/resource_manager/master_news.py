@@ -22,6 +22,7 @@ class MasterNews:
         self._withdrawn = 0
         """Containers asked back before that it need no longer give."""
         self._named: list[str] = []
+        self._device_queues: list[tuple[str, int]] = []
         self._lost_nodes: list[str] = []
         self._orders: list[TaskOrder] = []
 
@@ -50,9 +51,11 @@ class MasterNews:
         self._withdrawn += 1
         self._changed.append(self._address)
 
-    def ask_by_name(self, container: str) -> None:
-        """It must give this container."""
+    def ask_by_name(self, container: str, queue_ns: int | None = None) -> None:
+        """It must give this container; ``queue_ns``: what an image of it waits for the device, if that is counted."""
         self._named.append(container)
+        if queue_ns is not None:
+            self._device_queues.append((container, queue_ns))
         self._changed.append(self._address)
 
     def node_lost(self, node: str) -> None:
@@ -93,12 +96,14 @@ class MasterNews:
             finished=tuple(self._finished),
             reclaim=self.reclaim,
             named=tuple(self._named),
+            device_queues=tuple(self._device_queues),
             withdrawn=self._withdrawn,
             lost_nodes=tuple(self._lost_nodes),
             costs=costs.measured() if self.reclaim or self._named else None,
             orders=tuple(self._orders),
         )
-        self._allocated, self._finished, self._lost_nodes, self._named, self._orders = [], [], [], [], []
+        self._allocated, self._finished, self._lost_nodes, self._orders = [], [], [], []
+        self._named, self._device_queues = [], []
         self.reclaim = self._withdrawn = 0
         self._changed.append(self._address)
         return self._answers.send(number, answer)

@@ -34,6 +34,8 @@ class Reclaim(Frozen):
     """A job, or ``TRANSACTIONAL``."""
     victim: str
     since_ns: int
+    container: str | None = None
+    """The one that was named; None: any of the victim's."""
 
 
 class Preemptor:
@@ -66,9 +68,9 @@ class Preemptor:
         """Number of entries in the reclaim lists that name ``victim``."""
         return self._wanted.get(victim, 0)
 
-    def ask(self, requester: str, victim: str, now_ns: int) -> None:
-        """``victim`` is asked for a container for ``requester``."""
-        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, now_ns))
+    def ask(self, requester: str, victim: str, now_ns: int, container: str | None = None) -> None:
+        """``victim`` is asked for a container, or for the one named, for ``requester``."""
+        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, now_ns, container))
         self._wanted[victim] = self.wanted_of(victim) + 1
         expires_ns = now_ns + self._timeout_ns(requester)
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
@@ -112,8 +114,9 @@ class Preemptor:
             self._drop(requester, index)
         self._keep_expired([(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)])
 
-    def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
-        """Handle entries that are too old: ``kill(victim)`` kills a container of the victim, if it has one.
+    def expire(self, now_ns: int, kill: Callable[[Reclaim], bool]) -> bool:
+        """Handle entries that are too old: ``kill(entry)`` kills the container named, or one of the victim, if it is
+        there.
 
         Returns whether anything has changed.
         """
@@ -128,7 +131,7 @@ class Preemptor:
                 if now_ns - oldest.since_ns < self._timeout_ns(requester):
                     break
                 self._drop(requester, 0)
-                if kill(oldest.victim):
+                if kill(oldest):
                     self.expired.append((now_ns + self._expired_ns, oldest))
         times_ns = [entries[0].since_ns + self._timeout_ns(name) for name, entries in self.reclaims.items()]
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)

@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A job can give what it holds in tasks that may be victims, net of what it was asked for before: otherwise one of two
 equal jobs would lose everything.  The ResourceManager sees no progress of tasks, so it chooses a job; the job's
-ApplicationMaster chooses the task (``emulator.core.application_master.releaser``).
+ApplicationMaster chooses the task (``emulator.core.application_master.releaser``).  A task eviction that ranks tasks
+across jobs chooses here, among the tasks of all victim jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs
 from emulator.core.machine import keyed_random
 from emulator.core.resource_manager.allocation import Contract
+from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.victim_tasks import VictimTasks
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, JobView
 
@@ -26,13 +29,15 @@ from emulator.policies.views import ClusterView, JobView
 class VictimJobs:
     """Part of an allocation that takes back by contract; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, preemptor: Preemptor) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
         self._seed = settings.seed
         self._policy = settings.scheduler.job_eviction
         self._preemptor = preemptor
         self._decisions = 0
         self._choices: list[JobChoice] = []
         """Choices made since the last ``explain``."""
+        across_jobs = settings.scheduler.task_eviction.across_jobs
+        self._tasks = VictimTasks(settings, state) if across_jobs else None
 
     def among(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` with a task to give, without the tasks already asked back."""
@@ -44,21 +49,27 @@ class VictimJobs:
         self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
     ) -> Contract:
         """A contract with one of the jobs ``among``; updates ``jobs``, all jobs that have a container to give."""
+        if self._tasks is None or (contract := self._tasks.choose(requester, among, view)) is None:
+            contract = Contract(requester, self._choose_job(requester, among, view))
+        jobs[contract.victim] = net_of(jobs[contract.victim], 1)
+        if not jobs[contract.victim].reclaimable:
+            del jobs[contract.victim]
+        return contract
+
+    def _choose_job(self, requester: str, among: tuple[JobView, ...], view: ClusterView) -> str:
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "job-eviction", self._decisions)
         victim = choose_job(self._policy, view, among, random)
         self._choices.append(JobChoice(requester, among[0].facts.queue, victim, view.now_ns, among))
-        jobs[victim] = net_of(jobs[victim], 1)
-        if not jobs[victim].reclaimable:
-            del jobs[victim]
-        return Contract(requester, victim)
+        return victim
 
     def explain(self) -> list[Effect]:
         """Explanations of the victims chosen since the last call."""
+        explained = [] if self._tasks is None else self._tasks.explain()
         if not self._choices:
-            return []
+            return explained
         choices, self._choices = self._choices, []
-        return explain_jobs(self._policy, choices)
+        return [*explained, *explain_jobs(self._policy, choices)]
 
 
 def net_of(view: JobView, asked: int) -> JobView:

@@ -1,0 +1,88 @@
+"""Victim tasks: which container must be given, of all victim jobs together (adaptive-checkpointing, section 5.2.2).
+
+Theory of operation
+-------------------
+The ResourceManager keeps a checkpoint queue for each node: the containers there that it has asked for by name and that
+are not free yet.  The cost of a container is its memory over the device's bandwidth, and what the containers before it
+in the queue take.  The task eviction policy chooses by it, and the job is told the wait, so that it weighs an image
+(Algorithm 1) with the dumps of all jobs in front of it.  A container leaves the queue when its slot is free, also if
+its job has killed it instead; as in the paper, the part of a dump that is already written is not subtracted.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from emulator.core.decisions import order_tasks
+from emulator.core.effects import Effect
+from emulator.core.explanation import explain_tasks
+from emulator.core.machine import keyed_random
+from emulator.core.resource_manager.allocation import Contract
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.settings import Settings
+from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.views import ClusterView, JobView, TaskView
+
+
+class VictimTasks:
+    """Part of ``VictimJobs``; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
+        self._seed = settings.seed
+        self._policy = settings.scheduler.task_eviction
+        self._victims = settings.scheduler.victims
+        self._tier = settings.tier
+        self._state = state
+        self._decisions = 0
+        self._queues: dict[str, dict[str, tuple[int, int]]] = {}
+        """By node, the containers asked for: when each got its slot, and how long its dump takes."""
+        self._explained: list[Effect] = []
+
+    def choose(self, requester: str, among: tuple[JobView, ...], view: ClusterView) -> Contract | None:
+        """A contract that names a container of one of the jobs ``among``; None: all were asked for before."""
+        self._forget_freed()
+        tasks = tuple(
+            self._weighed(task)
+            for job in among
+            for task in self._state.task_views(job.name, view.now_ns)
+            if task.kind in self._victims and task.container not in self._queues.get(task.node, ())
+        )
+        self._decisions += 1
+        random = keyed_random(self._seed, "rm", "task-eviction", self._decisions)
+        order = order_tasks(self._policy, view, tasks, random) if tasks else ()
+        if not order:
+            return None
+        chosen = next(task for task in tasks if task.container == order[0])
+        self._explained.append(explain_tasks(self._policy.name, chosen.job, tasks, order, 1))
+        queue_ns = self._queue_ns(chosen.node)
+        slot_ns = self._state.containers[chosen.container].slot_ns
+        self._queues.setdefault(chosen.node, {})[chosen.container] = (slot_ns, chosen.image_dump_ns or 0)
+        return Contract(requester, chosen.job, chosen.container, queue_ns)
+
+    def explain(self) -> list[Effect]:
+        """Explanations of the containers chosen since the last call."""
+        explained, self._explained = self._explained, []
+        return explained
+
+    def _weighed(self, task: TaskView) -> TaskView:
+        """The task with the cost of an image of it, if images are made.  The size is its container where the
+        ResourceManager does not know its memory."""
+        if self._tier is None:
+            return task
+        facts = self._state.applications[task.job].facts
+        size_bytes = facts.memory_bytes if task.memory_bytes is None else task.memory_bytes
+        memory_ns = image_overhead_ns(self._tier, size_bytes, size_bytes, self._queue_ns(task.node))
+        return replace(task, image_memory_ns=memory_ns, image_dump_ns=self._tier.write_ns(size_bytes))
+
+    def _queue_ns(self, node: str) -> int:
+        return sum(dump_ns for _, dump_ns in self._queues.get(node, {}).values())
+
+    def _forget_freed(self) -> None:
+        """A container that has got a slot anew since was free meanwhile."""
+        held = self._state.containers
+        for node, queue in self._queues.items():
+            self._queues[node] = {
+                name: (slot_ns, dump_ns)
+                for name, (slot_ns, dump_ns) in queue.items()
+                if name in held and held[name].slot_ns == slot_ns and self._state.on_slot(held[name])
+            }
