@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.markup import escape
 
 from analysis.demo.load import measure_load
 from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Variant, cells, not_comparable, verdict
-from analysis.demo.scale import choose_scale, scale_text, slower
+from analysis.demo.scale import choose_scale, expected_real_s, most_real_s, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
@@ -22,6 +23,7 @@ from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import written_whole
+from emulator.live.session.ray_runtime import ray_for_runs
 
 REPORT_NAME, PICTURE_NAME = "report.html", "demo.png"
 
@@ -45,7 +47,8 @@ def run_demo(console: Console, out_dir: Path) -> None:
         with RunDisplay(console) as display:
             return run_experiment(_experiment(f"time_scale={scale}", *variant.overrides), directory, display.update)
 
-    runs = run_all(run, scale, out_dir)
+    with ray_for_runs():
+        runs = run_all(run, scale, out_dir, time.monotonic)
     _show(console, runs)
     _draw(console, runs, out_dir)
     summaries = {done.variant: done.summary for done in runs}
@@ -60,16 +63,20 @@ def _experiment(*overrides: str) -> Experiment:
         return load_experiment(path, overrides)
 
 
-def run_all(run: Callable[[Variant, float, Path], dict[str, Any]], scale: float, out_dir: Path) -> list[Done]:
+def run_all(
+    run: Callable[[Variant, float, Path], dict[str, Any]], scale: float, out_dir: Path, now_real_s: Callable[[], float]
+) -> list[Done]:
     """Run every variant at ``scale``.  One that is disturbed is run again, once and slower, and the next ones are as
-    slow, because they would be disturbed too."""
+    slow, because they would be disturbed too; but not if that would take longer than ``most_real_s``."""
+    until_real_s = now_real_s() + most_real_s(scale)
     found = []
-    for variant in VARIANTS:
+    for number, variant in enumerate(VARIANTS):
         done = Done(variant, run(variant, scale, out_dir / variant.directory), out_dir / variant.directory)
-        if done.summary["disturbed"]:
-            directory = out_dir / f"{variant.directory}-slower"
-            done = Done(variant, run(variant, slower(scale), directory), directory)
+        rest_real_s = expected_real_s(slower(scale), len(VARIANTS) - number)
+        if done.summary["disturbed"] and now_real_s() + rest_real_s <= until_real_s:
             scale = slower(scale)
+            directory = out_dir / f"{variant.directory}-slower"
+            done = Done(variant, run(variant, scale, directory), directory)
         found.append(done)
     return found
 

@@ -10,9 +10,27 @@ from rich.console import Console
 from rich.text import Text
 
 from analysis.demo.load import Load, measure_load
-from analysis.demo.rows import KILL, NATJAM, SOFT_CAP, SUSPEND, Summary, Variant, cells, not_comparable, verdict
+from analysis.demo.rows import (
+    KILL,
+    NATJAM,
+    SOFT_CAP,
+    SUSPEND,
+    VARIANTS,
+    Summary,
+    Variant,
+    cells,
+    not_comparable,
+    verdict,
+)
 from analysis.demo.run import _draw, _show, run_all
-from analysis.demo.scale import RUN_FOR_PROBE, SCALES, choose_scale, scale_text, slower
+from analysis.demo.scale import (
+    RUN_FOR_PROBE,
+    SCALES,
+    choose_scale,
+    expected_real_s,
+    most_real_s,
+    scale_text,
+)
 from analysis.whole_run import run_experiment
 from emulator.experiment.load import load_experiment
 from emulator.records.disturbance import disturbances
@@ -104,14 +122,19 @@ def test_the_load_of_this_machine_can_be_measured() -> None:
 # ---- which runs are made ----
 
 
-def _runs(disturbed: set[tuple[str, float]]) -> tuple[list[tuple[str, float]], list[str]]:
+def _runs(
+    disturbed: set[tuple[str, float]], scale: float = 20, times_as_long: float = 1.0
+) -> tuple[list[tuple[str, float]], list[str]]:
+    """The runs that are made, and those that count, if each takes ``times_as_long`` as expected."""
     made: list[tuple[str, float]] = []
+    took_real_s = [0.0]
 
     def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
         made.append((directory.name, scale))
+        took_real_s[0] += times_as_long * expected_real_s(scale, 1)
         return summary_of(disturbed=(variant.name, scale) in disturbed, time_scale=scale)
 
-    return made, [done.directory.name for done in run_all(run, 20, Path("out"))]
+    return made, [done.directory.name for done in run_all(run, scale, Path("out"), lambda: took_real_s[0])]
 
 
 def test_every_variant_is_run_once_on_a_quiet_machine() -> None:
@@ -121,10 +144,25 @@ def test_every_variant_is_run_once_on_a_quiet_machine() -> None:
 
 
 def test_a_disturbed_run_is_made_again_once_and_slower() -> None:
-    always = {(KILL.name, scale) for scale in (20, slower(20), slower(slower(20)))}
+    always = {(KILL.name, scale) for scale in SCALES}
     made, counted = _runs(always)
     assert made == [("checkpoint", 20), ("suspend", 20), ("kill", 20), ("kill-slower", 13), ("soft-cap", 13)]
     assert counted == ["checkpoint", "suspend", "kill-slower", "soft-cap"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_runs_are_not_made_again_without_end(scale: float) -> None:
+    """If every run is disturbed, the whole takes at most twice what was said; a machine that is slower than that makes
+    less again."""
+    every = {(variant.name, each) for variant in VARIANTS for each in SCALES}
+    again: list[int] = []
+    for times_as_long in (1.0, 2.0):
+        made, counted = _runs(every, scale, times_as_long)
+        assert len(counted) == len(VARIANTS)
+        again.append(len(made) - len(counted))
+        if times_as_long == 1.0:
+            assert sum(expected_real_s(each, 1) for _, each in made) <= most_real_s(scale)
+    assert 1 <= again[0] > again[1]
 
 
 # ---- the rows ----
@@ -196,7 +234,7 @@ def test_report_and_picture_are_left_and_named(tmp_path: Path) -> None:
         return {**summary, "output": {"verified": True}}
 
     console = Console(record=True, width=140, file=(tmp_path / "said").open("w"))
-    runs = run_all(simulate, 20, tmp_path)
+    runs = run_all(simulate, 20, tmp_path, lambda: 0.0)
     _show(console, runs)
     _draw(console, runs, tmp_path)
     said = console.export_text()
