@@ -85,7 +85,7 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
     assert read_any([path]) == (imported, [])
     done = CliRunner().invoke(app, ["run", str(path)])
     assert done.exit_code == 2
-    assert "natjam loops reads this file" in done.output
+    assert "this file is for natjam loops" in done.output
 
 
 @pytest.mark.parametrize(
