@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from workloads.kubernetes.reading import Unread
     from workloads.yarn.settings import LeftOut
 
+_MOST_SHOWN = 40
+"""Lines about what is not carried over, on the terminal."""
 
 group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
 
@@ -117,14 +120,72 @@ def kueue(
         imported, unread = read_kueue(paths, on_bytes)
     if arrivals is not None:
         imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
-    lines = ["Made by natjam import kueue from " + ", ".join(path.name for path in paths) + "."]
-    if unread:
-        lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]
-    write_saved(out, imported, lines)
-    for line in lines[1:]:
-        say(line)
+    write_saved(out, imported, _head("kueue", paths, unread))
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
-    say(f"{out}: {counts}, {len(unread):,} fields and objects not carried over")
+    say(f"{out}: {counts}, {_left_out(unread)}")
+
+
+@group.command()
+def kubernetes(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Files or folders with Kubernetes' objects (YAML or JSON).", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    arrivals: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Pods from a table that arrive on the cluster as it stands."),
+    ] = None,
+    draw: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="As many pods, drawn from those that ended, arrive.")
+    ] = None,
+    over_h: Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which drawn pods arrive.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn pods.")] = 1,
+) -> None:
+    """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
+
+    Reads Node, Pod, PriorityClass, PodDisruptionBudget, Job and Deployment, also in lists as kubectl writes them. Only
+    named fields are read: environment, arguments and annotations appear nowhere. What is not carried over is listed
+    with its line.
+
+    In the file, pods arrive when they were created, on an empty cluster. With --arrivals or --draw the cluster is as it
+    stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
+    none did, it does not end.
+
+    The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
+    duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
+
+    The written file is for natjam who and natjam play. natjam run cannot run it yet.
+
+    \b
+    Examples:
+      kubectl get nodes,pods,priorityclasses,poddisruptionbudgets,jobs,deployments -A -o json > cluster.json
+      natjam import kubernetes cluster.json --out mine.yaml
+      natjam import kubernetes cluster.json --draw 500 --over-h 12 --out mine.yaml
+    """
+    from msgspec.structs import replace
+
+    from emulator.cli.workload import reading
+    from workloads.kubernetes.arrivals import drawn, read_arrivals
+    from workloads.kubernetes.cluster import read_kubernetes
+    from workloads.kubernetes.saved import write_saved
+
+    if out.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    if arrivals is not None and draw is not None:
+        raise ConfigError("--arrivals and --draw: give one of them")
+    with reading(*paths) as on_bytes:
+        imported = read_kubernetes(paths, on_bytes)
+    cluster = imported.cluster
+    if arrivals is not None:
+        cluster = replace(cluster, arrivals=(*imported.running, *read_arrivals(arrivals, cluster)))
+    elif draw is not None:
+        more = drawn(cluster, draw, round(over_h * 3600 * 10**9), seed)
+        cluster = replace(cluster, arrivals=(*imported.running, *more))
+    write_saved(out, cluster, _head("kubernetes", paths, imported.unread))
+    state = cluster.state
+    counts = f"{len(state.nodes):,} nodes, {len(state.bound):,} pods on them, {len(state.waiting):,} that wait"
+    say(f"{out}: {counts}, {len(cluster.arrivals):,} that arrive; {_left_out(imported.unread)}")
 
 
 @group.command()
@@ -164,6 +225,22 @@ def slurm(
         say(line)
     counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
     say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
+
+
+def _head(system: str, paths: Sequence[Path], unread: Sequence[Unread]) -> list[str]:
+    """The head of a written file, of which what is not carried over is shown too."""
+    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
+    if unread:
+        lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]
+    for line in lines[1:_MOST_SHOWN]:
+        say(line)
+    if len(lines) > _MOST_SHOWN:
+        say(f"  and {len(lines) - _MOST_SHOWN:,} more, at the head of the written file")
+    return lines
+
+
+def _left_out(unread: Sequence[Unread]) -> str:
+    return f"{len(unread):,} fields and objects not carried over"
 
 
 def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:

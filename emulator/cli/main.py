@@ -31,6 +31,7 @@ from emulator.cli import (
     play,
     results,
     start,
+    who,
     workload,
 )
 from emulator.display.console import results_console, say, warn
@@ -367,6 +368,7 @@ for command in (
     chaos.chaos,
     loops.loops,
     play.play,
+    who.who,
     *(machine.doctor, machine.probe, hosts.hosts),
 ):
     app.command()(command)

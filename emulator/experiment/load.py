@@ -37,9 +37,12 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         if path.suffix in (".yaml", ".yml"):
             raise
         raise ConfigError(f"{error.message}; if it is a trace, give it to 'natjam advise'") from None
-    if "kueue" in document.data:
-        where = document.origin(("kueue",))
-        raise ConfigError(f"{where}: kueue: natjam run cannot run a cluster of Kueue yet; natjam loops reads this file")
+    for section, readers in _IMPORTED.items():
+        if section in document.data:
+            where = document.origin((section,))
+            raise ConfigError(
+                f"{where}: {section}: natjam run cannot run such a cluster yet; this file is for {readers}"
+            )
     if campaign_keys := _CAMPAIGN_KEYS & document.data.keys():
         key = min(campaign_keys)
         raise ConfigError(f"{path}: has '{key}' and so is a campaign: 'natjam campaign {path}' runs it")
@@ -65,6 +68,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
 
 
 _CAMPAIGN_KEYS = {"experiment", "grid", "variants", "seeds"}
+_IMPORTED = {"kueue": "natjam loops", "kubernetes": "natjam who and natjam play", "slurm": "natjam play"}
+"""Sections of files that an import writes, and who reads them."""
 _NAMES_OR_FILES = (("overheads",), ("calibration",), ("storage", "tier"))
 _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
 

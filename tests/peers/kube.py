@@ -237,7 +237,6 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
         _arrivals(day, classes),
         head_of_heap,
         (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())),
-        Replacement(day.get("replace") or "terminating"),
         lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
     )
     played = player.play()
@@ -260,12 +259,15 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
 
 
 def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
+    replacement = Replacement(day.get("replace") or "terminating")
     for each in day["workloads"]:
         pod, count = pod_of(each, classes), each.get("count", 1)
         for number in range(max(count, 1)):
             named = replace(pod, name=f"{pod.name}-{number}") if count > 1 else pod
-            times = (each.get(name, 0) * SECOND_NS for name in ("submit", "duration", "grace"))
-            yield Arrival(named, *times)
+            submit_ns, duration_ns, grace_ns = (
+                each.get(name, 0) * SECOND_NS for name in ("submit", "duration", "grace")
+            )
+            yield Arrival(named, submit_ns, duration_ns, grace_ns, replacement)
 
 
 def _line(at_ns: int, decision: Decision) -> list[Any]:

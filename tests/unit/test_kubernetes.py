@@ -347,9 +347,8 @@ def test_cycles_on_values_decide_as_the_player_does() -> None:
         grace_ns = day_ns = 10**14
         Player(
             nodes,
-            (Arrival(each, 0, day_ns, grace_ns) for each in pods),
+            (Arrival(each, 0, day_ns, grace_ns, Replacement.NEVER) for each in pods),
             first_of_best,
-            replacement=Replacement.NEVER,
             on_decision=lambda at_ns, decision, played=played: played.append(decision) if at_ns == 0 else None,
         ).play()
         low = tuple(Pending(each, since_ns=number) for number, each in enumerate(pods))
@@ -388,12 +387,22 @@ def test_victims_are_of_lower_priority_enough_and_not_one_too_many() -> None:
 
 def _play(grace_s: int, replacement: Replacement, min_available: int = 0) -> Day:
     low = [
-        Arrival(pod(f"low-{number}", 2, labels={"app": "web"}), 0, 100 * SECOND_NS, grace_s * SECOND_NS)
+        Arrival(pod(f"low-{number}", 2, labels={"app": "web"}), 0, 100 * SECOND_NS, grace_s * SECOND_NS, replacement)
         for number in (0, 1)
     ]
     high = Arrival(pod("high", 2, 9), 10 * SECOND_NS, 50 * SECOND_NS)
     budgets = [BudgetSpec("web", {"app": "web"}, min_available)]
-    return Player([node("n")], [*low, high], first_of_best, budgets, replacement).play()
+    return Player([node("n")], [*low, high], first_of_best, budgets).play()
+
+
+def test_pods_that_are_there_already_and_one_that_never_ends() -> None:
+    here = Arrival(pod("here", 2), -30 * SECOND_NS, 100 * SECOND_NS, node="n")
+    service = Arrival(pod("service", 1), 0)
+    waits = Arrival(pod("waits", 2), 5 * SECOND_NS, 10 * SECOND_NS)
+    runs = Player([node("n")], [here, service, waits], first_of_best).play().runs
+    assert (runs["here"].start_ns, runs["here"].end_ns) == (-30 * SECOND_NS, 70 * SECOND_NS)
+    assert (runs["service"].start_ns, runs["service"].end_ns) == (0, None)
+    assert (runs["waits"].start_ns, runs["waits"].end_ns) == (70 * SECOND_NS, 80 * SECOND_NS)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
     assert read_any([path]) == (imported, [])
     done = CliRunner().invoke(app, ["run", str(path)])
     assert done.exit_code == 2
-    assert "natjam loops reads this file" in done.output
+    assert "this file is for natjam loops" in done.output
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
         ("reclaimWithinCohort: Any", "reclaimWithinCohort: All", "reclaimWithinCohort: must be one of Never,"),
         ("parentName: all", "parentName: team", "Cohort team: spec.parentName: goes round in a circle"),
         ("metadata: {name: batch}", "metadata: {name: research}", "ClusterQueue research: is in"),
-        ("{clusterQueue: research}", "{}", "LocalQueue main: spec: is missing"),
+        ("{clusterQueue: research}", "{}", "LocalQueue team-a/main: spec: is missing"),
         ("items:", "items: [", "is neither YAML nor JSON"),
     ],
 )

@@ -31,20 +31,14 @@ Kind = tuple[str, str]
 """API group and kind, such as ``("kueue.x-k8s.io", "ClusterQueue")``; the version does not matter."""
 
 
-class Metadata(msgspec.Struct, frozen=True):
-    """What is read of an object's metadata."""
-
-    name: str = ""
-    namespace: str = ""
-    creationTimestamp: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Found(Generic[StructT]):
     """An object, and where it begins."""
 
     value: StructT
     where: str
+    unread: tuple[str, ...] = ()
+    """Fields of it that are not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +139,22 @@ class _Reader:
         if key not in self._kinds:
             self._objects.unread.append(Unread(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
             return
-        name = f"{kind} {self._name(fields)}".strip()
+        name, before = f"{kind} {self._name(fields)}".strip(), len(self._objects.unread)
         value = self._pick(node, self._types[key], name)
+        unread = tuple(each.what.removeprefix(f"{name}.") for each in self._objects.unread[before:])
         try:
             converted = msgspec.convert(value, self._kinds[key], strict=False)
         except msgspec.ValidationError as error:
             at = str(error).rpartition(" - at `$.")[2].rstrip("`") if " - at `$." in str(error) else ""
             what = "is missing" if "missing required" in str(error) else "is of another type, or out of range"
             raise ConfigError(f"{self._where(node)}: {name}: {printable(at)}: {what}") from None
-        self._objects.by_kind.setdefault(key, []).append(Found(converted, self._where(node)))
+        self._objects.by_kind.setdefault(key, []).append(Found(converted, self._where(node), unread))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
         metadata = fields.get("metadata")
         inside = _fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
-        return printable(_text(inside.get("name")))[:_LONGEST_NAME]
+        names = (_text(inside.get(field)) for field in ("namespace", "name"))
+        return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
 
     def _where(self, node: yaml.Node) -> str:
         return f"{self._path}:{node.start_mark.line + 1}"
@@ -189,7 +185,7 @@ class _Reader:
             if key in known:
                 if not _is_null(value):
                     picked[key] = self._pick(value, known[key], f"{path}.{key}" if path else key)
-            elif not getattr(of.cls, "SILENT", False):
+            elif not getattr(of.cls, "SILENT", False) or key in getattr(of.cls, "LISTED", ()):
                 self._objects.unread.append(Unread(f"{path}.{printable(key)[:_LONGEST_NAME]}", self._where(value)))
         return picked
 

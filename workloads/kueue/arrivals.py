@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from emulator.errors import ConfigError, printable
 from emulator.policies.kueue.model import PodSet, Workload
 from emulator.policies.kueue.player import Arrival
-from workloads.kubernetes.quantities import Quantity, amount
 from workloads.kubernetes.reading import Found, Unread
+from workloads.kubernetes.requests import requests_of
+from workloads.kubernetes.times import time_ns
 from workloads.kueue import objects as api
-
-_SECOND_NS = 10**9
 
 
 def arrival_of(
@@ -29,7 +27,7 @@ def arrival_of(
         priorities: by class.
     """
     spec, metadata = found.value.spec, found.value.metadata
-    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    name = metadata.full_name
     what = f"Workload {printable(name)}"
     queue = local.get((metadata.namespace, spec.queueName))
     if queue is None or queue not in covered:
@@ -50,35 +48,11 @@ def arrival_of(
 
 
 def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
-    """What one pod requests: the sum of its containers, or its largest init container.
-
-    A limit counts where there is no request.  Init containers that go on running beside the others (restartPolicy
-    Always) add to both.
-    """
-    pod = given.template.spec
-    beside, largest = dict(_requests(pod.overhead, {})), {}
-    for container in pod.initContainers:
-        asked = _requests(container.resources.requests, container.resources.limits)
-        if container.restartPolicy == "Always":
-            _add(beside, asked)
-        else:
-            _add(asked, beside)
-            largest = {each: max(largest.get(each, 0), asked.get(each, 0)) for each in {*largest, *asked}}
-    for container in pod.containers:
-        _add(beside, _requests(container.resources.requests, container.resources.limits))
-    total = {each: max(beside.get(each, 0), largest.get(each, 0)) for each in sorted({*beside, *largest})}
+    """What one pod requests."""
+    total = requests_of(given.template.spec)
     if "pods" in covered:
         total["pods"] = 1
     return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
-
-
-def _requests(requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> dict[str, int]:
-    return {resource: amount(resource, quantity) for resource, quantity in {**limits, **requests}.items()}
-
-
-def _add(to: dict[str, int], more: Mapping[str, int]) -> None:
-    for resource, value in more.items():
-        to[resource] = to.get(resource, 0) + value
 
 
 def _duration_ns(found: Found[api.Workload]) -> int | None:
@@ -95,14 +69,8 @@ def _duration_ns(found: Found[api.Workload]) -> int | None:
 
 
 def _time_ns(found: Found[api.Workload], field: str, text: str) -> int | None:
-    if not text:
-        return None
     try:
-        when = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        return int(when.timestamp()) * _SECOND_NS
-    except (ValueError, OverflowError):
+        return time_ns(text)
+    except ValueError as error:
         name = printable(found.value.metadata.name)
-        raise ConfigError(
-            f"{found.where}: Workload {name}: {field}: is not a time such as 2026-01-31T12:00:00Z"
-        ) from None
+        raise ConfigError(f"{found.where}: Workload {name}: {field}: {error}") from None

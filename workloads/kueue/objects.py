@@ -1,30 +1,22 @@
-"""The kinds of Kueue that are read, with the fields that are.
-
-Fields have the names of the API.  In a struct with ``SILENT`` other fields are not listed as left out: they say nothing
-about quotas and preemption, or are what Kubernetes keeps for itself.
-"""
+"""The kinds of Kueue that are read, with the fields that are."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
+from workloads.kubernetes.api import (
+    PRIORITY_CLASS,
+    Condition,
+    Object,
+    PriorityClass,
+    Requesting,
+    Silent,
+    Struct,
+)
 from workloads.kubernetes.quantities import Quantity
 from workloads.kubernetes.reading import Kind
-from workloads.kubernetes.reading import Metadata as _Metadata
 
 GROUP = "kueue.x-k8s.io"
-
-
-class Struct(msgspec.Struct, frozen=True):
-    """One struct of the API."""
-
-
-class Metadata(_Metadata, frozen=True):
-    """Names and the creation time; labels and annotations are not read."""
-
-    SILENT: ClassVar[bool] = True
 
 
 class ResourceQuota(Struct, frozen=True):
@@ -87,28 +79,8 @@ class LocalQueueSpec(Struct, frozen=True):
     clusterQueue: str
 
 
-class Resources(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
-    requests: dict[str, Quantity] = {}
-    limits: dict[str, Quantity] = {}
-
-
-class Container(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
-    resources: Resources = Resources()
-    restartPolicy: str = ""
-
-
-class PodSpec(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
-    containers: tuple[Container, ...] = ()
-    initContainers: tuple[Container, ...] = ()
-    overhead: dict[str, Quantity] = {}
-
-
-class PodTemplate(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
-    spec: PodSpec = PodSpec()
+class PodTemplate(Silent, frozen=True):
+    spec: Requesting = Requesting()
 
 
 class PodSet(Struct, frozen=True):
@@ -117,8 +89,7 @@ class PodSet(Struct, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class PriorityClassRef(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
+class PriorityClassRef(Silent, frozen=True):
     name: str = ""
 
 
@@ -132,54 +103,29 @@ class WorkloadSpec(Struct, frozen=True):
     active: bool = True
 
 
-class Condition(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
-    type: str = ""
-    status: str = ""
-    lastTransitionTime: str = ""
-
-
-class WorkloadStatus(Struct, frozen=True):
-    SILENT: ClassVar[bool] = True
+class WorkloadStatus(Silent, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class _Object(Struct, frozen=True):
-    apiVersion: str
-    kind: str
-    metadata: Metadata = Metadata()
-
-
-class ClusterQueue(_Object, frozen=True):
-    SILENT: ClassVar[bool] = True
+class ClusterQueue(Object, frozen=True):
     spec: ClusterQueueSpec = ClusterQueueSpec()
 
 
-class Cohort(_Object, frozen=True):
-    SILENT: ClassVar[bool] = True
+class Cohort(Object, frozen=True):
     spec: CohortSpec = CohortSpec()
 
 
-class LocalQueue(_Object, frozen=True, kw_only=True):
-    SILENT: ClassVar[bool] = True
+class LocalQueue(Object, frozen=True, kw_only=True):
     spec: LocalQueueSpec
 
 
-class ResourceFlavor(_Object, frozen=True):
+class ResourceFlavor(Object, frozen=True):
     """Only that it exists: quotas name it."""
 
-    SILENT: ClassVar[bool] = True
 
-
-class Workload(_Object, frozen=True):
-    SILENT: ClassVar[bool] = True
+class Workload(Object, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
-
-
-class PriorityClass(_Object, frozen=True):
-    SILENT: ClassVar[bool] = True
-    value: int = 0
 
 
 class FairSharing(Struct, frozen=True):
@@ -187,10 +133,9 @@ class FairSharing(Struct, frozen=True):
     preemptionStrategies: tuple[str, ...] = ()
 
 
-class Configuration(Struct, frozen=True):
+class Configuration(Silent, frozen=True):
     """Kueue's own configuration; the many other fields say nothing about preemption."""
 
-    SILENT: ClassVar[bool] = True
     fairSharing: FairSharing | None = None
 
 
@@ -200,7 +145,6 @@ LOCAL_QUEUE: Kind = (GROUP, "LocalQueue")
 RESOURCE_FLAVOR: Kind = (GROUP, "ResourceFlavor")
 WORKLOAD: Kind = (GROUP, "Workload")
 WORKLOAD_PRIORITY_CLASS: Kind = (GROUP, "WorkloadPriorityClass")
-PRIORITY_CLASS: Kind = ("scheduling.k8s.io", "PriorityClass")
 CONFIGURATION: Kind = (f"config.{GROUP}", "Configuration")
 
 KINDS: dict[Kind, type[msgspec.Struct]] = {

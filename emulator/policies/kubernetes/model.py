@@ -147,6 +147,8 @@ class PriorityClass(Frozen):
     name: str
     value: int
     policy: Policy = Policy.LOWER_PRIORITY
+    is_default: bool = False
+    """``globalDefault``: of pods that name none."""
 
     def of(self, pod: Pod) -> Pod:
         """The pod as Kubernetes admits it in this class."""

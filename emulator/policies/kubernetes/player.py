@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
-from emulator.policies.kubernetes.model import BudgetSpec, Node, Pending, Pod, State, Ties
+from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, Pod, State, Ties
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.vocabulary import Frozen
@@ -41,9 +41,13 @@ class Arrival(Frozen):
 
     pod: Pod
     submit_ns: int
-    duration_ns: int
+    duration_ns: int | None = None
+    """None: it never ends by itself."""
     grace_ns: int = 0
     """From its eviction until it is gone."""
+    replacement: Replacement = Replacement.TERMINATING
+    node: str | None = None
+    """Where it is from the beginning; None: it waits to be placed."""
 
 
 @dataclass(slots=True)
@@ -97,12 +101,11 @@ class Player:
         arrivals: Iterable[Arrival],
         ties: Ties,
         budgets: Iterable[BudgetSpec] = (),
-        replacement: Replacement = Replacement.TERMINATING,
         on_decision: OnDecision | None = None,
     ) -> None:
         self._snapshot = Snapshot(State(tuple(nodes)))
         self._queue = Queue()
-        self._ties, self._budgets, self._replacement, self._on_decision = ties, tuple(budgets), replacement, on_decision
+        self._ties, self._budgets, self._on_decision = ties, tuple(budgets), on_decision
         self._arrivals: dict[str, Arrival] = {}
         self._replaced: dict[str, tuple[str, int]] = {}
         """Of each pod in another's place: the first one's name, and how many came before it."""
@@ -140,14 +143,19 @@ class Player:
         name = arrival.pod.name
         self._arrivals[name] = arrival
         self.day.runs[name] = Run(self._at_ns)
-        self._queue.add(Pending(arrival.pod, since_ns=self._step()))
+        since_ns = self._step()
+        if arrival.node is None:
+            self._queue.add(Pending(arrival.pod, since_ns=since_ns))
+        else:
+            self._snapshot.add(Bound(arrival.pod, arrival.node, since_ns))
+            self._start(name, arrival.node)
 
     def _create_instead(self, name: str) -> None:
         first, number = self._replaced.get(name, (name, 0))
         instead = f"{first}.{number + 1}"
         self._replaced[instead] = first, number + 1
         arrival = self._arrivals[name]
-        self._create(replace(arrival, pod=replace(arrival.pod, name=instead)))
+        self._create(replace(arrival, pod=replace(arrival.pod, name=instead), node=None))
 
     def _finish(self, name: str) -> None:
         if name not in self._snapshot or self._snapshot[name].terminating:
@@ -163,7 +171,7 @@ class Player:
     def _gone(self, name: str) -> None:
         self.day.runs[name].gone_ns = self._at_ns
         self._leave(name)
-        if self._replacement is Replacement.GONE:
+        if self._arrivals[name].replacement is Replacement.GONE:
             self._create_instead(name)
 
     def _look(self) -> None:
@@ -180,17 +188,17 @@ class Player:
             self._on_decision(self._at_ns, decision)
         self._step()  # the pod's new state becomes known
         if decision.outcome is Outcome.BOUND:
-            self._start(decision)
+            self._start(decision.pod.name, decision.node)
             return
         self.day.preemptions += decision.outcome is Outcome.PREEMPTS
         for name in decision.evicted:
             self._evict(name, decision.pod.name)
 
-    def _start(self, decision: Decision) -> None:
-        name = decision.pod.name
-        run = self.day.runs[name]
-        run.start_ns, run.node = self._at_ns, decision.node
-        self._push(self._at_ns + self._arrivals[name].duration_ns, _Kind.FINISH, lambda: self._finish(name))
+    def _start(self, name: str, node: str | None) -> None:
+        run, duration_ns = self.day.runs[name], self._arrivals[name].duration_ns
+        run.start_ns, run.node = self._at_ns, node
+        if duration_ns is not None:
+            self._push(self._at_ns + duration_ns, _Kind.FINISH, lambda: self._finish(name))
 
     def _evict(self, name: str, by: str) -> None:
         run, grace_ns = self.day.runs[name], self._arrivals[name].grace_ns
@@ -203,5 +211,5 @@ class Player:
             self._push(self._at_ns + grace_ns, _Kind.GONE, lambda: self._gone(name))
         else:
             self._gone(name)
-        if self._replacement is Replacement.TERMINATING:
+        if self._arrivals[name].replacement is Replacement.TERMINATING:
             self._create_instead(name)

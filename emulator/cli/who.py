@@ -1,0 +1,95 @@
+"""The command who."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.display.console import say, warn
+from emulator.errors import ConfigError, printable
+
+if TYPE_CHECKING:
+    from emulator.policies.kubernetes.model import Pod
+    from workloads.kubernetes.cluster import Kubernetes
+
+_SAMPLED_NODES = 100
+_MOST_NAMES = 10
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def who(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Kubernetes' objects (YAML, JSON, a folder), or an imported file.", show_default=False),
+    ],
+    pod: Annotated[
+        str, typer.Argument(help="A pod that waits there (NAMESPACE/NAME), or a manifest's file.", show_default=False)
+    ],
+) -> None:
+    """Say who would be evicted for a pod now, by kube-scheduler's rules, and from which node.
+
+    Answers from one snapshot, without a cluster and without an experiment. For every other node it says why the pod
+    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown.
+
+    A manifest may have a Pod, or a Job or Deployment, of which one pod is taken.
+
+    \b
+    Examples:
+      kubectl get nodes,pods,priorityclasses,poddisruptionbudgets,jobs,deployments -A -o json > cluster.json
+      natjam who cluster.json shop/train-7
+      natjam who cluster.json new-pod.yaml
+    """
+    from emulator.cli.workload import reading
+    from emulator.policies.kubernetes.decisions import place, victims
+    from emulator.policies.kubernetes.model import first_of_best
+    from emulator.policies.kubernetes.why import why_placement, why_preemption
+    from workloads.kubernetes.saved import read_any
+
+    with reading(file) as on_bytes:
+        cluster = read_any([file], on_bytes)
+    asked, partial = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
+    placement = place(cluster.state, asked, first_of_best)
+    if placement.node is None:
+        lines = why_preemption(victims(cluster.state, asked, first_of_best))
+    else:
+        lines = why_placement(placement)
+    for line in lines:
+        say(line)
+    for field in partial:
+        warn(f"{field} of this pod is not carried over; kube-scheduler may decide otherwise for it")
+    if len(cluster.state.nodes) > _SAMPLED_NODES:
+        warn(f"above {_SAMPLED_NODES} nodes kube-scheduler looks at a sample of them; natjam looked at all")
+
+
+def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
+    """The pod of this name.  Raises ConfigError: there is none, it runs already, or several have the name."""
+    waiting = [each.pod for each in cluster.state.waiting]
+    found = [each for each in waiting if name in (each.name, each.name.rpartition("/")[2])]
+    if len(found) == 1:
+        return found[0], cluster.partial.get(found[0].name, ())
+    if found:
+        raise ConfigError(
+            f"POD {name}: {', '.join(each.name for each in found[:_MOST_NAMES])} have this name; name one"
+        )
+    on = next((each.node for each in cluster.state.bound if each.pod.name == name), None)
+    if on is not None:
+        raise ConfigError(f"POD {name}: it is on {printable(on)} already; name a pod that waits, or a manifest's file")
+    names = ", ".join(printable(each.name) for each in waiting[:_MOST_NAMES])
+    there = f"these wait: {names}{', ...' * (len(waiting) > _MOST_NAMES)}" if names else "no pod waits"
+    raise ConfigError(f"POD {name}: no pod of this name waits; {there}; or name a manifest's file, such as pod.yaml")
+
+
+def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...]]:
+    """The pod of a manifest.  Raises ConfigError."""
+    from workloads.kubernetes.objects import KINDS
+    from workloads.kubernetes.present import Pods
+    from workloads.kubernetes.reading import read_objects
+
+    classes = {each.name: each for each in cluster.classes}
+    pods = Pods(read_objects([path], KINDS), classes, {each.name: each for each in cluster.state.nodes})
+    found = [each.pod for each in pods.read() if not each.node and not each.ended]
+    if not found:
+        raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits")
+    return found[0], pods.maker.partial.get(found[0].name, ())

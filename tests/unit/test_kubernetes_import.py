@@ -1,0 +1,356 @@
+"""Kubernetes' objects as natjam reads them, the file that it writes, and the questions asked of it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from emulator.errors import ConfigError
+from emulator.policies.kubernetes.decisions import place
+from emulator.policies.kubernetes.model import (
+    HOSTNAME,
+    AntiAffinity,
+    Budget,
+    BudgetSpec,
+    Effect,
+    Operator,
+    Pod,
+    Policy,
+    PriorityClass,
+    Taint,
+    Toleration,
+    first_of_best,
+)
+from emulator.policies.kubernetes.player import Replacement
+from tests.damage import damaged
+from workloads.kubernetes.api import Container, Requesting, Resources
+from workloads.kubernetes.arrivals import read_arrivals
+from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
+from workloads.kubernetes.pods import NAMESPACE
+from workloads.kubernetes.requests import requests_of
+from workloads.kubernetes.saved import read_any, read_saved, write_saved
+
+OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
+GIB = 2**30
+MIB = 2**20
+SECOND_NS = 10**9
+MINUTE_NS = 60 * SECOND_NS
+
+
+@pytest.fixture(scope="module")
+def imported() -> Imported:
+    return read_kubernetes([OBJECTS])
+
+
+@pytest.fixture(scope="module")
+def cluster(imported: Imported) -> Kubernetes:
+    return imported.cluster
+
+
+def pod_named(cluster: Kubernetes, name: str) -> Pod:
+    (found,) = (each.pod for each in cluster.arrivals if each.pod.name == name)
+    return found
+
+
+def test_nodes_with_what_they_have(cluster: Kubernetes) -> None:
+    nodes = {each.name: each for each in cluster.state.nodes}
+    assert nodes["worker-1"].allocatable["cpu"] == 3920
+    assert nodes["worker-1"].allocatable["memory"] == 15 * GIB
+    assert nodes["gpu-1"].allocatable["nvidia.com/gpu"] == 4
+    assert nodes["gpu-1"].taints == (Taint("nvidia.com/gpu", Effect.NO_SCHEDULE, "present"),)
+    assert nodes["gpu-1"].labels["gpu"] == "a100"
+    assert [name for name, node in nodes.items() if node.unschedulable] == ["worker-3"]
+
+
+def test_pods_where_they_are(cluster: Kubernetes) -> None:
+    bound = {each.pod.name: each for each in cluster.state.bound}
+    assert len(bound) == 8
+    train = bound["ml/train-w8f2k"]
+    # The latest time of the files is 10:00:10; this pod started at 9:30:02.
+    assert (train.node, train.start_ns, train.pod.priority) == ("worker-1", -1808 * SECOND_NS, -10)
+    assert train.pod.policy is Policy.LOWER_PRIORITY  # its own field says so, not its class
+    assert [each.pod.name for each in cluster.state.waiting] == ["db/postgres-1", "ml/sweep-0", "ml/sweep-1"]
+
+
+def test_requests_count_init_containers_sidecars_and_overhead(cluster: Kubernetes) -> None:
+    # fetch runs beside the sidecar proxy and asks for more cpu than lab beside it; the overhead comes on top.
+    assert pod_named(cluster, "ml/notebook").requests == {"cpu": 850, "memory": (1024 + 128 + 64) * MIB}
+
+
+@pytest.mark.parametrize(
+    ("pod", "requests"),
+    [
+        (Requesting((_c := Container(Resources({"cpu": "1"})), _c)), {"cpu": 2000}),
+        (Requesting((_c,), (Container(Resources({"cpu": "3"})), _c)), {"cpu": 3000}),
+        # A sidecar counts for init containers after it, not for those before.
+        (
+            Requesting((_c,), (Container(Resources({"cpu": "3"})), Container(Resources({"cpu": "2"}), "Always"))),
+            {"cpu": 3000},
+        ),
+        (
+            Requesting((_c,), (Container(Resources({"cpu": "2"}), "Always"), Container(Resources({"cpu": "3"})))),
+            {"cpu": 5000},
+        ),
+        (Requesting((_c,), (), {"cpu": "250m"}), {"cpu": 1250}),
+        (Requesting((_c,), (), {"cpu": "250m"}, Resources({"cpu": "3"})), {"cpu": 3250}),
+        (
+            Requesting((Container(Resources({"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})),)),
+            {"cpu": 1000, "memory": GIB},
+        ),
+    ],
+)
+def test_sums_of_requests(pod: Requesting, requests: dict[str, int]) -> None:
+    assert requests_of(pod) == requests
+
+
+def test_selectors_tolerations_and_anti_affinity(cluster: Kubernetes) -> None:
+    sweep, postgres = pod_named(cluster, "ml/sweep-0"), pod_named(cluster, "db/postgres-1")
+    assert sweep.selector == {"gpu": "a100"}
+    assert sweep.tolerations == (Toleration("nvidia.com/gpu", Operator.EXISTS),)
+    assert (sweep.priority, sweep.policy) == (-10, Policy.NEVER)
+    # Anti-affinity is about pods of its own namespace.
+    assert postgres.anti_affinity == (AntiAffinity({"app": "postgres", NAMESPACE: "db"}, HOSTNAME),)
+    assert postgres.labels[NAMESPACE] == "db"
+    # A DaemonSet's pod has its node in a required node affinity.
+    assert pod_named(cluster, "kube-system/kube-proxy-7xk2p").selector == {HOSTNAME: "worker-1"}
+
+
+def test_classes_and_budgets(cluster: Kubernetes) -> None:
+    assert PriorityClass("batch", -10, Policy.NEVER) in cluster.classes
+    selector = {"app": "web", NAMESPACE: "shop"}
+    assert cluster.state.budgets == (Budget("shop/web", selector, 1),)
+    # 30% of 3 pods, rounded up, is one that may be missing.
+    assert cluster.budgets == (BudgetSpec("shop/web", selector, 2),)
+
+
+def test_pods_arrive_when_they_were_created_and_run_as_long_as_their_like(cluster: Kubernetes) -> None:
+    arrivals = {each.pod.name: each for each in cluster.arrivals}
+    assert arrivals["kube-system/kube-proxy-7xk2p"].submit_ns == 0
+    done, runs = arrivals["ml/train-q8f2k"], arrivals["ml/train-w8f2k"]
+    assert runs.submit_ns - done.submit_ns == 90 * MINUTE_NS
+    assert (done.duration_ns, runs.duration_ns) == (40 * MINUTE_NS, 40 * MINUTE_NS)
+    assert arrivals["shop/web-5d9c7b6f4-k2ax"].duration_ns is None
+    assert {name: arrivals[name].replacement for name in ("ml/train-w8f2k", "ml/notebook", "db/postgres-0")} == {
+        "ml/train-w8f2k": Replacement.GONE,  # podReplacementPolicy: Failed
+        "ml/notebook": Replacement.NEVER,
+        "db/postgres-0": Replacement.GONE,
+    }
+    assert arrivals["shop/web-5d9c7b6f4-k2ax"].replacement is Replacement.TERMINATING
+    assert arrivals["db/postgres-0"].grace_ns == 120 * SECOND_NS
+    assert "ml/old-train" not in arrivals  # it was evicted, and the Job made another
+
+
+def test_what_is_not_carried_over_is_listed_with_its_line(imported: Imported) -> None:
+    listed = {each.what: each.where for each in imported.unread}
+    lines = (OBJECTS / "cluster.json").read_text().splitlines()
+    spread = 1 + next(number for number, line in enumerate(lines) if "topologySpreadConstraints" in line)
+    assert listed["Pod db/postgres-1.spec.topologySpreadConstraints"] == f"{OBJECTS / 'cluster.json'}:{spread}"
+    assert "Pod ml/other-scheduler: another scheduler places it (spec.schedulerName)" in listed
+    assert "PodDisruptionBudget shop/odd: spec.selector" in listed
+    assert "ConfigMap" in listed
+    assert "Job ml/sweep: completions beyond its parallelism" in listed
+    assert imported.cluster.partial["db/postgres-1"] == ("spec.topologySpreadConstraints",)
+    assert not any("Deployment" in what for what in listed)
+
+
+def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    done = CliRunner().invoke(app, ["import", "kubernetes", str(OBJECTS), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "5 nodes, 8 pods on them, 3 that wait, 12 that arrive" in done.output
+    assert "SECRET" not in done.output
+    assert "SECRET" not in out.read_text()
+    assert "SECRET-environment" in (OBJECTS / "cluster.json").read_text()
+
+
+def test_the_written_file_is_read_again(cluster: Kubernetes, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    write_saved(path, cluster, ["Not carried over:", "  a\nb"])
+    assert read_any([path]) == cluster
+    done = CliRunner().invoke(app, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "this file is for natjam who and natjam play" in done.output
+
+
+@pytest.mark.parametrize("of", ["objects", "imported"])
+def test_who_goes_for_a_pod_that_waits(of: str, cluster: Kubernetes, tmp_path: Path) -> None:
+    file = OBJECTS
+    if of == "imported":
+        file = tmp_path / "mine.yaml"
+        write_saved(file, cluster, [])
+    done = CliRunner().invoke(app, ["who", str(file), "postgres-1"])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("db/postgres-1 (priority 1000) preempts on worker-1")
+    assert lines[1].startswith("worker-1: ml/train-w8f2k (priority -10) would go; ")
+    assert [line.partition(":")[0] for line in lines[2:]] == ["control-1", "worker-2", "worker-3", "gpu-1"]
+    assert "anti-affinity" in lines[3]
+    assert "topologySpreadConstraints of this pod is not carried over" in done.stderr
+
+
+MANIFEST = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: big, namespace: shop}
+spec:
+  template:
+    spec:
+      priorityClassName: critical
+      containers:
+      - {name: a, env: [{name: TOKEN, value: SECRET}], resources: {requests: {cpu: 2, memory: 8Gi}}}
+"""
+
+
+def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(MANIFEST)
+    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
+    assert done.exit_code == 0, done.output
+    assert "worker-1: ml/notebook (priority 0), ml/train-w8f2k (priority -10) would go" in done.stdout
+    assert "(priority 100, against its budget)" in done.stdout
+    assert "worker-1 is better: fewest victims that a budget protects" in done.stdout
+    path.write_text(MANIFEST.replace("cpu: 2, memory: 8Gi", "cpu: 20m"))
+    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
+    assert done.stdout.startswith("shop/big-0 (priority 1000) goes to worker-1\n")
+    path.write_text(MANIFEST.replace("critical", "unknown"))
+    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
+    assert done.exit_code == 2
+    assert "spec.priorityClassName: there is no PriorityClass 'unknown'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("pod", "problem"),
+    [
+        ("nobody", "these wait: db/postgres-1, ml/sweep-0, ml/sweep-1; or name"),
+        ("db/postgres-0", "it is on worker-2 already"),
+        ("none.yaml", "none.yaml"),
+    ],
+)
+def test_problems_of_who(pod: str, problem: str) -> None:
+    done = CliRunner().invoke(app, ["who", str(OBJECTS), pod])
+    assert done.exit_code == 2
+    assert problem in done.output
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "problem"),
+    [
+        ("rest.yaml", "{cpu: 1500m, memory: 4Gi}", "{cpu: 1500mm}", None),  # the Job has its pods: it is not asked
+        ("rest.yaml", 'requests: {cpu: "2"}', "requests: {cpu: SECRET}", "Job ml/sweep: resources: is not a quantity"),
+        ("rest.yaml", "maxUnavailable: 30%", "maxUnavailable: few", "spec.maxUnavailable: must be a whole number"),
+        ("rest.yaml", "maxUnavailable: 30%", "", "spec: has neither minAvailable nor maxUnavailable"),
+        ("rest.yaml", "value: 100\n", "value: many\n", "PriorityClass service: value: is of another type"),
+        ("rest.yaml", "preemptionPolicy: Never", "preemptionPolicy: No", "preemptionPolicy: must be one of"),
+        ("rest.yaml", "operator: Exists}", "operator: Lt}", "spec.tolerations, operator: must be one of"),
+        ("rest.yaml", "name: critical", "name: batch", "PriorityClass batch: metadata.name: is in"),
+        ("cluster.json", '"3920m"', '"SECRET"', "Node control-1: status.allocatable: is not a quantity"),
+        ("cluster.json", '"2026-02-03T08:40:01Z"', '"SECRET"', "status, finishedAt: is not a time"),
+        ("cluster.json", '"startTime": "', '"startTime": "2', "status.startTime: is not a time"),
+        ("cluster.json", '"notebook"', '"train-q8f2k"', "metadata.name: is in"),
+        ("cluster.json", '"items": [', '"items": [[', "is neither YAML nor JSON"),
+    ],
+)
+def test_problems_name_file_line_and_field(tmp_path: Path, file: str, old: str, new: str, problem: str | None) -> None:
+    for each in OBJECTS.iterdir():
+        text = each.read_text()
+        (tmp_path / each.name).write_text(text.replace(old, new, 1) if each.name == file else text)
+        assert each.name != file or old in text
+    if problem is None:
+        read_kubernetes([tmp_path])
+        return
+    with pytest.raises(ConfigError) as raised:
+        read_kubernetes([tmp_path])
+    assert problem in raised.value.message
+    assert raised.value.message.startswith(f"{tmp_path / file}:")
+    assert raised.value.message.split(":")[1].isdigit()
+    assert "SECRET" not in raised.value.message
+
+
+TABLE = """submit_s,name,class,duration_s,count,cpu,memory
+30.5,urgent,critical,60,2,500m,1Gi
+0,,,,,2,
+"""
+
+
+def test_pods_from_a_table_arrive_on_the_cluster_as_it_stands(tmp_path: Path) -> None:
+    path, out = tmp_path / "arrivals.csv", tmp_path / "mine.yaml"
+    path.write_text(TABLE)
+    done = CliRunner().invoke(app, ["import", "kubernetes", str(OBJECTS), "--arrivals", str(path), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    arrivals = read_saved(out).arrivals
+    *present, first, second, last = arrivals
+    assert (first.pod.name, second.pod.name, last.pod.name) == ("urgent-0", "urgent-1", "row-3")
+    assert (first.pod.priority, first.submit_ns, first.duration_ns) == (1000, 30_500_000_000, 60 * SECOND_NS)
+    assert first.pod.requests == {"cpu": 500, "memory": GIB}
+    assert (last.submit_ns, last.duration_ns, last.pod.priority, last.node) == (0, None, 0, None)
+    assert len(present) == 11
+    assert all(each.submit_ns <= 0 for each in present)
+    assert {each.pod.name for each in present if each.node is None} == {"db/postgres-1", "ml/sweep-0", "ml/sweep-1"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("submit_s", "submit", ":1: column submit_s: is missing"),
+        ("critical", "none", ":2: column class: no PriorityClass"),
+        ("500m", "half", ":2: column cpu: is not a quantity"),
+        (",60,2,", ",60,0,", ":2: column count: must be 1"),
+        ("0,,,,", "0,ml/notebook,,,", ":3: column name: another pod"),
+    ],
+)
+def test_problems_of_a_table(cluster: Kubernetes, tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "arrivals.csv"
+    assert old in TABLE
+    path.write_text(TABLE.replace(old, new, 1))
+    with pytest.raises(ConfigError) as raised:
+        read_arrivals(path, cluster)
+    assert raised.value.message.startswith(f"{path}{problem}")
+
+
+def test_drawn_pods_are_like_those_that_ended(tmp_path: Path) -> None:
+    drawn = []
+    for seed in (1, 1, 2):
+        out = tmp_path / "mine.yaml"
+        arguments = ["import", "kubernetes", str(OBJECTS), "--draw", "50", "--over-h", "10", "--seed", str(seed)]
+        done = CliRunner().invoke(app, [*arguments, "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        drawn.append([each for each in read_saved(out).arrivals if each.pod.name.startswith("drawn-")])
+    first, same, other = drawn
+    assert first == same != other
+    assert len(first) == 50
+    assert {each.duration_ns for each in first} == {40 * MINUTE_NS}
+    assert 5 < first[-1].submit_ns / (60 * MINUTE_NS) < 20
+
+
+def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:
+    refused = 0
+    raw = [(path, path.read_bytes()) for path in sorted(OBJECTS.iterdir())]
+    for seed in range(25):
+        rng = random.Random(f"kubernetes-{seed}")
+        for path, content in raw:
+            (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
+        cluster, refusal = None, ""
+        try:
+            cluster = read_kubernetes([tmp_path]).cluster
+        except ConfigError as error:
+            refusal = error.message
+        if cluster is None:
+            refused += 1
+            assert refusal.startswith(str(tmp_path)), refusal
+            assert refusal.isprintable()
+            assert len(refusal) < 1000
+            assert "SECRET-" not in refusal
+            continue
+        for each in cluster.state.waiting:
+            place(cluster.state, each.pod, first_of_best)
+        path = tmp_path / "written" / "mine.yaml"
+        path.parent.mkdir(exist_ok=True)
+        write_saved(path, cluster, [])
+        assert read_saved(path) == cluster
+        path.unlink()
+        path.parent.rmdir()
+    assert 3 < refused < 23

@@ -1,0 +1,177 @@
+"""A cluster of Kubernetes from its objects: as it stands, its classes and budgets, and the pods that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.kubernetes.model import Bound, Budget, BudgetSpec, Pending, PriorityClass, State
+from emulator.policies.kubernetes.player import Arrival, Replacement
+from emulator.vocabulary import Frozen
+from workloads.importers.source import OnBytes, ignore
+from workloads.kubernetes import objects as api
+from workloads.kubernetes.api import NODE, PRIORITY_CLASS
+from workloads.kubernetes.pods import NAMESPACE, class_of, labels_of, node_of, problem
+from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
+from workloads.kubernetes.reading import Found, Unread, read_objects
+
+
+class Kubernetes(Frozen):
+    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
+
+    state: State
+    classes: tuple[PriorityClass, ...] = ()
+    budgets: tuple[BudgetSpec, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    partial: Mapping[str, tuple[str, ...]] = {}
+    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was found in the files."""
+
+    cluster: Kubernetes
+    unread: list[Unread]
+    running: tuple[Arrival, ...]
+    """The pods that are on nodes, or wait, as arrivals before 0."""
+
+
+def read_kubernetes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Imported:
+    """Kubernetes' objects in files and folders; its pods arrive when they were created.  Raises ConfigError."""
+    objects = read_objects(paths, api.KINDS, on_bytes)
+    if not objects.of(NODE):
+        names = ", ".join(map(str, paths))
+        raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
+    nodes = {each.name: each for each in _once(objects.of(NODE), node_of)}
+    classes = tuple(_once(objects.of(PRIORITY_CLASS), class_of))
+    pods = Pods(objects, {each.name: each for each in classes}, nodes)
+    present = pods.read()
+    now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
+    budgets, specs = _budgets(objects.of(api.BUDGET), present, pods.unread)
+    state = State(
+        tuple(nodes.values()),
+        tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
+        tuple(_pending(each, now_ns) for each in present if not each.node and not each.ended),
+        budgets,
+    )
+    cluster = Kubernetes(state, classes, specs, _by_creation(present, now_ns, pods.unread), pods.maker.partial)
+    return Imported(cluster, [*objects.unread, *pods.unread], tuple(_running(present, now_ns)))
+
+
+def _once(found: Iterable[Found[Any]], make: Any) -> Iterable[Any]:
+    """What is made of each.  Raises ConfigError: two have one name, or one has none."""
+    seen: dict[str, str] = {}
+    for each in found:
+        name = each.value.metadata.full_name
+        if not name:
+            raise problem(each, "metadata.name", "is missing")
+        if name in seen:
+            raise problem(each, "metadata.name", f"is in {seen[name]} too; give one")
+        seen[name] = each.where
+        yield make(each)
+
+
+def _bound(each: Present, now_ns: int) -> Bound:
+    start_ns = None if each.start_ns is None else each.start_ns - now_ns
+    return Bound(each.pod, each.node, start_ns, each.terminating, each.terminating and each.preempted)
+
+
+def _pending(each: Present, now_ns: int) -> Pending:
+    since_ns = 0 if each.created_ns is None else each.created_ns - now_ns
+    return Pending(each.pod, each.nominated or None, since_ns=since_ns)
+
+
+# ---- budgets ----
+
+
+def _budgets(
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[Unread]
+) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
+    """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
+    now: list[Budget] = []
+    specs: list[BudgetSpec] = []
+    here = [each for each in present if not each.ended]
+    bound = [_bound(each, 0) for each in here if each.node]
+    for each in _once(found, lambda given: given):
+        status, name = each.value.status, each.value.metadata.full_name
+        selector = _selector(each)
+        if selector is None:
+            unread.append(Unread(f"PodDisruptionBudget {printable(name)}: spec.selector", each.where))
+            continue
+        counted = Budget(name, selector, 0)
+        expected = sum(counted.counts(pod.pod) for pod in here) if status.expectedPods is None else status.expectedPods
+        spec = BudgetSpec(name, selector, _min_available(each, expected))
+        standing = spec.now(bound)
+        if status.disruptionsAllowed is not None:
+            disrupted = tuple(f"{each.value.metadata.namespace}/{pod}" for pod in status.disruptedPods)
+            standing = replace(standing, allowed=status.disruptionsAllowed, disrupted=disrupted)
+        now.append(standing)
+        specs.append(spec)
+    return tuple(now), tuple(specs)
+
+
+def _selector(found: Found[api.PodDisruptionBudget]) -> Mapping[str, str] | None:
+    """As labels in the budget's namespace; none if it is about no pod; None if it cannot be said as labels."""
+    given = found.value.spec.selector
+    labels = {} if given is None else labels_of(given)
+    return {**labels, NAMESPACE: found.value.metadata.namespace} if labels else labels
+
+
+def _min_available(found: Found[api.PodDisruptionBudget], expected: int) -> int:
+    """How many pods have to stay.  Raises ConfigError.
+
+    Percentages are of the expected pods, rounded up
+    (https://kubernetes.io/docs/tasks/run-application/configure-pdb/).
+    """
+    spec = found.value.spec
+    if spec.maxUnavailable is not None:
+        return max(0, expected - _share(found, "spec.maxUnavailable", spec.maxUnavailable, expected))
+    if spec.minAvailable is not None:
+        return _share(found, "spec.minAvailable", spec.minAvailable, expected)
+    raise problem(found, "spec", "has neither minAvailable nor maxUnavailable")
+
+
+def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
+    text = str(given).strip()
+    number = text.removesuffix("%")
+    if not (number.isdecimal() and number.isascii() and len(number) < 10):
+        raise problem(found, field, "must be a whole number or a percentage")
+    return -(-of * int(number) // 100) if text.endswith("%") else int(number)
+
+
+# ---- arrivals ----
+
+
+def _by_creation(present: Sequence[Present], now_ns: int, unread: list[Unread]) -> tuple[Arrival, ...]:
+    """Every pod when it was created, from an empty cluster; times count from the first."""
+    lengths = lengths_of(list(present))
+    arrivals: list[Arrival] = []
+    for each in present:
+        if each.preempted and each.replacement is not Replacement.NEVER:
+            what = f"Pod {printable(each.pod.name)}: it was evicted, and the pod in its place arrives"
+            unread.append(Unread(what, each.where))
+            continue
+        created_ns = now_ns if each.created_ns is None else each.created_ns
+        length_ns = expected_ns(each, lengths, now_ns)
+        arrivals.append(Arrival(each.pod, created_ns, length_ns, each.grace_ns, each.replacement))
+    arrivals.sort(key=lambda each: (each.submit_ns, each.pod.name))
+    first_ns = arrivals[0].submit_ns if arrivals else 0
+    return tuple(replace(each, submit_ns=each.submit_ns - first_ns) for each in arrivals)
+
+
+def _running(present: Sequence[Present], now_ns: int) -> Iterable[Arrival]:
+    """Those that have not ended, on their nodes since they started; those that wait were created before 0."""
+    lengths = lengths_of(list(present))
+    for each in present:
+        if each.ended or each.terminating:
+            continue
+        length_ns = expected_ns(each, lengths, now_ns)
+        since_ns = each.start_ns if each.node else each.created_ns
+        submit_ns = 0 if since_ns is None else since_ns - now_ns
+        yield Arrival(each.pod, submit_ns, length_ns, each.grace_ns, each.replacement, each.node or None)

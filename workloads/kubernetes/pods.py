@@ -1,0 +1,167 @@
+"""A pod's spec as what kube-scheduler decides from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.kubernetes.model import (
+    HOSTNAME,
+    AntiAffinity,
+    Effect,
+    Node,
+    Operator,
+    Pod,
+    Policy,
+    PriorityClass,
+    Taint,
+    Toleration,
+)
+from workloads.kubernetes import objects as api
+from workloads.kubernetes.quantities import amount
+from workloads.kubernetes.reading import Found, Unread
+from workloads.kubernetes.requests import requests_of
+
+NAMESPACE = "/namespace"
+"""A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
+EnumT = TypeVar("EnumT", bound=Enum)
+
+
+def problem(found: Found[Any], field: str, what: object) -> ConfigError:
+    """An error with file, line, object and field."""
+    value = found.value
+    return ConfigError(f"{found.where}: {value.kind} {printable(value.metadata.full_name)}: {field}: {what}")
+
+
+def word(found: Found[Any], field: str, of: type[EnumT], text: str) -> EnumT:
+    """One of the words of an enumeration.  Raises ConfigError."""
+    try:
+        return of(text)
+    except ValueError:
+        raise problem(found, field, f"must be one of {', '.join(str(each.value) for each in of)}") from None
+
+
+def node_of(found: Found[api.Node]) -> Node:
+    """A node.  Raises ConfigError: a bad quantity or effect."""
+    node = found.value
+    try:
+        allocatable = {each: amount(each, value) for each, value in node.status.allocatable.items()}
+    except ValueError as error:
+        raise problem(found, "status.allocatable", error) from None
+    taints = tuple(
+        Taint(each.key, word(found, "spec.taints, effect", Effect, each.effect), each.value)
+        for each in node.spec.taints
+    )
+    return Node(node.metadata.name, allocatable, node.metadata.labels, taints, node.spec.unschedulable)
+
+
+def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
+    """A PriorityClass.  Raises ConfigError: a bad policy."""
+    given = found.value
+    policy = word(found, "preemptionPolicy", Policy, given.preemptionPolicy)
+    return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
+
+
+def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
+    """The labels that a selector wants, if it can be said so: expressions with In and one value."""
+    labels = dict(selector.matchLabels)
+    return labels if _narrow(labels, selector.matchExpressions) else None
+
+
+def _narrow(labels: dict[str, str], expressions: Iterable[api.Expression]) -> bool:
+    """Add what expressions want; whether it can be said as labels."""
+    for each in expressions:
+        if each.operator != "In" or len(each.values) != 1 or labels.get(each.key, each.values[0]) != each.values[0]:
+            return False
+        labels[each.key] = each.values[0]
+    return True
+
+
+@dataclass(frozen=True)
+class PodMaker:
+    """Makes pods; what it cannot carry over goes to ``unread``."""
+
+    classes: Mapping[str, PriorityClass]
+    nodes: Mapping[str, Node]
+    unread: list[Unread] = field(default_factory=list)
+    partial: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+
+    def pod(self, found: Found[Any], name: str, labels: Mapping[str, str], spec: api.PodSpec) -> Pod:
+        """A pod of this name, in the namespace of ``found``.  Raises ConfigError: a bad quantity, word or class."""
+        try:
+            requests = requests_of(spec)
+        except ValueError as error:
+            raise problem(found, "resources", error) from None
+        chosen = self._class(found, spec)
+        left_out = list(found.unread)
+        namespace = found.value.metadata.namespace
+        selector = self._selector(spec, left_out)
+        anti_affinity = tuple(_anti_affinity(spec.affinity.podAntiAffinity, namespace, left_out))
+        pod = Pod(
+            name,
+            chosen.value if spec.priority is None else spec.priority,
+            word(found, "spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
+            requests,
+            {**labels, NAMESPACE: namespace},
+            selector,
+            tuple(_toleration(found, each) for each in spec.tolerations),
+            anti_affinity,
+        )
+        if left_out:
+            self.partial[name] = tuple(dict.fromkeys(left_out))
+            more = (each for each in left_out if each not in found.unread)
+            what = f"{found.value.kind} {printable(found.value.metadata.full_name)}"
+            self.unread.extend(Unread(f"{what}.{each}", found.where) for each in more)
+        return pod
+
+    def _class(self, found: Found[Any], spec: api.PodSpec) -> PriorityClass:
+        none = PriorityClass("", 0)
+        if not spec.priorityClassName:
+            return next((each for each in self.classes.values() if each.is_default), none)
+        if spec.priorityClassName not in self.classes and spec.priority is None:
+            what = f"there is no PriorityClass '{printable(spec.priorityClassName)}' in the files"
+            raise problem(found, "spec.priorityClassName", what)
+        return self.classes.get(spec.priorityClassName, none)
+
+    def _selector(self, spec: api.PodSpec, left_out: list[str]) -> dict[str, str]:
+        """The node selector, and what the required node affinity wants, if that can be said as labels."""
+        required = spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        selector = dict(spec.nodeSelector)
+        if required is None:
+            return selector
+        if len(required.nodeSelectorTerms) == 1:
+            (term,) = required.nodeSelectorTerms
+            if _narrow(selector, (*term.matchExpressions, *map(self._as_label, term.matchFields))):
+                return selector
+        left_out.append("spec.affinity.nodeAffinity")
+        return dict(spec.nodeSelector)
+
+    def _as_label(self, given: api.Expression) -> api.Expression:
+        """A wanted node's name as its hostname's label: the only field there is."""
+        names = (self.nodes[each].label(HOSTNAME) if each in self.nodes else each for each in given.values)
+        return api.Expression(HOSTNAME, given.operator, tuple(name or "" for name in names))
+
+
+def _anti_affinity(given: api.PodAntiAffinity, namespace: str, left_out: list[str]) -> Iterator[AntiAffinity]:
+    """The terms that can be said as labels in one namespace, or in all."""
+    for term in given.requiredDuringSchedulingIgnoredDuringExecution:
+        if term.labelSelector is None:
+            continue  # it is about no pod
+        labels, spaces = labels_of(term.labelSelector), list(term.namespaces) or [namespace]
+        in_all = term.namespaceSelector is not None
+        if in_all and (term.namespaces or term.namespaceSelector != api.LabelSelector()):
+            labels = None
+        if labels is None or len(spaces) > 1:
+            left_out.append("spec.affinity.podAntiAffinity")
+        else:
+            yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
+
+
+def _toleration(found: Found[Any], given: api.Toleration) -> Toleration:
+    operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
+    effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
+    return Toleration(given.key, operator, given.value, effect)

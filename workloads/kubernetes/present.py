@@ -1,0 +1,188 @@
+"""The pods of the files: where each is, since when, and what is known of how long it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from emulator.errors import printable
+from emulator.policies.kubernetes.model import Node, Pod, PriorityClass
+from emulator.policies.kubernetes.player import Replacement
+from workloads.kubernetes import objects as api
+from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
+from workloads.kubernetes.pods import PodMaker, problem
+from workloads.kubernetes.reading import Found, Objects, Unread
+from workloads.kubernetes.times import time_ns
+
+SECOND_NS = 10**9
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A pod; times since 1970."""
+
+    pod: Pod
+    where: str
+    owner: Owner
+    replacement: Replacement
+    grace_ns: int
+    node: str = ""
+    """Empty: it waits."""
+    nominated: str = ""
+    created_ns: int | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    ended: bool = False
+    terminating: bool = False
+    preempted: bool = False
+
+    @property
+    def length_ns(self) -> int | None:
+        """How long it ran, if it ended by itself."""
+        if self.start_ns is None or self.end_ns is None or self.preempted:
+            return None
+        return max(0, self.end_ns - self.start_ns)
+
+    def times_ns(self) -> Iterator[int]:
+        """All that are known."""
+        yield from (each for each in (self.created_ns, self.start_ns, self.end_ns) if each is not None)
+
+
+@dataclass
+class Pods:
+    """Reads the pods, and makes those of Jobs and Deployments that have none yet."""
+
+    objects: Objects
+    classes: Mapping[str, PriorityClass]
+    nodes: Mapping[str, Node]
+    unread: list[Unread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.maker = PodMaker(self.classes, self.nodes, self.unread)
+        self._jobs: dict[str, api.Job] = {
+            each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
+        }
+
+    def read(self) -> list[Present]:
+        """All that take room or want it, and those that ended.  Raises ConfigError."""
+        found: dict[str, Present] = {}
+        where: dict[str, str] = {}
+        for each in self.objects.of(api.POD):
+            name = each.value.metadata.full_name
+            if name in where:
+                raise problem(each, "metadata.name", f"is in {where[name]} too; give one")
+            where[name] = each.where
+            why_not = self._why_not(each.value)
+            if why_not:
+                self.unread.append(Unread(f"Pod {printable(name)}: {why_not}", each.where))
+            else:
+                found[name] = self._present(each)
+        owned = {
+            (by.kind, f"{each.value.metadata.namespace}/{by.name}")
+            for each in self.objects.of(api.POD)
+            if (by := controller(each.value.metadata)) is not None
+        } | {each.owner for each in found.values()}
+        for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
+            for each in self.objects.of(kind):
+                if (each.value.kind, each.value.metadata.full_name) not in owned:
+                    found |= {made.pod.name: made for made in self._made(each, count(each.value))}
+        return list(found.values())
+
+    def _why_not(self, pod: api.Pod) -> str | None:
+        """Why a pod is not taken."""
+        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.nodes:
+            return "its node is not in the files"
+        if pod.spec.nodeName or pod.status.phase in _ENDED:
+            return None
+        if pod.spec.schedulerName != "default-scheduler":
+            return "another scheduler places it (spec.schedulerName)"
+        return "it waits for its scheduling gates" if pod.spec.schedulingGates else None
+
+    def _present(self, found: Found[api.Pod]) -> Present:
+        given, metadata, status = found.value, found.value.metadata, found.value.status
+        ended = status.phase in _ENDED
+        finished = (each.state.terminated.finishedAt for each in status.containerStatuses if each.state.terminated)
+        ends = [end for text in finished if (end := _time(found, "status, finishedAt", text)) is not None]
+        return Present(
+            self.maker.pod(found, metadata.full_name, metadata.labels, given.spec),
+            found.where,
+            owner_of(metadata, self._jobs),
+            replacement_of(metadata, self._jobs),
+            _grace_ns(found, given.spec),
+            given.spec.nodeName,
+            status.nominatedNodeName,
+            _time(found, "metadata.creationTimestamp", metadata.creationTimestamp),
+            _time(found, "status.startTime", status.startTime),
+            max(ends, default=None) if ended else None,
+            ended,
+            bool(metadata.deletionTimestamp),
+            any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions),
+        )
+
+    def _made(self, found: Found[Any], count: int) -> Iterator[Present]:
+        """Pods from a template; they wait."""
+        metadata, template = found.value.metadata, found.value.spec.template
+        kind, name = found.value.kind, metadata.full_name
+        when_gone = kind == "Job" and found.value.spec.podReplacementPolicy == "Failed"
+        created_ns = _time(found, "metadata.creationTimestamp", metadata.creationTimestamp)
+        for number in range(count):
+            yield Present(
+                self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
+                found.where,
+                (kind, name),
+                Replacement.GONE if when_gone else Replacement.TERMINATING,
+                _grace_ns(found, template.spec),
+                created_ns=created_ns,
+            )
+        if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
+            self.unread.append(Unread(f"Job {printable(name)}: completions beyond its parallelism", found.where))
+
+
+def _pods_of_job(job: api.Job) -> int:
+    """Of a Job that has not begun."""
+    if job.spec.suspend or job.status != api.JobStatus():
+        return 0
+    return _few(min(job.spec.parallelism, job.spec.completions or job.spec.parallelism))
+
+
+def _pods_of_deployment(deployment: api.Deployment) -> int:
+    return _few(deployment.spec.replicas)
+
+
+MOST_PODS_OF_ONE = 100_000
+
+
+def _few(count: int) -> int:
+    return max(0, min(count, MOST_PODS_OF_ONE))
+
+
+def lengths_of(pods: list[Present]) -> dict[Owner, list[int]]:
+    """How long the pods of each owner ran that ended by themselves."""
+    lengths: dict[Owner, list[int]] = {}
+    for each in pods:
+        if each.owner != NOBODY and each.length_ns is not None:
+            lengths.setdefault(each.owner, []).append(each.length_ns)
+    return lengths
+
+
+def expected_ns(each: Present, lengths: Mapping[Owner, list[int]], now_ns: int) -> int | None:
+    """How long a pod runs: as long as it did, or as others of its owner."""
+    if each.length_ns is not None:
+        return each.length_ns
+    age_ns = 0 if each.start_ns is None or each.ended else now_ns - each.start_ns
+    return length_of(lengths.get(each.owner, ()), age_ns)
+
+
+def _grace_ns(found: Found[Any], spec: api.PodSpec) -> int:
+    if not 0 <= spec.terminationGracePeriodSeconds < 2**31:
+        raise problem(found, "spec.terminationGracePeriodSeconds", "must be from 0 to 2^31 - 1")
+    return spec.terminationGracePeriodSeconds * SECOND_NS
+
+
+def _time(found: Found[Any], field: str, text: str) -> int | None:
+    try:
+        return time_ns(text)
+    except ValueError as error:
+        raise problem(found, field, error) from None

@@ -1,0 +1,57 @@
+"""A cluster in a file of natjam's own: what ``natjam import kubernetes`` writes, ``natjam who`` and ``play`` read.
+
+Amounts are whole numbers: cpu in thousandths of a core, the others in their unit; times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from emulator.errors import ConfigError, printable
+from workloads.importers.source import OnBytes, ignore
+from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
+from workloads.saved import is_saved, read_section, write_section
+
+SECTION, VERSION = "kubernetes", "1.36"
+"""The version is kube-scheduler's, whose decisions are meant."""
+
+
+def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Kubernetes:
+    """A file of natjam's own, or Kubernetes' objects in files and folders.  Raises ConfigError."""
+    if len(paths) == 1 and is_saved(paths[0], SECTION):
+        return read_saved(paths[0])
+    return read_kubernetes(paths, on_bytes).cluster
+
+
+def read_saved(path: Path) -> Kubernetes:
+    """A file that ``write_saved`` wrote.  Raises ConfigError."""
+    cluster = read_section(path, SECTION, VERSION, Kubernetes)
+    nodes = {each.name for each in cluster.state.nodes}
+    _refuse_others(path, "state.bound", ((each.pod.name, each.node) for each in cluster.state.bound), nodes)
+    placed = ((each.pod.name, each.node) for each in cluster.arrivals if each.node is not None)
+    _refuse_others(path, "arrivals", placed, nodes)
+    _refuse_twice(path, "state.nodes", [each.name for each in cluster.state.nodes])
+    pods = (*cluster.state.bound, *cluster.state.waiting)
+    _refuse_twice(path, "state", [each.pod.name for each in pods])
+    _refuse_twice(path, "arrivals", [each.pod.name for each in cluster.arrivals])
+    return cluster
+
+
+def write_saved(path: Path, cluster: Kubernetes, head: Iterable[str]) -> None:
+    """Write the file, with ``head`` as comments before it.  Raises RunError."""
+    write_section(path, SECTION, VERSION, cluster, head)
+
+
+def _refuse_others(path: Path, where: str, pods: Iterable[tuple[str, str]], nodes: set[str]) -> None:
+    for name, node in pods:
+        if node not in nodes:
+            raise ConfigError(f"{path}: {SECTION}.{where}: {printable(name)}: its node is not one of state.nodes")
+
+
+def _refuse_twice(path: Path, where: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ConfigError(f"{path}: {SECTION}.{where}: '{printable(name)}' is there twice")
+        seen.add(name)
