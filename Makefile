@@ -37,7 +37,7 @@ test: tools
 	$(NOT_SLOW) $(ALONE)
 
 test-units: tools
-	@nice -n 5 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
+	@nice -n 3 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
 		--ignore tests/benchmarks >$(VENV)/test-units.log 2>&1; ended=$$?; cat $(VENV)/test-units.log; exit $$ended
 
 test-live: tools
