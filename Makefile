@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed
 TOOLS := $(VENV)/installed-tools
 
-.PHONY: install tools demo test cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
+.PHONY: install tools demo test test-units test-live cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
 
 install: $(RUN)
 
@@ -28,12 +28,20 @@ $(TOOLS): $(RUN)
 demo: install
 	$(BIN)/natjam demo
 
-# What compares times has the machine for itself; live runs go two at a time; all other tests share the cores.
-ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py tests/benchmarks
+# Live runs mostly wait: the tests that compute go beside them, at a lower priority, and say what they have to say at their
+# end.  What compares times comes after them all and has the machine for itself.
+NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
+ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: tools
-	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks --ignore tests/hosts
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
-	$(BIN)/python -m pytest -m 'not slow' $(ALONE)
+	@$(MAKE) --no-print-directory --jobs 2 test-units test-live
+	$(NOT_SLOW) $(ALONE)
+
+test-units: tools
+	@nice -n 3 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
+		--ignore tests/benchmarks >$(VENV)/test-units.log 2>&1; ended=$$?; cat $(VENV)/test-units.log; exit $$ended
+
+test-live: tools
+	$(NOT_SLOW) -n 3 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

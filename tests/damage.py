@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 
 from emulator.errors import NatjamError
+from tests.examples import DAMAGED
 
 LONGEST_CPU_S = 2.0
 PIECES = [
@@ -42,9 +43,9 @@ YAML_PIECES = [
 ]
 
 
-def seeds_of(few: int) -> range:
-    """Which to try: the first ``few``, or what the environment says."""
-    return range(int(os.environ.get("NATJAM_FUZZ_FROM", 0)), int(os.environ.get("NATJAM_FUZZ", few)))
+def seeds_of(kind: str) -> range:
+    """Which to try: the first few, or what the environment says."""
+    return range(int(os.environ.get("NATJAM_FUZZ_FROM", 0)), int(os.environ.get("NATJAM_FUZZ", DAMAGED[kind])))
 
 
 def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> bytes:
@@ -70,12 +71,12 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
     return raw
 
 
-def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> None:
+def try_many(kind: str, one: Callable[[random.Random], object]) -> None:
     """Call ``one`` with the generator of each seed; NatjamError is a valid answer.
 
     Any other error, a warning of numpy and slowness fail.
     """
-    seeds = seeds_of(few)
+    seeds = seeds_of(kind)
     count, refused, failures = len(seeds), 0, []
     for seed in seeds:
         began_s = time.process_time()

@@ -36,7 +36,7 @@ _JAVA = (
 )
 _SERVER = "org.apache.hadoop.hdfs.server"
 NAME_NODE, DATA_NODE = f"{_SERVER}.namenode.NameNode", f"{_SERVER}.datanode.DataNode"
-_BOUND_S = 60
+_BOUND_S = 180
 _EXCEPTIONS = {BUSY: "RetriableException", FORBIDDEN: "AccessControlException", FULL: "DSQuotaExceededException"}
 _TEMPORARY = re.compile(r"/\.([^/]*)\.[0-9a-f]{32}\.tmp$")
 _LOG = """\

@@ -54,6 +54,7 @@ def walk(data: JobData, r: int, path: str, root: Path) -> None:
 
 def test_generate_and_write_all_maps(benchmark: BenchmarkFixture, data: JobData, tmp_path: Path):
     benchmark(write_maps, data, tmp_path)
+    assert len(partitions_of(data, tmp_path, 0)) == data.maps
 
 
 def test_merge_one_reduce(benchmark: BenchmarkFixture, data: JobData, tmp_path: Path):
@@ -66,6 +67,7 @@ def test_walk_and_write_one_reduce(benchmark: BenchmarkFixture, data: JobData, t
     write_maps(data, tmp_path)
     records.merge(partitions_of(data, tmp_path, 0), str(tmp_path / "input"))
     benchmark(walk, data, 0, str(tmp_path / "input"), tmp_path)
+    assert list((tmp_path / "out").rglob("part-*.c"))
 
 
 def test_verify_one_job(benchmark: BenchmarkFixture, data: JobData, tmp_path: Path):
@@ -115,8 +117,9 @@ def test_fetch_and_merge_one_reduce(benchmark: BenchmarkFixture, data: JobData, 
     }
     outputs = [{"map": m, "url": service_url} for m in range(data.maps)]
 
-    def fetch_afresh() -> None:
-        path, _ = shuffle.fetch_and_merge(params, outputs)
+    def fetch_afresh() -> int:
+        path, keys = shuffle.fetch_and_merge(params, outputs)
         Path(path).unlink()
+        return keys
 
-    benchmark(fetch_afresh)
+    assert benchmark(fetch_afresh) == data.reduce_keys[0]

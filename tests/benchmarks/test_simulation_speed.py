@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from statistics import median
 
 import pyarrow.parquet
 import pytest
@@ -25,10 +21,7 @@ from synthetic_day import day_experiment, day_jobs
 
 from analysis.whole_run import run_experiment
 from emulator.core.job import JobSpec
-from emulator.experiment.load import load_experiment
 
-FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
-ROUNDS = 3
 SCALE = float(os.environ.get("SCALE", "0.01"))
 MOST_S, MOST_GIB = 120, 2
 """What the whole day is to take.  The time is known to be missed, several times over: a flat profile, of which no part
@@ -85,49 +78,3 @@ def test_events_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def _shape(jobs: tuple[JobSpec, ...]) -> str:
     tasks = sum(len(job.map_ns) + len(job.reduce_ns) for job in jobs)
     return f"{day_experiment(SCALE).cluster.nodes:,} nodes, {len(jobs):,} jobs, {tasks:,} tasks"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_what_a_journal_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same run with each kind of journal, in turn."""
-    jobs = day_jobs(SCALE)
-    monkeypatch.setattr("emulator.run.run.expand", lambda experiment, seed: jobs)
-    day, tasks = day_experiment(SCALE), sum(len(job.map_ns) + len(job.reduce_ns) for job in jobs)
-    spent_s: dict[str, list[float]] = {"full": [], "messages": [], "off": []}
-    for number in range(ROUNDS):
-        for kept, found in spent_s.items():
-            experiment = day.model_copy(update={"sim": day.sim.model_copy(update={"journal": kept})})
-            out = tmp_path / f"{kept}-{number}"
-            found.append(cpu_s(partial(run_experiment, experiment, out, lambda status: None)))
-    print()
-    for kept, found in spent_s.items():
-        ratio = median(one / full for one, full in zip(found, spent_s["full"], strict=True))
-        print(f"journal {kept:<9}{median(found) / tasks * 1e6:>8.0f} us of CPU a task{ratio:>7.2f} x full")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_jobs_written_out_in_a_file(tmp_path: Path) -> None:
-    """What a whole command takes for 5,000 jobs of one task, and how long 100,000 take to be read."""
-    for count in (5_000, 100_000):
-        head = FIG4.read_text().partition("workload:")[0].replace("nodes: 6", "nodes: 25")
-        jobs = "".join(
-            f"    - {{name: job-{n}, queue: {('production', 'research')[n % 2]}, submit_s: {4 * n}, maps: 1, "
-            f"map_s: {5 + n * 37 % 395}}}\n"
-            for n in range(count)
-        )
-        (tmp_path / f"{count}.yaml").write_text(f"{head}workload:\n  jobs:\n{jobs}")
-    command = [sys.executable, "-c", "from emulator.cli.script import main; main()", "run", str(tmp_path / "5000.yaml")]
-    subprocess.run([*command, "--engine", "sim", "--out", str(tmp_path / "out")], check=True, capture_output=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"\n5,000 jobs, whole command: {used.ru_utime + used.ru_stime:.2f} s of CPU")
-    print(f"100,000 jobs read in {cpu_s(lambda: load_experiment(tmp_path / '100000.yaml')):.2f} s of CPU")
-
-
-@pytest.mark.slow
-def test_fig_4(tmp_path: Path) -> None:
-    experiment = load_experiment(FIG4, ["engine=sim"])
-    run_experiment(experiment, tmp_path / "first", lambda status: None)  # imports are not counted
-    spent_s = cpu_s(lambda: run_experiment(experiment, tmp_path / "second", lambda status: None))
-    print(f"\nnatjam-fig4: {spent_s:.2f} s")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hdfs_server import STORES
-from tests.live_runs import TWO_QUEUES, NatjamRun
+from tests.live_runs import TWO_QUEUES, NatjamRun, RayCluster
 from tests.object_server import BUSY, FORBIDDEN, ObjectServer
 from tests.run_results import job_of
 
@@ -48,9 +48,9 @@ def in_store(server: ObjectServer) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def expected(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The output of the experiment in a directory."""
-    with NatjamRun(tmp_path_factory.mktemp("directory"), experiment=FIG4) as run:
+    with NatjamRun(tmp_path_factory.mktemp("directory"), experiment=FIG4, cluster=ray_cluster) as run:
         run.check_verified()
         output = run.out / "output"
         return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}

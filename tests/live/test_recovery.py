@@ -12,7 +12,7 @@ import pytest
 from analysis.verify_run import verify_runs
 from emulator.core.messages import Start
 from emulator.records.journal import JournalError, read_journal
-from tests.live_runs import SMALL, NatjamRun, command_line
+from tests.live_runs import SMALL, NatjamRun, RayCluster, command_line
 from tests.run_results import job_of
 
 ALONE = ("--set", "workload.only={jobs: [research]}")
@@ -38,9 +38,11 @@ def kill(run: NatjamRun, host: str) -> None:
 
 
 @pytest.mark.parametrize(("host", "times"), [("rm", 2), pytest.param("applications-1", 1, marks=pytest.mark.slow)])
-def test_a_killed_host_is_replaced_and_what_runs_goes_on(tmp_path: Path, host: str, times: int) -> None:
+def test_a_killed_host_is_replaced_and_what_runs_goes_on(
+    ray_cluster: RayCluster, tmp_path: Path, host: str, times: int
+) -> None:
     """The second time, its successor is killed before it has taken over."""
-    with NatjamRun(tmp_path, *ALONE, experiment=LONGER) as run:
+    with NatjamRun(tmp_path, *ALONE, experiment=LONGER, cluster=ray_cluster) as run:
         run.walking("research")
         for _ in range(times):
             kill(run, host)
@@ -55,8 +57,8 @@ def test_a_killed_host_is_replaced_and_what_runs_goes_on(tmp_path: Path, host: s
     assert masters == (["succeeded"] if host == "rm" else ["crashed", "succeeded"])
 
 
-def test_a_job_fails_when_its_application_master_has_died_too_often(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+def test_a_job_fails_when_its_application_master_has_died_too_often(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
         run.walking("research")
         kill(run, "applications-1")
         run.until(lambda: starts(run, "am:research") == 2, "the second attempt")

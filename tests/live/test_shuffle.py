@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.live.services.shuffle_service import parse_target
 from emulator.live.tasks import records, shuffle
 from emulator.live.tasks.records import Record
 from emulator.live.tasks.shuffle import BadResponse, FetchFailed
+from tests.examples import drawn
 
 BOUND_S = 20.0
 JOB = "a job/with: odd name"
@@ -462,7 +463,7 @@ def test_any_response_head(received: bytes):
 
 
 @given(junk=st.binary(min_size=1, max_size=300), method=st.sampled_from([b"GET ", b"", b"get /shuffle?"]))
-@settings(max_examples=60)
+@drawn
 def test_any_request(module_service: Service, junk: bytes, method: bytes):
     """Whatever is sent is answered with an error or not at all, and the service lives."""
     address = ("127.0.0.1", module_service.port)
@@ -475,7 +476,7 @@ def test_any_request(module_service: Service, junk: bytes, method: bytes):
 
 
 @given(answer=st.binary(max_size=60), framed=st.booleans())
-@settings(max_examples=12)
+@drawn
 def test_any_answer_is_a_failed_fetch(answer: bytes, framed: bool, tmp_path_factory: pytest.TempPathFactory):
     """A server that answers nonsense three times."""
     if framed:

@@ -10,11 +10,12 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from supervision import COMPLETIONS, Host
 
 from emulator.live.tasks.containers import parse_command
+from tests.examples import drawn
 
 _OPERATIONS = ["suspend", "resume", "checkpoint", "kill"]
 _NAMES = ["c1", "c2", "c3"]
@@ -28,7 +29,7 @@ _STEPS = st.lists(
 
 
 @given(steps=_STEPS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn
 def test_every_command_has_exactly_one_completion(steps: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(_run(Path(directory), steps))

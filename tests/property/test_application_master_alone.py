@@ -50,6 +50,7 @@ from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.saved import KeyCheckpoint
 from emulator.vocabulary import JobFacts, Kind, Mechanism
+from tests.examples import examples_of
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 COMMITTING = ContainerState.COMMITTING
@@ -406,4 +407,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
 
 TestApplicationMasterAlone = ApplicationMasterAlone.TestCase
-TestApplicationMasterAlone.settings = settings(max_examples=60, stateful_step_count=40, derandomize=True, deadline=None)
+TestApplicationMasterAlone.settings = settings(
+    max_examples=examples_of(ApplicationMasterAlone),
+    stateful_step_count=40,
+    derandomize=True,
+)

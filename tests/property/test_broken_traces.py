@@ -107,7 +107,7 @@ CASES += ("table-csv", "table-parquet", "natjam-jsonl", "natjam-parquet")
 
 @pytest.mark.parametrize("case", CASES)
 def test_some_damaged_traces(tmp_path: Path, case: str):
-    _check_many(tmp_path, case, seeds_of(200))
+    _check_many(tmp_path, case, seeds_of("traces"))
 
 
 @pytest.mark.parametrize(("case", "seed"), [("natjam-parquet", 7592), ("table-parquet", 14408)])

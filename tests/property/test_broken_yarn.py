@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import ConfigError
+from tests.examples import DAMAGED
 from tests.property.test_broken_traces import damaged
 from tests.traces import YARN, YARN_APPS
 from workloads.yarn.experiment import Sources, import_yarn
@@ -51,7 +52,7 @@ def one(folder: Path, seed: int) -> bool:
 
 
 def test_damaged_files(tmp_path: Path):
-    refused = sum(one(tmp_path, seed) for seed in range(200))
+    refused = sum(one(tmp_path, seed) for seed in range(DAMAGED["files of YARN"]))
     assert 20 < refused < 190
 
 

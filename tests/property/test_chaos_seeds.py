@@ -13,6 +13,7 @@ from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.simulated import judge, undisturbed_ns
 from emulator.core.messages import JobState
 from emulator.experiment.load import load_experiment
+from tests.examples import CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4
 from tests.simulated_runs import FIG4
 
 FULL = """\
@@ -53,11 +54,11 @@ def check(file: Path, overrides: tuple[str, ...], seeds: range) -> None:
 def test_fixed_seeds_on_a_full_cluster(tmp_path: Path, variant: str) -> None:
     file = tmp_path / "full.yaml"
     file.write_text(FULL)
-    check(file, VARIANTS[variant], range(15))
+    check(file, VARIANTS[variant], range(CHAOS_SEEDS))
 
 
 def test_fixed_seeds_of_fig_4() -> None:
-    check(FIG4, (), range(10))
+    check(FIG4, (), range(CHAOS_SEEDS_OF_FIG_4))
 
 
 def test_what_ran_on_a_node_that_died_silently_is_known_to_be_gone_when_the_node_is_missed(tmp_path: Path) -> None:

@@ -6,45 +6,46 @@ from __future__ import annotations
 
 import pytest
 from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about, races, run, storms
-from hypothesis import given, settings
+from hypothesis import given
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
 from emulator.core.messages import JobState
 from emulator.sim.cost_model import CostModel
+from tests.examples import drawn, fixed
 
 
 @given(cases(CALM))
-@settings(max_examples=100, derandomize=True)
+@fixed
 def test_every_job_succeeds(case: Case) -> None:
     run(case)
 
 
 @given(cases(BAD_NETWORK) | storms())
-@settings(max_examples=200, derandomize=True)
+@fixed
 def test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
     run(case)
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True))
-@settings(max_examples=200, derandomize=True)
+@fixed
 def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
     run(case)
 
 
 @given(storms())
-@settings(max_examples=120, derandomize=True)
+@fixed
 def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
     run(case)
 
 
 @given(ordered_about())
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_a_user_suspends_resumes_and_kills_single_tasks(case: Case) -> None:
     run(case)
 
 
 @given(races())
-@settings(max_examples=80, derandomize=True)
+@fixed
 def test_of_two_attempts_at_a_reduce_one_wins(case: Case) -> None:
     run(case)
 
@@ -78,6 +79,6 @@ def test_jobs_that_take_turns_without_end_are_given_up() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(cases(CALM | BAD_NETWORK, faults=True) | cases(BAD_NETWORK) | storms() | races())
-@settings(max_examples=4000)
+@drawn
 def test_the_same_at_length(case: Case) -> None:
     run(case)

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.completions import Exited, LaunchFailed, Suspended
@@ -20,6 +20,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
+from tests.examples import drawn, fixed
 from tests.histories import fold
 
 QUEUES = ("production", "research")
@@ -135,7 +136,7 @@ def _check_nodes(records: list[Record], containers: int) -> None:
 
 
 @given(experiments())
-@settings(max_examples=30, derandomize=True)
+@fixed
 def test_nothing_is_lost_or_done_twice_and_no_node_is_over_full(experiment: Experiment) -> None:
     check(experiment)
 
@@ -143,6 +144,6 @@ def test_nothing_is_lost_or_done_twice_and_no_node_is_over_full(experiment: Expe
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(experiments())
-@settings(max_examples=500)
+@drawn
 def test_the_same_on_500_workloads(experiment: Experiment) -> None:
     check(experiment)

@@ -92,13 +92,13 @@ def test_experiments(tmp_path: Path) -> None:
         if experiment.workload.trace is None:
             expand(experiment, experiment.seed)
 
-    try_many("experiments", 150, one)
+    try_many("experiments", one)
 
 
 def test_profiles(tmp_path: Path) -> None:
     whole = b"name: mine\nsource: here\nschedule_s: 2.6\nsuspend_s: 2.5\nresume_s: 2.6\nheartbeat_s: 1.0\n"
     path = tmp_path / "profile.yaml"
-    try_many("profiles", 300, lambda rng: load_overheads(str(yaml_damage(rng, path, whole)), tmp_path))
+    try_many("profiles", lambda rng: load_overheads(str(yaml_damage(rng, path, whole)), tmp_path))
 
 
 def test_calibrations(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_calibrations(tmp_path: Path) -> None:
         path = yaml_damage(rng, tmp_path / "calibration.yaml", whole)
         load_calibration(path).described(path)
 
-    try_many("calibrations", 40, one)
+    try_many("calibrations", one)
 
 
 def test_campaigns(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_campaigns(tmp_path: Path) -> None:
         b"grid: {scheduler.task_eviction: [srt, lrt], scheduler.mechanism: [kill, suspend]}\n"
         b"variants:\n  - {name: a}\n  - {name: b, set: {workload.jobs.1.submit_s: 10}}\nseeds: 3\n"
     )
-    try_many("campaigns", 40, lambda rng: load_campaign(yaml_damage(rng, tmp_path / "campaign.yaml", whole)))
+    try_many("campaigns", lambda rng: load_campaign(yaml_damage(rng, tmp_path / "campaign.yaml", whole)))
 
 
 def test_plans_of_campaigns(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_plans_of_campaigns(tmp_path: Path) -> None:
     def one(rng: random.Random) -> None:
         CampaignDirectory(yaml_damage(rng, tmp_path / PLAN_NAME, whole).parent).made()
 
-    try_many("plans of campaigns", 100, one)
+    try_many("plans of campaigns", one)
 
 
 def test_files_of_jobs(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_files_of_jobs(tmp_path: Path) -> None:
         yaml_damage(rng, tmp_path / "workload.jsonl", whole)
         expand(load_experiment(experiment), 1)
 
-    try_many("files of jobs", 100, one)
+    try_many("files of jobs", one)
 
 
 def test_availability(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     wholes = (b"time_s,containers\n0,8\n60.5,0\n3600,4\n", b"time_s,share\n0,1\n60.5,0\n3600,0.4\n")
-    try_many("availability", 200, lambda rng: read_steps(yaml_damage(rng, path, rng.choice(wholes)), 8, 7200.0))
+    try_many("availability", lambda rng: read_steps(yaml_damage(rng, path, rng.choice(wholes)), 8, 7200.0))
 
 
 def test_faults(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_faults(tmp_path: Path) -> None:
     )
     faults = draw_faults(1, 20 * 10**9, list(FaultKind))
     whole = msgspec.json.encode(SavedFaults(1, 20 * 10**9, faults, "as it was found"))
-    try_many("faults", 40, lambda rng: replay_faults(yaml_damage(rng, tmp_path / "faults.json", whole)))
+    try_many("faults", lambda rng: replay_faults(yaml_damage(rng, tmp_path / "faults.json", whole)))
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_journals(runs: Path, tmp_path: Path) -> None:
         if journal.read_bytes() != whole:
             assert replay_journal(journal).difference is None
 
-    try_many("journals", 60, one)
+    try_many("journals", one)
 
 
 def test_run_directories(runs: Path, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_run_directories(runs: Path, tmp_path: Path) -> None:
         finally:
             (run / name).write_bytes(files[name])
 
-    try_many("run directories", 120, one)
+    try_many("run directories", one)
 
 
 def altered(rng: random.Random, value: Any) -> Any:

@@ -7,11 +7,12 @@ cases show that no order will do.
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.packing import completions
+from tests.examples import drawn
 from tests.flex_cases import SECOND_NS, all_orders, demands, jobs_of, lines, malleable_optimum
 
 SLOTS = 6
@@ -19,7 +20,7 @@ ROUNDING = 1e-6
 pairs = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 40)), min_size=4, max_size=4)
 
 
-@settings(max_examples=40)
+@drawn
 @given(demands(4, SLOTS, least_work_s=1), pairs)
 def test_weighted_sums_of_ends(jobs, pairs) -> None:
     objective = lines(pairs[: len(jobs)], early=True, total=True)
@@ -27,7 +28,7 @@ def test_weighted_sums_of_ends(jobs, pairs) -> None:
     assert best == pytest.approx(malleable_optimum(jobs, objective, SLOTS), rel=ROUNDING, abs=ROUNDING)
 
 
-@settings(max_examples=40)
+@drawn
 @given(demands(4, SLOTS, bound=False, least_work_s=1), pairs, st.booleans(), st.booleans())
 def test_any_metric_while_no_maximum_binds(jobs, pairs, early, total) -> None:
     objective = lines(pairs[: len(jobs)], early, total)
@@ -35,7 +36,7 @@ def test_any_metric_while_no_maximum_binds(jobs, pairs, early, total) -> None:
     assert best == pytest.approx(malleable_optimum(jobs, objective, SLOTS), rel=ROUNDING, abs=ROUNDING)
 
 
-@settings(max_examples=40)
+@drawn
 @given(demands(4, SLOTS, least_work_s=1), pairs, st.booleans(), st.booleans())
 def test_no_order_is_better_than_the_optimum(jobs, pairs, early, total) -> None:
     objective = lines(pairs[: len(jobs)], early, total)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, storms
-from hypothesis import given, settings
+from hypothesis import given
 
 from emulator.records.journal import merge
+from tests.examples import drawn, fixed
 
 
 def check_equal(case: Case) -> None:
@@ -16,19 +17,19 @@ def check_equal(case: Case) -> None:
 
 
 @given(cases(CALM))
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_leaving_out_empty_heartbeats_makes_an_equal_journal(case: Case) -> None:
     check_equal(case)
 
 
 @given(cases(CALM, faults=True, restarts=False))
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_the_same_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
     check_equal(case)
 
 
 @given(cases(BAD_NETWORK, faults=True, restarts=False) | storms())
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_the_same_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
     check_equal(case)
 
@@ -36,6 +37,6 @@ def test_the_same_over_a_network_that_loses_repeats_and_reorders(case: Case) -> 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(cases(CALM | BAD_NETWORK, faults=True, restarts=False) | storms())
-@settings(max_examples=1000)
+@drawn
 def test_the_same_at_length(case: Case) -> None:
     check_equal(case)

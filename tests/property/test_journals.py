@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from emulator.assemble import make_machine
 from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
 from emulator.records.journal import Record, decode_record, encode_record, merge
 from emulator.records.replay import Difference, replay
+from tests.examples import fixed
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -32,7 +33,7 @@ def written_and_read(records: list[Record]) -> list[Record]:
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_a_journal_replays_the_same_from_what_was_written(case: Case) -> None:
     records = run(case).records
     read = written_and_read(merge(records))
@@ -41,7 +42,7 @@ def test_a_journal_replays_the_same_from_what_was_written(case: Case) -> None:
 
 
 @given(cases(CALM), st.data())
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_a_corrupted_effect_is_found_where_it_is(case: Case, data: st.DataObject) -> None:
     records = run(case).records
     places = [number for number, record in enumerate(records) if record.effects]
@@ -76,7 +77,7 @@ def _changed(which: int, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True), st.data())
-@settings(max_examples=20, derandomize=True)
+@fixed
 def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
     records = run(case).records
     seqs = {record.actor: record.seq for record in records}
@@ -92,13 +93,13 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
-@settings(max_examples=20, derandomize=True)
+@fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
     run(case, watch_revisions=True)
 
 
 @given(cases(CALM))
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_more_empty_heartbeats_make_an_equal_journal(case: Case) -> None:
     plain, repeated = run(case), run(case, repeat_empty_heartbeats=True)
     assert repeated.records == plain.records

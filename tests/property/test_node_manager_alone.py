@@ -50,6 +50,7 @@ from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import Kind, Mechanism
+from tests.examples import examples_of
 
 FREE = RealCost(0)
 JOBS = st.sampled_from(("a", "b"))
@@ -450,4 +451,6 @@ class NodeManagerAlone(RuleBasedStateMachine):
 
 
 TestNodeManagerAlone = NodeManagerAlone.TestCase
-TestNodeManagerAlone.settings = settings(max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
+TestNodeManagerAlone.settings = settings(
+    max_examples=examples_of(NodeManagerAlone), stateful_step_count=50, derandomize=True
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.assemble import make_machine
@@ -11,6 +11,7 @@ from emulator.records.history import AttemptRow, History
 from emulator.records.journal import decode_record, encode_record, merge
 from emulator.records.replay import replay
 from emulator.vocabulary import Kind
+from tests.examples import drawn
 from tests.histories import fold
 from tests.simulated import Chaos, CheckedCluster, make_job, make_settings, run_checked
 
@@ -41,7 +42,7 @@ def history_of(cluster: CheckedCluster) -> History:
 
 
 @given(clusters(chaos=True))
-@settings(max_examples=20)
+@drawn
 def test_a_journal_replays_the_same_after_it_has_been_written_and_read(cluster: CheckedCluster) -> None:
     records = merge(cluster.records)
     read = [decode_record(encode_record(record)) for record in records]
@@ -50,7 +51,7 @@ def test_a_journal_replays_the_same_after_it_has_been_written_and_read(cluster: 
 
 
 @given(clusters(chaos=True))
-@settings(max_examples=30)
+@drawn
 def test_the_tables_agree_with_each_other(cluster: CheckedCluster) -> None:
     history = history_of(cluster)
     by_name = {row.attempt: row for row in history.attempts}
@@ -90,7 +91,7 @@ def check_attempt(row: AttemptRow, by_name: dict[str, AttemptRow]) -> None:
 
 
 @given(clusters(chaos=False))
-@settings(max_examples=30)
+@drawn
 def test_useful_work_is_the_length_of_every_task(cluster: CheckedCluster) -> None:
     """Where operations cost nothing: whatever was suspended or killed, no work is missing or counted twice."""
     history = history_of(cluster)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
-from hypothesis import given, settings
+from hypothesis import given
 
 from emulator.records.journal import merge
+from tests.examples import fixed
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True, shared=True))
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_every_job_ends_whatever_goes_wrong(case: Case) -> None:
     run(case)
 
 
 @given(cases(CALM, shared=True))
-@settings(max_examples=40, derandomize=True)
+@fixed
 def test_leaving_out_empty_heartbeats_makes_an_equal_journal(case: Case) -> None:
     assert merge(run(case).records) == merge(run(case, every_heartbeat=True).records)

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.decisions import order_tasks
 from emulator.policies import TASK_EVICTION
 from emulator.policies.policy import Policy, TaskEviction
+from tests.examples import fixed
 from tests.views import cluster, task_view
 
 SRT, LRT = TASK_EVICTION.by_name["srt"], TASK_EVICTION.by_name["lrt"]
@@ -48,7 +49,7 @@ def one_by_one(remaining: Sequence[int], victims: Sequence[int], given_back: Ite
     return max(ends)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@fixed
 @given(st.data(), st.lists(st.integers(0, 300), min_size=1, max_size=8), st.integers(0, 400), st.integers(0, 99))
 def test_srt_is_as_good_as_the_best_of_all_victim_sets(
     data: st.DataObject, remaining: list[int], resumed: int, seed: int

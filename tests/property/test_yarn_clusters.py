@@ -7,13 +7,14 @@ import dataclasses
 
 import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulated import Chaos
 
 from emulator import policies
 from emulator.core.settings import OverheadSettings
 from emulator.policies.yarn import YarnOptions, YarnPreemption
+from tests.examples import drawn, fixed
 
 _ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000, amrm_client=True)
 
@@ -48,19 +49,19 @@ def yarns(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: boo
 
 
 @given(yarns(CALM))
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_every_job_succeeds(case: Case) -> None:
     run(case)
 
 
 @given(yarns(CALM | BAD_NETWORK, faults=True))
-@settings(max_examples=80, derandomize=True)
+@fixed
 def test_every_job_ends_whatever_goes_wrong(case: Case) -> None:
     run(case)
 
 
 @given(yarns(CALM))
-@settings(max_examples=15, derandomize=True)
+@fixed
 def test_heartbeats_left_out_make_no_difference(case: Case) -> None:
     left_out, all_run = (run(case, every_heartbeat=every) for every in (False, True))
     ends = [{name: master.finish_ns for name, master in cluster.masters.items()} for cluster in (left_out, all_run)]
@@ -68,7 +69,7 @@ def test_heartbeats_left_out_make_no_difference(case: Case) -> None:
 
 
 @given(yarns(CALM))
-@settings(max_examples=8, derandomize=True)
+@fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
     run(case, watch_revisions=True, repeat_empty_heartbeats=True)
 
@@ -76,6 +77,6 @@ def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(yarns(CALM | BAD_NETWORK, faults=True))
-@settings(max_examples=3000)
+@drawn
 def test_the_same_at_length(case: Case) -> None:
     run(case)

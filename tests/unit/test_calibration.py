@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -33,6 +33,7 @@ from emulator.experiment.load import load_experiment
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
+from tests.examples import drawn
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 
@@ -108,7 +109,7 @@ ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 @given(st.dictionaries(st.text(max_size=12), st.recursive(ANYTHING, st.lists, max_leaves=9), max_size=5))
 @example({"operations": {}})
-@settings(max_examples=40)
+@drawn
 def test_whatever_a_file_holds_it_is_refused_in_words(tmp_path: Path, data: dict[str, Any]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(dump_yaml({"natjam_calibration": 1, **data}))

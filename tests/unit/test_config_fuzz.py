@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 from experiment_files import VALID, complaints, refusal, write
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.files.yaml_values import dump_yaml
+from tests.examples import drawn
 
 
 @given(content=st.binary(max_size=300))
@@ -129,7 +130,7 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@drawn
 @given(data=experiments())
 def test_a_dumped_experiment_loads_back_equal(tmp_path: Path, data: dict[str, Any]) -> None:
     experiment = load_experiment(write(tmp_path, dump_yaml(data)))

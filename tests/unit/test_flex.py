@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
@@ -18,6 +18,7 @@ from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.packing import completions, first_shares, intervals
 from emulator.policies.flex.penalties import METRICS, ONE, Metric, Objective, Penalty, penalty
 from emulator.vocabulary import JobFacts
+from tests.examples import drawn
 from tests.flex_cases import SECOND_NS, all_orders, demands, jobs_of, lines, steps
 
 SLOTS = 7
@@ -75,7 +76,7 @@ def test_intervals_do_the_work_within_the_bounds(jobs, random) -> None:
     assert all(sum(step.shares) <= SLOTS for step in schedule)
 
 
-@settings(max_examples=60)
+@drawn
 @given(demands(5, SLOTS), costs, st.booleans(), st.booleans())
 def test_the_optimum_is_that_of_all_orders(jobs, costs, early, total) -> None:
     for objective in (lines(costs[: len(jobs)], early, total), steps(costs[: len(jobs)])):
@@ -106,7 +107,7 @@ def test_without_search_the_plan_is_the_best_of_the_papers_orders() -> None:
     assert searched.cost == plan(jobs, objective, 8, optimal=True).cost
 
 
-@settings(max_examples=60)
+@drawn
 @given(demands(3, SLOTS, least_work_s=1), costs, st.booleans(), st.booleans())
 def test_the_generic_scheme_is_optimal_for_fixed_shares(jobs, costs, total, early) -> None:
     jobs = normalised([Demand(job.name, job.work_ns, max(1, job.minimum), job.maximum) for job in jobs], SLOTS)

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.storage.images import PAGE_BYTES, ImageChain, ImageDamaged
+from tests.examples import drawn
 from tests.full_disk import file_size_limit
 
 Pages = list[int]
@@ -36,7 +37,7 @@ def assert_restores(chain: ImageChain, number: int, staged: Path, into: Path) ->
     assert contents(into) == contents(staged)
 
 
-@settings(max_examples=40)
+@drawn
 @given(memories=st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=12), at_most=st.integers(1, 4))
 def test_the_two_newest_images_of_any_history_restore_what_was_saved(
     tmp_path_factory: pytest.TempPathFactory, memories: list[Pages], at_most: int

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.completions import Launched, RealCost
@@ -46,6 +46,7 @@ from emulator.records.journal import (
 )
 from emulator.records.journal_tail import JournalTail
 from emulator.vocabulary import Frozen, Kind
+from tests.examples import drawn
 from tests.memory import MIB, most_bytes_taken
 
 HEADER = JournalHeader("live", 1, 20.0, "ab" * 32, {"natjam": "0.1.0"})
@@ -95,7 +96,7 @@ def write(path: Path, records: list[Record]) -> Path:
 
 
 @given(RECORDS)
-@settings(max_examples=300)
+@drawn
 def test_a_record_reads_back_equal_and_of_the_same_types(original: Record) -> None:
     read = decode_record(encode_record(original))
     assert read == original
@@ -118,7 +119,7 @@ def test_a_line_can_be_searched_for_types_and_names() -> None:
 
 
 @given(RECORDS, st.data())
-@settings(max_examples=300)
+@drawn
 def test_a_damaged_line_is_a_journal_error_or_a_record(original: Record, data: st.DataObject) -> None:
     line = bytearray(encode_record(original))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -135,7 +136,7 @@ JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dicti
 
 
 @given(JSON, st.data())
-@settings(max_examples=300)
+@drawn
 def test_any_other_value_in_any_place_is_a_journal_error_or_a_record(value: Any, data: st.DataObject) -> None:
     tree = orjson.loads(encode_record(record()))
     place, key = tree, data.draw(st.sampled_from(sorted(tree)))
@@ -257,7 +258,7 @@ def test_a_mutilated_journal_is_said_to_be_so(tmp_path: Path, what: str) -> None
 
 
 @given(st.data())
-@settings(max_examples=100)
+@drawn
 def test_every_altered_number_is_seen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
     text = bytearray(b"".join(lines_of(path)))
@@ -312,7 +313,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=100)
+@drawn
 def test_a_damaged_file_raises_nothing_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
     content = bytearray(path.read_bytes())

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from full_disk import file_size_limit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.live.tasks import partial_output
 from emulator.live.tasks.partial_output import OutputError, PartialOutput
+from tests.examples import drawn
 
 JOB = "research XL/1"
 REDUCE_KEYS = (3, 9, 4)
@@ -47,7 +48,7 @@ def files(directory: Path) -> list[str]:
     cuts=st.lists(st.integers(0, len(KEYS)), max_size=4).map(sorted),
     output_bytes=st.none() | st.integers(0, 20_000),
 )
-@settings(deadline=None, max_examples=40)
+@drawn
 def test_any_cut_gives_the_same_bytes(
     cuts: list[int], output_bytes: int | None, tmp_path_factory: pytest.TempPathFactory
 ):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.core.decisions import share_out
@@ -31,6 +31,7 @@ from emulator.policies.reverse_adaptive.utility import (
 )
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
 from emulator.vocabulary import JobFacts
+from tests.examples import fixed
 from tests.unit.test_fluid import QUEUES, SECOND_NS, job
 
 NAMES = ("adaptive", "reverse-adaptive", "fewest-misses")
@@ -175,7 +176,7 @@ def test_all_work_is_done_deadlines_or_not(rows, name: str) -> None:
     STEPS.filter(lambda gaps: gaps[-1][1] > 0),
 )
 @example([(1, 4), (1, 24), (6, 22), (7, 14)], [(1, 9)])
-@settings(derandomize=True, max_examples=300)
+@fixed
 def test_what_can_meet_its_deadlines_does_under_reverse_adaptive(rows, gaps) -> None:
     """Jobs that are all there, and could all meet them with some room, do so to within a tenth of a control cycle."""
     supply = Capacity([(at * SECOND_NS, 20 * count) for at, count in capacity(gaps).steps])

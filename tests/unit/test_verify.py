@@ -12,7 +12,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.verify import verify_output
@@ -24,6 +24,7 @@ from emulator.live.tasks.task import TaskProcess
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.storage.tree_digest import tree_digest
 from emulator.vocabulary import JobFacts
+from tests.examples import drawn
 from tests.map_outputs import read_partition
 
 SEED = 11
@@ -117,7 +118,7 @@ jobs = st.builds(
 
 
 @given(job=jobs, cut=st.integers(0, 300))
-@settings(max_examples=40)
+@drawn
 def test_what_the_tasks_write_is_what_the_verifier_expects(
     job: JobSpec, cut: int, tmp_path_factory: pytest.TempPathFactory
 ):
@@ -130,7 +131,7 @@ def test_what_the_tasks_write_is_what_the_verifier_expects(
 
 
 @given(job=jobs.filter(lambda job: len(job.reduce_keys) > 0))
-@settings(max_examples=25)
+@drawn
 def test_maps_give_every_reduce_its_keys_and_the_job_its_bytes(job: JobSpec):
     maps = max(1, len(job.map_ns))
     data = JobData(SEED, job.name, maps, job.reduce_keys, job.shuffle_bytes)
@@ -399,7 +400,7 @@ trees = st.dictionaries(names.filter(lambda name: name not in (".", "..")), st.b
 
 
 @given(one=trees, other=trees)
-@settings(max_examples=50, deadline=None)
+@drawn
 def test_two_directories_have_one_digest_if_they_hold_the_same(
     one: dict[str, bytes], other: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
@@ -26,6 +26,7 @@ from emulator.resolved import resolve
 from emulator.run.results import summary_of
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
+from tests.examples import fixed
 from tests.experiment_files import write
 
 MECHANISMS = ("kill", "suspend", "checkpoint")
@@ -122,7 +123,7 @@ def capacities(draw: st.DrawFn, most: int) -> list[tuple[float, int]]:
     st.integers(4, 20),
     st.integers(0, 10**6),
 )
-@settings(max_examples=60, derandomize=True)
+@fixed
 def test_containers_in_use_never_exceed_what_there_is_after_the_grace(
     data: st.DataObject, mechanism: str, allocation: str, grace_s: int, seed: int
 ) -> None:
