@@ -1,4 +1,4 @@
-"""The values that policies, machines and tables share: job facts, kinds of container, mechanisms, storage devices."""
+"""The values that policies, machines and tables share: jobs and their groups, mechanisms, storage devices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,64 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """
 
 
-class Kind(StrEnum):
-    """What a container holds."""
+class Work(StrEnum):
+    """What the process in a container does."""
 
-    APPLICATION_MASTER = "am"
-    MAP = "map"
-    REDUCE = "reduce"
+    MASTER = "master"
+    """It is the ApplicationMaster of its job."""
+    SHUFFLE = "shuffle"
+    """It makes output for the job's other tasks, as a map does: it counts no keys."""
+    KEYS = "keys"
+    """It walks keys, as a reduce does, or is a program: it may leave a checkpoint after each key."""
+
+
+MASTER = "am"
+"""In place of a group's name: the ApplicationMaster."""
+MAP = "map"
+REDUCE = "reduce"
+TASKS = "tasks"
+
+
+class StartsAfter(Frozen):
+    """What must be done before a group's containers are requested (slow start)."""
+
+    group: str
+    """Name of another group of the job."""
+    share_ppm: int | None = None
+    """Share of its tasks that must have succeeded, in millionths; None: ``protocol.slow_start``."""
+
+
+class TaskGroup(Frozen):
+    """Tasks of a job that are alike: its maps, its reduces, its programs, or a group with a name of its own.
+
+    Add what is asked for each of a group's tasks here.
+    """
+
+    name: str
+    """Unique in its job; the word for its tasks in tables and messages."""
+    count: int
+    work: Work = Work.KEYS
+    may_be_victim: bool | None = None
+    """None: as ``scheduler.victims`` says of its kind of work."""
+    minimum: int = 0
+    """How many of its tasks are of use only together."""
+    starts_after: StartsAfter | None = None
+    """None: requested when the job starts."""
+    mean_ns: int | None = None
+    """Mean length of its tasks, where known beforehand."""
+    task_memory_bytes: tuple[int, ...] = ()
+    """Memory that its tasks really use, cycled over them; empty: as the job's."""
+
+
+MASTER_GROUP = TaskGroup(MASTER, 1, Work.MASTER, may_be_victim=False)
+"""The group of every job's ApplicationMaster."""
+
+
+def map_reduce(maps: int, reduces: int) -> tuple[TaskGroup, ...]:
+    """The groups of a MapReduce job."""
+    of_maps = (TaskGroup(MAP, maps, Work.SHUFFLE),) if maps else ()
+    after = StartsAfter(MAP) if maps else None
+    return (*of_maps, TaskGroup(REDUCE, reduces, starts_after=after)) if reduces else of_maps
 
 
 class Mechanism(StrEnum):
@@ -55,10 +107,8 @@ class JobFacts(Frozen):
     """Unique in an experiment."""
     queue: str
     """Where it was submitted."""
-    maps: int = 0
-    """How many map tasks it has."""
-    reduces: int = 0
-    """How many reduce tasks it has."""
+    groups: tuple[TaskGroup, ...] = ()
+    """Its tasks."""
     deadline_ns: int | None = None
     """Absolute, emulated; None: no deadline."""
     priority: int = 0
@@ -66,7 +116,7 @@ class JobFacts(Frozen):
     memory_bytes: int = 0
     """Size of one of its containers: the most memory that one of its tasks may use."""
     task_memory_bytes: tuple[int, ...] = ()
-    """Memory that its tasks really use, cycled over its maps and over its reduces; empty: unknown."""
+    """Memory that its tasks really use, cycled over the tasks of each group; empty: unknown."""
     dirty_ppm: int = 1_000_000
     """Share of a task's memory that changes between one image and the next, in millionths."""
     memory_at_start_ppm: int = 1_000_000
@@ -78,21 +128,59 @@ class JobFacts(Frozen):
     min_containers: int | None = None
     """Containers it is guaranteed; None: its part of its queue's capacity."""
     max_containers: int | None = None
-    """Most containers it may hold at a time; None: as many as its maps or its reduces, whichever are more."""
-    map_ns: int | None = None
-    """Mean duration of its maps, where known beforehand."""
-    reduce_ns: int | None = None
-    """Mean duration of its reduces, where known beforehand."""
+    """Most containers it may hold at a time; None: as many as its tasks that write output for the
+    shuffle, or its other tasks, whichever are more."""
 
-    def held_by(self, task: int) -> int | None:
-        """Memory that the map or reduce with this number uses, bytes; None: unknown."""
-        held = self.task_memory_bytes
+    @property
+    def maps(self) -> int:
+        """How many of its tasks write output for the shuffle."""
+        return sum([group.count for group in self.groups if group.work is Work.SHUFFLE])
+
+    @property
+    def reduces(self) -> int:
+        """How many of its tasks walk keys."""
+        return sum([group.count for group in self.groups if group.work is Work.KEYS])
+
+    def group(self, name: str) -> TaskGroup:
+        """The group with this name, or that of its ApplicationMaster.  Raises KeyError."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        if name == MASTER:
+            return MASTER_GROUP
+        raise KeyError(name)
+
+    def meant(self, group: str) -> str:
+        """The name of the group that a user means: of a job of programs, ``reduce`` means its programs."""
+        is_other = group == REDUCE and all(each.name != REDUCE for each in self.groups)
+        return TASKS if is_other and any(each.name == TASKS for each in self.groups) else group
+
+    def lacks(self, group: str, task: int) -> str | None:
+        """Why it has no such task, in words; None: it has it."""
+        name = self.meant(group)
+        count = sum(each.count for each in self.groups if each.name == name)
+        words = {MAP: "maps", REDUCE: "reduces", TASKS: "tasks"}.get(name, f"tasks in its group '{name}'")
+        return f"'{self.name}' has {count} {words}, counted from 0" if task >= count else None
+
+    def index_of(self, group: str, task: int) -> int:
+        """The place of a task among all tasks of the job that do the same work: its lengths, its keys and its data have
+        it."""
+        found, before = self.group(group), 0
+        for other in self.groups:
+            if other is found:
+                break
+            before += other.count if other.work is found.work else 0
+        return before + task
+
+    def held_by(self, group: str, task: int) -> int | None:
+        """Memory that the task of a group with this number uses, bytes; None: unknown."""
+        held = self.group(group).task_memory_bytes or self.task_memory_bytes
         return held[task % len(held)] if held else None
 
-    def footprint_bytes(self, task: int, done_ppm: int = 1_000_000) -> int:
+    def footprint_bytes(self, group: str, task: int, done_ppm: int = 1_000_000) -> int:
         """Bytes to save when the whole process of a task is saved that has done this share of its work, in millionths:
         the memory it uses by then, of its whole container where that is unknown."""
-        held_bytes = self.held_by(task)
+        held_bytes = self.held_by(group, task)
         most_bytes = self.memory_bytes if held_bytes is None else held_bytes
         unused_ppm = (1_000_000 - self.memory_at_start_ppm) * (1_000_000 - done_ppm) // 1_000_000
         return most_bytes * (1_000_000 - unused_ppm) // 1_000_000
@@ -135,10 +223,10 @@ class Tier(Frozen):
     held: bool = True
     """Whether live runs are slowed down to these speeds; False: the machine's own device sets the speed."""
 
-    def dump_bytes(self, facts: JobFacts, task: int, has_image: bool, done_ppm: int = 1_000_000) -> int:
+    def dump_bytes(self, facts: JobFacts, group: str, task: int, has_image: bool, done_ppm: int = 1_000_000) -> int:
         """Bytes that an image of a task of the job writes that has done this share of its work, in millionths;
         ``has_image``: an earlier image exists to build on."""
-        size_bytes = facts.footprint_bytes(task, done_ppm)
+        size_bytes = facts.footprint_bytes(group, task, done_ppm)
         return size_bytes * facts.dirty_ppm // 1_000_000 if has_image and self.incremental else size_bytes
 
     def write_ns(self, size_bytes: int) -> int:

@@ -108,7 +108,7 @@ def decisions(records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
                 if answer is not None and answer.id > answered.get(effect.to, -1):
                     answered[effect.to] = answer.id
                     for given in answer.allocated:
-                        yield (*at, "gives", effect.to, given.container, given.kind.value, given.node)
+                        yield (*at, "gives", effect.to, given.container, given.group, given.node)
                     if answer.reclaim or answer.named or answer.withdrawn:
                         yield (*at, "asks back", effect.to, answer.reclaim, answer.named, answer.withdrawn)
             elif isinstance(effect, fx.ExplainJobEviction):

@@ -8,7 +8,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import Outcome
 from emulator.records.history import AttemptRow, History, HistoryBuilder, SuspendedSpan
 from emulator.records.journal import Record
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 
 EXPERIMENT_YAML = """
 name: tiny
@@ -22,7 +22,7 @@ workload:
 ATTEMPT = AttemptRow(
     job="j",
     queue="research",
-    kind=Kind.REDUCE,
+    kind=REDUCE,
     task=0,
     attempt="j/r000.0",
     container="container-000002",

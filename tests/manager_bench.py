@@ -20,7 +20,7 @@ from emulator.core.messages import (
 )
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 
 class Bench:
@@ -55,7 +55,7 @@ class Bench:
     def submit(
         self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2, priority: int = 0
     ) -> list[Effect]:
-        return self(SubmitJob(JobFacts(job, queue, maps, reduces, priority=priority)))
+        return self(SubmitJob(JobFacts(job, queue, map_reduce(maps, reduces), priority=priority)))
 
     def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
         """Submit ``job``, start its master, and let node-1 serve its ask."""

@@ -46,7 +46,7 @@ from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
@@ -169,7 +169,7 @@ def make_job(
     """A job whose reduces have keys of about ``key_s``."""
     deadline_ns = None if deadline_s is None else round(deadline_s * SECOND_NS)
     return JobSpec(
-        JobFacts(name, queue, len(maps_s), len(reduces_s), deadline_ns, priority, GIB_BYTES),
+        JobFacts(name, queue, map_reduce(len(maps_s), len(reduces_s)), deadline_ns, priority, GIB_BYTES),
         submit_ns=round(submit_s * SECOND_NS),
         map_ns=tuple(round(length * SECOND_NS) for length in maps_s),
         reduce_ns=tuple(round(length * SECOND_NS) for length in reduces_s),
@@ -330,7 +330,7 @@ class CheckedCluster(SimulatedCluster):
                 self._check_job(self.masters[job])
 
     def _check_job(self, master: ApplicationMaster) -> None:
-        tasks = master.tasks.reduces if master.tasks.reduces else master.tasks.maps
+        tasks = master.tasks.walkers if master.tasks.walkers else master.tasks.maps
         assert all(task.state is TaskState.SUCCEEDED for task in tasks), master.job
         for task in tasks:
             succeeded = [attempt for attempt in task.attempts if attempt.state is AttemptState.SUCCEEDED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, TaskView
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import REDUCE, JobFacts
 
 
 def cluster(now_ns: int = 0, **known: Any) -> ClusterView:
@@ -34,7 +34,7 @@ def task_view(
 ) -> TaskView:
     """Reduce ``number`` of job ``j``, in container ``c<number>``; ``keys_total`` None: its progress is not visible."""
     task, keys_done = (None, None) if keys_total is None else (number, 0)
-    return TaskView(f"c{number}", "j", Kind.REDUCE, "node-1", started_ns, task, keys_done, keys_total, remaining_ns)
+    return TaskView(f"c{number}", "j", REDUCE, "node-1", started_ns, task, keys_done, keys_total, remaining_ns)
 
 
 def queue_views(production: int, research: int, capacity: tuple[int, int] = (4, 12)) -> tuple[QueueView, QueueView]:

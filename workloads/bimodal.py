@@ -16,7 +16,7 @@ from __future__ import annotations
 from random import Random
 
 from emulator.core.job import JobSpec
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from workloads.lengths import key_count
 from workloads.schema import BimodalEntry
 
@@ -43,8 +43,7 @@ def bimodal_jobs(entry: BimodalEntry, containers: int, memory_bytes: int, seed: 
         facts = JobFacts(
             name=f"job-{number}",
             queue=entry.queue,
-            maps=len(maps),
-            reduces=len(reduces),
+            groups=map_reduce(len(maps), len(reduces)),
             deadline_ns=submit_ns + deadlines.randint(1, horizon_ns),
             memory_bytes=memory_bytes,
             weight_ppm=weights.randint(1, _PPM),

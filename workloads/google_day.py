@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from emulator.core.job import JobSpec
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from workloads.schema import MAX_TASKS, GoogleDayEntry
 
 _GB = 2**30
@@ -42,7 +42,7 @@ def google_day_jobs(entry: GoogleDayEntry, memory_bytes: int, seed: int) -> tupl
         facts = JobFacts(
             name=f"job-{number}",
             queue=band,
-            maps=len(lengths),
+            groups=map_reduce(len(lengths), 0),
             priority=priority,
             memory_bytes=max(1, min(memory_bytes, int(share * entry.machine_memory_gb * _GB))),
             dirty_ppm=round(entry.dirty_fraction * 1_000_000),

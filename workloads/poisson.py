@@ -19,7 +19,7 @@ from random import Random
 
 from emulator.core.job import JobSpec
 from emulator.policies.capacity import Capacity
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from workloads.draws import exponential, lognormal_of_mean
 from workloads.schema import MAX_TASKS, PoissonEntry
 
@@ -44,7 +44,7 @@ def poisson_jobs(
         facts = JobFacts(
             name=f"job-{len(jobs) + 1}",
             queue=entry.queue,
-            maps=tasks * entry.pieces,
+            groups=map_reduce(tasks * entry.pieces, 0),
             deadline_ns=submit_ns + round(alone_ns * factor),
             memory_bytes=memory_bytes,
             max_containers=tasks if entry.pieces > 1 else None,

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
+from emulator.vocabulary import MAP, MASTER, REDUCE
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
@@ -106,8 +107,46 @@ class Programs(Strict):
     """By name of a file that each program leaves: its expected contents, if known."""
 
 
+class AfterGroup(Strict):
+    """What must be done before the containers of a group are requested."""
+
+    group: str
+    """Name of another group of the job."""
+    share: Fraction = 1.0
+    """Share of its tasks that must have succeeded."""
+
+
+class GroupEntry(Strict):
+    """Tasks of a job that are alike.  Each walks keys, as a reduce does, and reads no map output."""
+
+    name: Annotated[str, written_as(r"^[a-z][a-z0-9_-]{1,39}$", "2 to 40 of a-z 0-9 _ -, a letter first")]
+    """The word for its tasks in tables and messages."""
+    count: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1
+    length_s: Lengths
+    """How long each task takes."""
+    memory_gb: TaskMemory | None = None
+    """As for a job of maps and reduces."""
+    may_be_victim: bool = True
+    """Whether its tasks may be preempted."""
+    minimum: Annotated[int, Field(ge=0)] = 0
+    """How many of its tasks are of use only together."""
+    starts_after: AfterGroup | None = None
+    """Null: its containers are requested when the job starts."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> GroupEntry:
+        if self.name in _TAKEN:
+            raise ValueError(f"name: '{self.name}' has a meaning of its own; choose another")
+        if self.minimum > self.count:
+            raise ValueError(f"minimum {self.minimum} is above count {self.count}; lower it")
+        return self
+
+
+_TAKEN = (MASTER, MAP, REDUCE)
+
+
 class JobEntry(Strict):
-    """One job of an experiment file: MapReduce, or programs."""
+    """One job of an experiment file: MapReduce, programs, or groups of tasks."""
 
     name: Name
     queue: Annotated[str, Field(min_length=1)]
@@ -120,6 +159,8 @@ class JobEntry(Strict):
     reduce_s: Lengths = 1.0
     tasks: Programs | None = None
     """Instead of maps and reduces."""
+    groups: Annotated[tuple[GroupEntry, ...], Field(min_length=1)] | None = None
+    """Instead of maps and reduces: groups of tasks with names of their own."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
@@ -152,7 +193,9 @@ class JobEntry(Strict):
     def _has_tasks(self) -> JobEntry:
         if self.tasks is not None and (self.maps or self.reduces or self.memory_gb is not None):
             raise ValueError("tasks replaces maps, reduces and memory_gb; remove those")
-        if self.maps == 0 and self.reduces == 0 and self.tasks is None:
+        if self.groups is not None:
+            self._check_groups(self.groups)
+        elif self.maps == 0 and self.reduces == 0 and self.tasks is None:
             raise ValueError("a job needs at least one map or one reduce, or tasks")
         if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
             longest = _longest(self.reduce_s)
@@ -170,6 +213,25 @@ class JobEntry(Strict):
             low, high = self.min_containers, self.max_containers
             raise ValueError(f"min_containers {low} is above max_containers {high}; lower it")
         return self
+
+    def _check_groups(self, groups: tuple[GroupEntry, ...]) -> None:
+        if self.tasks is not None or self.maps or self.reduces or self.memory_gb is not None:
+            raise ValueError("groups replaces maps, reduces, tasks and memory_gb; remove those")
+        by_name = {group.name: group for group in groups}
+        if len(by_name) < len(groups):
+            raise ValueError("groups: two have the same name; rename one")
+        for group in groups:
+            longest = _longest(group.length_s)
+            if longest > MAX_KEYS * self.key_s:
+                raise ValueError(f"groups: a task of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
+            seen, after = {group.name}, group.starts_after
+            while after is not None:
+                if after.group not in by_name:
+                    raise ValueError(f"groups: starts_after: there is no group '{after.group}' in this job")
+                if after.group in seen:
+                    raise ValueError(f"groups: '{after.group}' starts after itself; remove one starts_after")
+                seen.add(after.group)
+                after = by_name[after.group].starts_after
 
 
 Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "table", "natjam"]

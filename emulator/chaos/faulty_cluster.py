@@ -38,7 +38,7 @@ from emulator.core.settings import Settings
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 _LATEST_NS = 4_000_000_000
 _SLOWEST_NS = 20_000_000_000
@@ -168,19 +168,19 @@ class FaultyCluster(SimulatedCluster):
         return True
 
     def _crash(self, fault: Fault) -> bool:
-        return self._crash_one(fault, (Kind.MAP, Kind.REDUCE))
+        return self._crash_one(fault, (Work.SHUFFLE, Work.KEYS))
 
     def _kill_master(self, fault: Fault) -> bool:
-        return self._crash_one(fault, (Kind.APPLICATION_MASTER,))
+        return self._crash_one(fault, (Work.MASTER,))
 
-    def _crash_one(self, fault: Fault, kinds: tuple[Kind, ...]) -> bool:
+    def _crash_one(self, fault: Fault, works: tuple[Work, ...]) -> bool:
         tasks = self.processes.tasks
-        container = fault.target([name for name in sorted(tasks) if tasks[name].launch.kind in kinds])
+        container = fault.target([name for name in sorted(tasks) if tasks[name].launch.work in works])
         return _hit(container, lambda name: self.processes.crash(name, _SIGNAL, "segmentation fault"))
 
     def _kill_masters(self, fault: Fault) -> bool:
         tasks = self.processes.tasks
-        masters = {n: task.launch.job for n, task in tasks.items() if task.launch.kind is Kind.APPLICATION_MASTER}
+        masters = {n: task.launch.job for n, task in tasks.items() if task.launch.work is Work.MASTER}
         for job in masters.values():
             self._switch_off(job_address(job))
 
@@ -199,7 +199,7 @@ class FaultyCluster(SimulatedCluster):
     def _kill_supervisor(self, fault: Fault) -> bool:
         node, tasks = fault.target(self._nodes), self.processes.tasks
         here = [name for name, task in tasks.items() if task.node == node]
-        crashing = [name for name in here if tasks[name].launch.kind is not Kind.APPLICATION_MASTER]
+        crashing = [name for name in here if tasks[name].launch.work is not Work.MASTER]
         for container in crashing:
             self.processes.crash(container, _SIGNAL, "its supervisor has died")
         return bool(crashing)
@@ -256,7 +256,7 @@ class FaultyCluster(SimulatedCluster):
     def _cut_off(self, fault: Fault) -> bool:
         node = fault.target(self._nodes)
         masters = [task.launch for task in self.processes.tasks.values() if task.node == node]
-        here = [job_address(launch.job) for launch in masters if launch.kind is Kind.APPLICATION_MASTER]
+        here = [job_address(launch.job) for launch in masters if launch.work is Work.MASTER]
         far = frozenset([node_address(node or ""), *here])
         self.network.cut_off.append(far)
         return self._afterwards(fault, partial(self.network.cut_off.remove, far))
@@ -276,7 +276,7 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(disks.serve_again, node))
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
-        tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.reduces)]
+        tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.walkers)]
         saved = [past for task in tasks if task.saved for past in task.saved.past_containers]
         return _hit(fault.target(saved), self.processes.disks.damage_checkpoint)
 

@@ -36,7 +36,7 @@ from emulator.policies.policy import Reads
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.tasks import VirtualTask
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class Violation(Exception):
@@ -131,9 +131,9 @@ class Invariants:
         task = cluster.processes.tasks.get(launch.container)
         if task is None:
             return
-        if launch.kind is Kind.REDUCE:
+        if launch.work is Work.KEYS:
             past = task.launch.saved.past_containers if task.launch.saved else ()
-            self._walks[launch.container] = _Walk(launch.job, launch.task, past, task.keys_before, task.keys_before)
+            self._walks[launch.container] = _Walk(launch.job, task.index, past, task.keys_before, task.keys_before)
         if launch.job in self.finished:
             return
         others = [
@@ -141,7 +141,7 @@ class Invariants:
             for container, other in cluster.processes.tasks.items()
             if other is not task and _same_task(other, task) and other.node not in self._given_up
         ]
-        allowed = int(self._settings.protocol.speculation is not None and launch.kind is Kind.REDUCE)
+        allowed = int(self._settings.protocol.speculation is not None and launch.work is Work.KEYS)
         if task.node not in self._given_up and len(others) > allowed:
             raise Violation(
                 f"{launch.attempt} runs in {launch.container} while {', '.join(others)} is at the same task"
@@ -150,7 +150,7 @@ class Invariants:
     def _look_at_node(self, cluster: SimulatedCluster, machine: NodeManager) -> None:
         node, running, stopped, stopped_bytes = machine.node, 0, 0, 0
         for container, task in cluster.processes.tasks.items():
-            is_outside = task.launch.kind is Kind.APPLICATION_MASTER and node.masters_outside
+            is_outside = task.launch.work is Work.MASTER and node.masters_outside
             if task.node == node.name and not is_outside:
                 # A process about to resume, or killed before its stop was known, still has its container.
                 in_container = machine.ledger.on_slot(container) or not task.stopped
@@ -187,13 +187,13 @@ class Invariants:
             at = 0
             for part in (*walk.past, container):
                 found = self._walks[part]
-                where = f"{job.name}, reduce {walk.task}: {part}"
+                where = f"{job.name}, task {walk.task}: {part}"
                 require(found.start == at <= found.end, f"{where} has walked from key {found.start}, not {at}")
                 at = found.end
             wanted = job.reduce_keys[walk.task]
-            require(at == wanted, f"{job.name}, reduce {walk.task}: {at} keys of {wanted} are in its output")
+            require(at == wanted, f"{job.name}, task {walk.task}: {at} keys of {wanted} are in its output")
         for task in range(len(job.reduce_keys)):
-            require(done[task] >= 1, f"{job.name} has succeeded without its reduce {task}")
+            require(done[task] >= 1, f"{job.name} has succeeded without its task {task}")
 
     def what_is_left(self, cluster: SimulatedCluster) -> list[str]:
         """Processes, containers, jobs and ApplicationMasters that should be gone once all jobs have ended, and nodes
@@ -211,4 +211,4 @@ class Invariants:
 
 def _same_task(one: VirtualTask, other: VirtualTask) -> bool:
     a, b = one.launch, other.launch
-    return (a.job, a.kind, a.task) == (b.job, b.kind, b.task)
+    return (a.job, a.group, a.task) == (b.job, b.group, b.task)

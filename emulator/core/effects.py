@@ -11,7 +11,7 @@ from typing import TypeAlias
 from emulator.core.messages import Message
 from emulator.core.saved import Saved
 from emulator.policies.views import JobView, MechanismDecision, TaskView
-from emulator.vocabulary import Frozen, Kind
+from emulator.vocabulary import Frozen, Work
 
 
 class _Effect(Frozen, tag=True):
@@ -57,7 +57,7 @@ class Launch(_Effect):
 
     container: str
     job: str
-    kind: Kind
+    group: str
     task: int
     attempt: str
     first_key_at_ns: int
@@ -66,6 +66,8 @@ class Launch(_Effect):
     """The saved state that it resumes from."""
     memory_bytes: int | None = None
     """Emulated bytes that the task uses from start to end; None: next to none (an ApplicationMaster)."""
+    work: Work = Work.KEYS
+    """What the process does."""
 
 
 class ProvideInput(_Effect):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from emulator.vocabulary import Frozen, JobFacts
+from emulator.vocabulary import Frozen, JobFacts, TaskGroup, Work
 
 PYTHON = "{python}"
 """In a command, stands for the interpreter that runs natjam."""
 
 
 class ProgramSpec(Frozen):
-    """What each task of a job of programs runs; for the machines such a task is a reduce of one key."""
+    """What each task of a job of programs runs; for the machines such a task walks one key."""
 
     command: tuple[str, ...]
     sha256: tuple[tuple[str, str], ...] = ()
@@ -24,7 +24,9 @@ class ProgramSpec(Frozen):
 class JobSpec(Frozen):
     """One job with its task lengths.
 
-    Times are emulated nanoseconds.  A reduce's length is the *active* time for walking its keys, after it was launched
+    The lengths of all tasks that write output for the shuffle are in ``map_ns``, those of all that walk keys in
+    ``reduce_ns``: one group after the other, as the facts have them (``JobFacts.index_of``).  Times are emulated
+    nanoseconds.  The length of a task that walks keys is the *active* time for walking them, after it was launched
     and got its input; the time between two keys is ``reduce_ns[i] / reduce_keys[i]``.
 
     Raises ValueError if the numbers of tasks do not agree.
@@ -33,11 +35,11 @@ class JobSpec(Frozen):
     facts: JobFacts
     submit_ns: int
     map_ns: tuple[int, ...]
-    """Length of each map; empty for a job of reduces only."""
+    """Empty for a job of reduces only, or of groups without a shuffle."""
     reduce_ns: tuple[int, ...]
-    """Length of each reduce; empty for a map-only job."""
+    """Empty for a map-only job."""
     reduce_keys: tuple[int, ...]
-    """Number of keys that each reduce walks, at least 1; same length as ``reduce_ns``."""
+    """Number of keys that each task walks, at least 1; same length as ``reduce_ns``."""
     shuffle_bytes: int | None = None
     """Bytes that all maps together write for the reduces; None: a small default per key."""
     output_bytes: int | None = None
@@ -66,3 +68,12 @@ class JobSpec(Frozen):
     def queue(self) -> str:
         """The queue it is submitted to."""
         return self.facts.queue
+
+    def length_ns(self, group: TaskGroup, task: int) -> int:
+        """Length of the task of a group with this number."""
+        lengths_ns = self.map_ns if group.work is Work.SHUFFLE else self.reduce_ns
+        return lengths_ns[self.facts.index_of(group.name, task)]
+
+    def keys_of(self, group: TaskGroup, task: int) -> int:
+        """Number of keys that the task of a group with this number walks; 0: it walks none."""
+        return self.reduce_keys[self.facts.index_of(group.name, task)] if group.work is Work.KEYS else 0

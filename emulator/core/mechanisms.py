@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from emulator.core.saved import KeyCheckpoint, ProcessImage
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Mechanism, Work
 
 
 class ResumesWhere(Enum):
@@ -60,22 +60,22 @@ TRAITS: dict[Mechanism, MechanismTraits] = {
     Mechanism.IMAGE: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=ProcessImage),
 }
 
-SAVED_AS: dict[Kind, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {
-    Kind.APPLICATION_MASTER: frozenset(),
-    Kind.MAP: frozenset({ProcessImage}),
-    Kind.REDUCE: frozenset({KeyCheckpoint, ProcessImage}),
+SAVED_AS: dict[Work, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {
+    Work.MASTER: frozenset(),
+    Work.SHUFFLE: frozenset({ProcessImage}),
+    Work.KEYS: frozenset({KeyCheckpoint, ProcessImage}),
 }
-"""How a task of each kind can be saved: only a reduce counts keys."""
+"""How a process can be saved, by what it does: only one that walks keys counts them."""
 
 
-def applied_to(mechanism: Mechanism, kind: Kind, is_saved: bool = False) -> Mechanism:
-    """What happens to a task of that kind under ``mechanism``: it is killed if it cannot be saved in that way, or if
-    all its work is saved already."""
+def applied_to(mechanism: Mechanism, work: Work, is_saved: bool = False) -> Mechanism:
+    """What happens to a task under ``mechanism``: it is killed if what it does cannot be saved in that way, or if all
+    its work is saved already."""
     traits = TRAITS[mechanism]
     if is_saved and traits.frees_slot:
         return Mechanism.KILL
     saves = traits.saves
-    return mechanism if saves is None or saves in SAVED_AS[kind] else Mechanism.KILL
+    return mechanism if saves is None or saves in SAVED_AS[work] else Mechanism.KILL
 
 
 HELD_BY = Mechanism.SUSPEND

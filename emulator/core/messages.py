@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from emulator.core.completions import Completion
 from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Order
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Work
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -81,8 +81,10 @@ class _Message(Frozen, tag=True):
 class TaskId(NamedTuple):
     """One task of a job."""
 
-    kind: Kind
+    group: str
+    """Name of its group."""
     number: int
+    """Among the tasks of its group, from 0."""
 
 
 class TaskOrder(Frozen):
@@ -100,7 +102,8 @@ class ContainerReport(Frozen):
 
     container: str
     job: str
-    kind: Kind
+    group: str
+    """Of its task; an ApplicationMaster's is ``emulator.vocabulary.MASTER``, here and everywhere."""
     node: str
     revision: int
     state: ContainerState
@@ -138,8 +141,9 @@ class ResumeAsk(Frozen):
 class Ask(Frozen):
     """All containers that a job still wants, apart from those in the answers that the heartbeat acknowledges."""
 
-    maps: int = 0
-    reduces: int = 0
+    new: tuple[tuple[str, int], ...] = ()
+    """Pairs (name of a group, number of its new tasks that wait), in the order of the groups, without those where
+    none waits."""
     resumes: tuple[ResumeAsk, ...] = ()
     avoided: tuple[str, ...] = ()
     """Nodes where the job wants no new task, because too much has failed there."""
@@ -149,11 +153,11 @@ class AllocatedContainer(Frozen):
     """A container given to a job."""
 
     container: str
-    kind: Kind
+    group: str
     node: str
     ready_ns: int
     task: TaskId | None = None
-    """The suspended task that gets it; None: a new map or reduce."""
+    """The suspended task that gets it; None: a new task of the group."""
     registration: int = 0
     """Of its node, then."""
 
@@ -300,7 +304,7 @@ class StartContainer(_Message):
 
     container: str
     job: str
-    kind: Kind
+    group: str
     task: int
     attempt: str
     ready_ns: int
@@ -311,6 +315,8 @@ class StartContainer(_Message):
     """Memory that the task uses; None: unknown, and it is charged with its whole container."""
     registration: int = 0
     """Of the node that is meant."""
+    work: Work = Work.KEYS
+    """What its process does."""
 
 
 class SuspendContainer(_Message):

@@ -10,7 +10,7 @@ resume, and nothing is promised twice.  Room for a process is reserved before it
 stop at the same time cannot both take the last room.
 
 A node may have slots for maps only, for reduces only and for any task (Hadoop 1 and FLEX separate the first two).  A
-container takes a slot of its own kind before one for any task; an ApplicationMaster outside containers takes none.  The
+container takes a slot of its own before one for any task; an ApplicationMaster outside containers takes none.  The
 slots of a node may change.  The node is then over-committed until it has freed ``surplus`` slots, and gives out no
 more.
 """
@@ -23,7 +23,7 @@ from enum import Enum
 
 from emulator.core.machine import Symbol
 from emulator.core.settings import NodeSettings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class Slot(Symbol):
@@ -55,11 +55,13 @@ class _Entry:
 
 
 SLOTS_FOR = {
-    Kind.APPLICATION_MASTER: (Slot.ANY,),
-    Kind.MAP: (Slot.MAP, Slot.ANY),
-    Kind.REDUCE: (Slot.REDUCE, Slot.ANY),
+    Work.MASTER: (Slot.ANY,),
+    Work.SHUFFLE: (Slot.MAP, Slot.ANY),
+    Work.KEYS: (Slot.REDUCE, Slot.ANY),
 }
-"""Slots that a container of each kind may use, in the order of preference."""
+"""Slots that a container may use, by what its process does, in the order of preference."""
+
+_WHO = {Work.MASTER: "an ApplicationMaster", Work.SHUFFLE: "a map", Work.KEYS: "a task"}
 
 
 def slots_of(node: NodeSettings) -> dict[Slot, int]:
@@ -137,13 +139,13 @@ class NodeLedger:
 
     # ---- changing ----
 
-    def take(self, container: str, kind: Kind, memory_bytes: int | None = None) -> None:
+    def take(self, container: str, work: Work, memory_bytes: int | None = None) -> None:
         """A container starts.  Raises NoRoom."""
-        if kind is Kind.APPLICATION_MASTER and self.node.masters_outside:
+        if work is Work.MASTER and self.node.masters_outside:
             self._entries[container] = _Entry(None, 0)
             return
         size_bytes = self.node.charged_bytes(memory_bytes)
-        self._entries[container] = _Entry(self._take_slot(kind), size_bytes)
+        self._entries[container] = _Entry(self._take_slot(work), size_bytes)
         self.running_bytes += size_bytes
 
     def set_aside(self, container: str) -> None:
@@ -176,10 +178,10 @@ class NodeLedger:
         self._leave_slot(entry)
         entry.charge = Charge.STOPPED
 
-    def resume(self, container: str, kind: Kind) -> None:
+    def resume(self, container: str, work: Work) -> None:
         """Its stopped process resumes.  Raises NoRoom."""
         entry = self._entries[container]
-        entry.slot = self._take_slot(kind)
+        entry.slot = self._take_slot(work)
         entry.charge = Charge.RUNNING
         self._count_stopped(entry, -1)
         self.running_bytes += entry.memory_bytes
@@ -198,12 +200,12 @@ class NodeLedger:
 
     # ---- parts ----
 
-    def _take_slot(self, kind: Kind) -> Slot:
-        for slot in SLOTS_FOR[kind]:
+    def _take_slot(self, work: Work) -> Slot:
+        for slot in SLOTS_FOR[work]:
             if self._used[slot] < self.slots.get(slot, 0):
                 self._used[slot] += 1
                 return slot
-        raise NoRoom(f"{self.node.name} has no free container for a {kind.value}: {self.used} of {self.total} used")
+        raise NoRoom(f"{self.node.name} has no free container for {_WHO[work]}: {self.used} of {self.total} used")
 
     def _leave_slot(self, entry: _Entry) -> None:
         if entry.slot is not None:

@@ -19,7 +19,7 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.vocabulary import Kind, Tier
+from emulator.vocabulary import TaskGroup, Tier, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodeSettings:
     slowness_ppm: int = 1_000_000
     """Duration of work on this node, in millionths of its normal duration; only drivers know it."""
     slots: tuple[int, int] | None = None
-    """Numbers of containers for maps only and for reduces only, which are all; None: any container suits any task."""
+    """Numbers of containers for maps only and for all other tasks only; None: any container suits any task."""
     masters_outside: bool = False
     """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
 
@@ -146,9 +146,9 @@ class Trigger:
     order: TaskOrder
 
 
-VICTIMS: dict[str, frozenset[Kind]] = {
-    "reduces": frozenset({Kind.REDUCE}),
-    "all": frozenset({Kind.MAP, Kind.REDUCE}),
+VICTIMS: dict[str, frozenset[Work]] = {
+    "reduces": frozenset({Work.KEYS}),
+    "all": frozenset({Work.SHUFFLE, Work.KEYS}),
 }
 """What may be preempted, by the name in an experiment.  The papers preempt only reduces; an ApplicationMaster is never
 preempted."""
@@ -166,12 +166,16 @@ class SchedulerSettings:
     placement: PlacementPolicy
     resume_order: Policy[ResumeOrder]
     queues: tuple[QueueSettings, ...]
-    victims: frozenset[Kind] = VICTIMS["reduces"]
-    """Kinds of task that may be victims."""
+    victims: frozenset[Work] = VICTIMS["reduces"]
+    """What tasks do that may be victims, unless their group says otherwise."""
     epoch_ns: int = 500_000_000
     """How long shares hold, for allocations that give shares."""
     triggers: tuple[Trigger, ...] = ()
     spare_after: SpareAfter | None = None
+
+    def may_take(self, group: TaskGroup) -> bool:
+        """Whether tasks of the group may be victims."""
+        return group.work in self.victims if group.may_be_victim is None else group.may_be_victim
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:

@@ -44,7 +44,7 @@ def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> Clu
 def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
     """One job, from its ApplicationMaster."""
     done = running = suspended = 0
-    for task in chain(master.tasks.maps, master.tasks.reduces):
+    for task in chain(master.tasks.maps, master.tasks.walkers):
         if task.state is TaskState.SUCCEEDED:
             done += 1
         elif task.attempts:
@@ -55,7 +55,7 @@ def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
                 suspended += 1
     ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
     state = master.state.value if ended else "running"
-    total = len(master.tasks.maps) + len(master.tasks.reduces)
+    total = len(master.tasks.maps) + len(master.tasks.walkers)
     return JobStatus(master.job, queue, state, done, running, suspended, total - done - running - suspended, total)
 
 

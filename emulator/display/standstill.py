@@ -22,7 +22,7 @@ def stuck_attempts(master: ApplicationMaster) -> list[str]:
     """Attempts of a job that have started and not ended, each with its state and node."""
     if master.state is not JobState.RUNNING:
         return []
-    newest = (task.attempts[-1:] for task in chain(master.tasks.reduces, master.tasks.maps))
+    newest = (task.attempts[-1:] for task in chain(master.tasks.walkers, master.tasks.maps))
     open_attempts = (a for attempts in newest for a in attempts if a.state not in ENDED and a.state not in _ASKS)
     return [f"{attempt.name} ({attempt.state.value} on {attempt.node})" for attempt in open_attempts]
 

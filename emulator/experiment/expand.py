@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from emulator.core.job import JobSpec, ProgramSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
+from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Experiment
 from emulator.files.times import seconds_to_ns
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from workloads.adapt import Adapted
     from workloads.record import Trace, WorkloadJob
 
-BYTES_PER_GB = 2**30
 BYTES_PER_MEMORY_MB = 2**20
 BYTES_PER_SHUFFLE_MB = 10**6
 
@@ -76,8 +77,11 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
 
 
 def _with_known_lengths(job: JobSpec) -> JobSpec:
-    map_ns, reduce_ns = (sum(lengths) // len(lengths) if lengths else None for lengths in (job.map_ns, job.reduce_ns))
-    return replace(job, facts=replace(job.facts, map_ns=map_ns, reduce_ns=reduce_ns))
+    groups = tuple(
+        replace(group, mean_ns=sum(job.length_ns(group, task) for task in range(group.count)) // group.count)
+        for group in job.facts.groups
+    )
+    return replace(job, facts=replace(job.facts, groups=groups))
 
 
 def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
@@ -123,8 +127,7 @@ def _spec(
     facts = JobFacts(
         name=job.job,
         queue=job.queue or "",
-        maps=len(map_ns),
-        reduces=len(reduce_ns),
+        groups=map_reduce(len(map_ns), len(reduce_ns)),
         deadline_ns=job.deadline_ns,
         priority=job.priority or 0,
         weight_ppm=round(entry.weights.get(job.queue or "", 1.0) * 1_000_000),
@@ -155,29 +158,19 @@ def _drawn_memory(
     return tuple(min(container_memory_bytes, int(size_gb * BYTES_PER_GB)) for size_gb in sizes_gb)
 
 
-def _task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int, ...]:
-    if memory_gb is None:
-        return ()
-    return tuple(
-        int(size_gb * BYTES_PER_GB) for size_gb in (memory_gb if isinstance(memory_gb, tuple) else (memory_gb,))
-    )
-
-
 def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
     own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
     programs = entry.tasks
-    reduces, memory_gb = (entry.reduces, entry.memory_gb) if programs is None else (programs.count, programs.memory_gb)
-    lengths = entry.reduce_s if programs is None else programs.length_s
-    reduce_ns = lengths_ns(lengths, reduces, f"{seed}:{entry.name}:reduce-lengths")
+    memory_gb = entry.memory_gb if programs is None else programs.memory_gb
+    reduce_ns = _walking_ns(entry, seed)
     facts = JobFacts(
         name=entry.name,
         queue=entry.queue,
-        maps=entry.maps,
-        reduces=reduces,
+        groups=groups_of(entry),
         deadline_ns=_deadline_ns(entry),
         priority=entry.priority,
         memory_bytes=own_memory_bytes or container_memory_bytes,
-        task_memory_bytes=_task_memory_bytes(memory_gb),
+        task_memory_bytes=task_memory_bytes(memory_gb),
         dirty_ppm=round(entry.dirty_fraction * 1_000_000),
         memory_at_start_ppm=round(entry.memory_at_start * 1_000_000),
         weight_ppm=round(entry.weight * 1_000_000),
@@ -202,6 +195,17 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
         submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )
+
+
+def _walking_ns(entry: JobEntry, seed: int) -> tuple[int, ...]:
+    """Lengths of the tasks that walk keys, one group after the other."""
+    if entry.groups is not None:
+        drawn = (lengths_ns(g.length_s, g.count, f"{seed}:{entry.name}:{g.name}-lengths") for g in entry.groups)
+        return tuple(chain.from_iterable(drawn))
+    lengths, count = entry.reduce_s, entry.reduces
+    if entry.tasks is not None:
+        lengths, count = entry.tasks.length_s, entry.tasks.count
+    return lengths_ns(lengths, count, f"{seed}:{entry.name}:reduce-lengths")
 
 
 def _deadline_ns(entry: JobEntry) -> int | None:

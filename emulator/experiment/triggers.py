@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from emulator.core.application_master.task_attempt import task_named
 from emulator.core.messages import TaskOrder
 from emulator.core.settings import Trigger
+from emulator.experiment.groups import groups_of
 from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import JobFacts, Order
 from workloads.schema import JobEntry, Progress
 
 
@@ -70,11 +71,10 @@ def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Ite
     if job not in jobs:
         yield where, _no_job(job, jobs)
         return
-    programs = jobs[job].tasks
-    reduces = jobs[job].reduces if programs is None else programs.count  # a program is ordered about as a reduce is
-    count = jobs[job].maps if task.kind is Kind.MAP else reduces
-    if task.number >= count:
-        yield where, f"'{job}' has {count} {task.kind.value}s, counted from 0"
+    facts = JobFacts(job, "", groups_of(jobs[job]))
+    problem = facts.lacks(task.group, task.number)
+    if problem is not None:
+        yield where, problem
 
 
 def _no_job(name: str, jobs: dict[str, JobEntry]) -> str:

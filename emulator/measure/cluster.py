@@ -22,7 +22,7 @@ from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
 from emulator.records.journal import Record
 from emulator.resolved import resolve
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
 _BURST_REDUCES, _BETWEEN_BURSTS_S, _BURST_REDUCE_S = 47, 2.2, 0.6
@@ -119,7 +119,7 @@ def _time_light_load(records: list[Record], samples: Samples) -> None:
         elif type(record.message) is Start and record.message.container in ordered_ns:
             samples.add("application_start", record.t_ns - ordered_ns[record.message.container])
         for effect in record.effects:
-            if type(effect) is Launch and effect.kind is Kind.APPLICATION_MASTER:
+            if type(effect) is Launch and effect.work is Work.MASTER:
                 ordered_ns[effect.container] = record.t_ns
 
 
@@ -148,11 +148,11 @@ def _time_bursts(records: list[Record], samples: Samples) -> None:
     forked_ns: dict[str, list[int]] = {}
     for record in records:
         for effect in record.effects:
-            if type(effect) is Launch and effect.kind is Kind.REDUCE:
+            if type(effect) is Launch and effect.work is Work.KEYS:
                 ordered_ns[effect.container] = record.t_ns
                 reduces[effect.container] = effect.job
         message = record.message
-        if type(message) is StartContainer and message.kind is Kind.REDUCE:
+        if type(message) is StartContainer and message.work is Work.KEYS:
             ready_ns[message.container] = message.ready_ns
         elif type(message) is Launched and message.container in reduces:
             forked = ordered_ns[message.container] + message.cost.mechanism_real_ns

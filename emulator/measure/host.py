@@ -21,7 +21,7 @@ from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, r
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.records.lag import LagRecord
 from emulator.sim.data import JobData
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 _PATIENCE_REAL_S = 30.0
 _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
@@ -190,7 +190,7 @@ def make_job(
 ) -> JobSpec:
     """A job for measuring at time scale 1."""
     return JobSpec(
-        JobFacts(name, "measure", maps, reduces, memory_bytes=1 << 30),
+        JobFacts(name, "measure", map_reduce(maps, reduces), memory_bytes=1 << 30),
         submit_ns=0,
         map_ns=(round(map_real_s * 1e9),) * maps,
         reduce_ns=(round(real_s * 1e9),) * reduces,

@@ -26,7 +26,7 @@ def _left_ns(task: SuspendedView) -> int:
 
 
 def _suspension(task: SuspendedView) -> tuple[int, str, int]:
-    return task.suspended_ns, task.kind.value, task.task
+    return task.suspended_ns, task.group, task.task
 
 
 RESUME_ORDER: Axis[Policy[ResumeOrder]] = Axis(

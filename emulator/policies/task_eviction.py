@@ -98,7 +98,7 @@ def _shuffled(tasks: tuple[TaskView, ...], random: Random) -> list[TaskView]:
 
 
 def _place(task: TaskView) -> tuple[str, int, str]:
-    return task.kind, -1 if task.task is None else task.task, task.container
+    return task.group, -1 if task.task is None else task.task, task.container
 
 
 def _remaining_ns(task: TaskView, now_ns: int) -> int | None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Protocol
 
 from emulator.policies.capacity import Capacity
-from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Tier
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Tier
 
 NO_COSTS = MeasuredCosts()
 
@@ -58,7 +58,7 @@ class JobView(Frozen):
     work_left_ns: int | None = None
     """What is left of it, container-nanoseconds; None if unknown."""
     work_guessed: bool = False
-    """Whether its work is estimated from other jobs, because it has tasks left of a kind that none has finished yet."""
+    """Whether its work is estimated from other jobs, because it has a group of tasks of which none has finished yet."""
     task_ns: int = 0
     """Mean length of its tasks; 0 in fluid runs, where a job has no tasks."""
     begun_ns: int = 0
@@ -77,14 +77,14 @@ class TaskView(Frozen):
     """The container that it runs in; what a task eviction returns."""
     job: str
     """Name of its job."""
-    kind: Kind
-    """Map, reduce or ApplicationMaster; the last is never a victim."""
+    group: str
+    """Name of its group: ``map``, ``reduce``, ``tasks`` or one that the job's file names (``JobFacts.groups``)."""
     node: str
     """Where it runs."""
     started_ns: int
     """When it was last launched or resumed; at the ResourceManager, when it got its container."""
     task: int | None = None
-    """Its number among the tasks of its kind, from 0."""
+    """Its number among the tasks of its group, from 0."""
     keys_done: int | None = None
     """Keys that it has done; a checkpoint keeps them."""
     keys_total: int | None = None
@@ -114,10 +114,10 @@ class SuspendedView(Frozen):
 
     job: str
     """Name of its job."""
-    kind: Kind
-    """Map or reduce."""
+    group: str
+    """Name of its group."""
     task: int
-    """Its number among the tasks of its kind, from 0."""
+    """Its number among the tasks of its group, from 0."""
     node: str
     """Where it was suspended."""
     suspended_ns: int

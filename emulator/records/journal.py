@@ -46,7 +46,7 @@ from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
 from emulator.vocabulary import Frozen
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 COMPRESSION_LEVEL = 1
 """On journals it compresses as well as the next two levels, which take longer."""
 CHUNK_BYTES = 1 << 10

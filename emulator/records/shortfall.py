@@ -13,7 +13,7 @@ from typing import Any
 from emulator.policies.capacity import Capacity, Step
 from emulator.records.history.rows import AttemptRow
 from emulator.resolved import Resolved
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER
 
 Change = tuple[int, int]
 """At this instant, so many containers more in use."""
@@ -25,7 +25,7 @@ def transactional_facts(attempts: Iterable[AttemptRow], run: Resolved, end_ns: i
     availability, outside = run.settings.availability, run.settings.masters_outside
     if availability is None:
         return None
-    counted = (row for row in attempts if not outside or row.kind is not Kind.APPLICATION_MASTER)
+    counted = (row for row in attempts if not outside or row.kind != MASTER)
     tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
     return {
         "shortfall_container_s": shortfall_ns(changes_of(counted, end_ns), tolerated) / 1e9,

@@ -44,5 +44,5 @@ def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> d
 
 
 def _without_tasks(job: JobSpec) -> JobSpec:
-    facts = msgspec.structs.replace(job.facts, maps=0, reduces=0)
+    facts = msgspec.structs.replace(job.facts, groups=())
     return msgspec.structs.replace(job, facts=facts, map_ns=(), reduce_ns=(), reduce_keys=())

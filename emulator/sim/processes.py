@@ -40,7 +40,7 @@ from emulator.sim.disks import NO_SPACE, VirtualDisks
 from emulator.sim.kernel import Kernel
 from emulator.sim.memory import Moved, VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
-from emulator.vocabulary import Kind, Tier, transfer_ns
+from emulator.vocabulary import Tier, Work, transfer_ns
 
 _SAY_AGAIN_NS = 5_000_000_000
 """How often a failed fetch of a map's output is reported, until other outputs are known."""
@@ -100,8 +100,8 @@ class VirtualProcesses:
     @property
     def are_stuck(self) -> bool:
         """Whether no process makes progress until it is told something."""
-        masters = Kind.APPLICATION_MASTER
-        return all(task.launch.kind is masters or task.is_stuck for task in self.tasks.values())
+        masters = Work.MASTER
+        return all(task.launch.work is masters or task.is_stuck for task in self.tasks.values())
 
     def lose_node(self, node: str) -> None:
         """All that runs on the node ends at once, and nobody is told."""
@@ -132,12 +132,13 @@ class VirtualProcesses:
         spec = self._jobs[effect.job]
         saved = self.disks.sound(effect.saved)
         launch = effect if saved is effect.saved else structs.replace(effect, saved=saved)
-        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0)
-        if effect.kind is Kind.MAP:
-            task.length_ns = self._nodes[node].duration_ns(spec.map_ns[effect.task])
-        elif effect.kind is Kind.REDUCE:
-            task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[effect.task])
-            task.keys = spec.reduce_keys[effect.task]
+        index = spec.facts.index_of(effect.group, effect.task)
+        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0, index=index)
+        if effect.work is Work.SHUFFLE:
+            task.length_ns = self._nodes[node].duration_ns(spec.map_ns[index])
+        elif effect.work is Work.KEYS:
+            task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[index])
+            task.keys = spec.reduce_keys[index]
             task.keys_before = saved.keys_done if saved else 0
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
@@ -164,7 +165,7 @@ class VirtualProcesses:
     def _begin(self, container: str) -> None:
         task = self.tasks[container]
         has_maps = bool(self._jobs[task.launch.job].map_ns)
-        if task.launch.kind is Kind.REDUCE and not has_maps and not self._is_localised(task):
+        if task.launch.work is Work.KEYS and not has_maps and not self._is_localised(task):
             self._make_input(task)
         else:
             self._start_process(container)
@@ -192,10 +193,10 @@ class VirtualProcesses:
 
     def _launch_times(self, task: VirtualTask, now_ns: int) -> LaunchTimes:
         launch, node, costs = task.launch, task.node, self._costs
-        if launch.kind is Kind.APPLICATION_MASTER:
+        if launch.work is Work.MASTER:
             start_ns = costs.application_start(launch.container, now_ns)
             return LaunchTimes(start_ns, start_ns)
-        if launch.kind is Kind.MAP:
+        if launch.work is Work.SHUFFLE:
             return costs.launch_map(node, launch.container, self._data_of(launch.job).map_output(), now_ns)
         if self._is_localised(task):
             return costs.launch_reduce(node, launch.container, None, now_ns)
@@ -248,12 +249,12 @@ class VirtualProcesses:
 
     def _is_localised(self, task: VirtualTask) -> bool:
         """Whether its merged input is on its node: fetched by an earlier attempt or, in a job without maps, made."""
-        return task.launch.task in self._localised.get((task.node, task.launch.job), ())
+        return task.index in self._localised.get((task.node, task.launch.job), ())
 
     def _fetched(self, task: VirtualTask, outputs: tuple[str, ...]) -> DataSize:
         """The input that a reduce brings to its node, where it then stays."""
-        self._localised.setdefault((task.node, task.launch.job), set()).add(task.launch.task)
-        return self._data_of(task.launch.job).reduce_input(task.launch.task, task.node, outputs)
+        self._localised.setdefault((task.node, task.launch.job), set()).add(task.index)
+        return self._data_of(task.launch.job).reduce_input(task.index, task.node, outputs)
 
     def _data_of(self, job: str) -> JobData:
         data = self._data.get(job)
@@ -267,7 +268,7 @@ class VirtualProcesses:
             return
         now_ns = self._kernel.now_ns
         task.first_key_ns = task.since_ns = now_ns
-        if task.launch.kind is Kind.APPLICATION_MASTER:
+        if task.launch.work is Work.MASTER:
             self._application_begins(task.launch.job, container)
             return
         cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
@@ -307,9 +308,9 @@ class VirtualProcesses:
         if self.disks.is_full(task.node):
             self._end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
             return
-        if task.launch.kind is Kind.REDUCE:
+        if task.launch.work is Work.KEYS:
             self._tell(node_address(task.node), Committing(container))
-            size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
+            size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.index)
             end_ns = self._costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
         else:
             written_ns = max(now_ns, task.written_ns)
@@ -415,7 +416,7 @@ class VirtualProcesses:
         if task is None:
             return  # killed meanwhile
         before = task.launch.saved.past_containers if task.launch.saved else ()
-        saved = KeyCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
+        saved = KeyCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.index}", task.node)
         self.disks.checkpoint_written(container, keys_done)
         self._tell(address, Checkpointed(container, saved, cost))
         self._end(container, code=75, keys_done=keys_done)
@@ -439,7 +440,8 @@ class VirtualProcesses:
 
     def _dump_bytes(self, task: VirtualTask) -> int:
         facts, has_image = self._jobs[task.launch.job].facts, isinstance(task.launch.saved, ProcessImage)
-        return self._image_tier().dump_bytes(facts, task.launch.task, has_image, task.done_ppm(self._kernel.now_ns))
+        done_ppm = task.done_ppm(self._kernel.now_ns)
+        return self._image_tier().dump_bytes(facts, task.launch.group, task.launch.task, has_image, done_ppm)
 
     def _dumped(self, address: str, container: str, began_ns: int) -> None:
         task = self._settled(container, CheckpointFailed)
@@ -447,11 +449,12 @@ class VirtualProcesses:
         now_ns = self._kernel.now_ns
         before = task.launch.saved.past_containers if task.launch.saved else ()
         keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
-        size_bytes = self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task, task.done_ppm(now_ns))
+        facts, done_ppm = self._jobs[task.launch.job].facts, task.done_ppm(now_ns)
+        size_bytes = facts.footprint_bytes(task.launch.group, task.launch.task, done_ppm)
         image = ProcessImage(
             (*before, container),
             keys_done,
-            f"{task.launch.job}/{task.launch.task}",
+            f"{task.launch.job}/{task.index}",
             task.node,
             size_bytes,
             checksum="",
@@ -488,8 +491,8 @@ class VirtualProcesses:
         task = self._remove(container)
         if task is None:
             return
-        if code == 0 and task.launch.kind is Kind.MAP:
-            self.disks.output_written(task.launch.job, task.launch.task, task.node)
+        if code == 0 and task.launch.work is Work.SHUFFLE:
+            self.disks.output_written(task.launch.job, task.index, task.node)
         if keys_done is None:
             keys_done = task.keys if code == 0 else task.keys_done(self._kernel.now_ns)
         for failure in task.pending:
@@ -503,9 +506,9 @@ class VirtualProcesses:
         self.moved_ns = self._kernel.now_ns
         self._devices.leave(container)
         self._memory.of(task.node).end(container)
-        if task.launch.kind is Kind.APPLICATION_MASTER:
+        if task.launch.work is Work.MASTER:
             self._application_ended(task.launch.job, container)
-        elif task.launch.kind is Kind.REDUCE:
+        elif task.launch.work is Work.KEYS:
             here = (task.node, task.launch.job)
             del self._reduces[here][container]
             if not self._reduces[here]:

@@ -25,6 +25,8 @@ class VirtualTask:
     ordered_ns: int
     keys: int
     length_ns: int
+    index: int = 0
+    """Among all tasks of its job that do the same work (``JobFacts.index_of``)."""
     keys_before: int = 0
     launched_ns: int = 0
     input_ready_ns: int | None = None

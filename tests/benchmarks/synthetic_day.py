@@ -22,7 +22,7 @@ from random import Random
 
 from emulator.core.job import JobSpec
 from emulator.experiment.model import Experiment
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 PRIORITIES = 10
 NODES, CONTAINERS_PER_NODE, JOBS, TASKS_PER_JOB = 12_500, 2, 15_000, 40
@@ -84,8 +84,7 @@ def _job(random: Random, number: int, submit_ns: int, tasks: int) -> JobSpec:
         JobFacts(
             name=f"job-{number:05d}",
             queue="production" if random.random() < PRODUCTION_SHARE else "research",
-            maps=len(map_ns),
-            reduces=len(reduce_ns),
+            groups=map_reduce(len(map_ns), len(reduce_ns)),
             priority=random.randrange(PRIORITIES),
             memory_bytes=1 << 30,
         ),

@@ -16,7 +16,7 @@ from analysis.verify import verify_output
 from emulator.core.job import JobSpec
 from emulator.live.tasks import partial_output, records, shuffle
 from emulator.live.tasks.mapper import JobData
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from tests.map_outputs import read_partition
 
 SECRET = "benchmark of the data path"
@@ -77,7 +77,7 @@ def test_verify_one_job(benchmark: BenchmarkFixture, data: JobData, tmp_path: Pa
         walk(data, r, str(tmp_path / "input"), tmp_path)
         partial_output.commit(str(tmp_path / "out"), data.job, r, ["c"], keys)
     lengths = tuple(keys * 10**9 for keys in data.reduce_keys)
-    facts = JobFacts(data.job, "q", data.maps, len(lengths))
+    facts = JobFacts(data.job, "q", map_reduce(data.maps, len(lengths)))
     job = JobSpec(facts, 0, (1,) * data.maps, lengths, data.reduce_keys, shuffle_bytes=data.shuffle_bytes)
     assert benchmark(verify_output, [job], data.seed, tmp_path / "out").verified
 

@@ -14,7 +14,7 @@ from bare_heap import bare_heap
 
 from emulator.policies.shares import flex
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def _view(count: int, slots: int) -> ClusterView:
     random, jobs = Random(1), []
     for number in range(count):
         most = random.randrange(2, slots)
-        facts = JobFacts(f"job-{number}", "default", maps=most, min_containers=random.randrange(2))
+        facts = JobFacts(f"job-{number}", "default", groups=map_reduce(most, 0), min_containers=random.randrange(2))
         work_ns = random.randrange(10**9, 10**13)
         submit_ns = random.randrange(10**9)
         jobs.append(JobView(facts, number, submit_ns, 0, 0, most, work_ns=work_ns, work_left_ns=work_ns))

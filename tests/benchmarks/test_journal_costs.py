@@ -9,17 +9,15 @@ from emulator.core.effects import Launch, Send, SetTimer
 from emulator.core.messages import ContainerReport, ContainerReported, ContainerState, Outcome, StartContainer
 from emulator.core.saved import KeyCheckpoint
 from emulator.records.journal import Record, decode_record, encode_record
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 
 CHECKPOINT = KeyCheckpoint(("container-000007", "container-000101"), 63, "/tmp/natjam-1/node-3/local/r17", "node-3")
-START = StartContainer(
-    "container-000123", "research-XL", Kind.REDUCE, 17, "research-XL/r017.2", 93_120_000_000, CHECKPOINT
-)
-LAUNCH = Launch("container-000123", "research-XL", Kind.REDUCE, 17, "research-XL/r017.2", 97_000_000_000, CHECKPOINT)
+START = StartContainer("container-000123", "research-XL", REDUCE, 17, "research-XL/r017.2", 93_120_000_000, CHECKPOINT)
+LAUNCH = Launch("container-000123", "research-XL", REDUCE, 17, "research-XL/r017.2", 97_000_000_000, CHECKPOINT)
 REPORT = ContainerReport(
     "container-000123",
     "research-XL",
-    Kind.REDUCE,
+    REDUCE,
     "node-3",
     5,
     ContainerState.DONE,

@@ -13,7 +13,7 @@ from emulator.experiment.policies import find_policy
 from emulator.policies import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, Known, ShareDecision
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 
 HOUR_NS = 3600 * 10**9
 
@@ -41,7 +41,7 @@ def _view(random: Random, now_ns: int, forecast: Capacity) -> ClusterView:
     jobs = []
     for number in range(2000):
         deadline_ns, tasks = random.randint(1, 168 * HOUR_NS), random.randint(20, 100)
-        facts = JobFacts(f"job-{number}", "default", maps=tasks, deadline_ns=deadline_ns)
+        facts = JobFacts(f"job-{number}", "default", groups=map_reduce(tasks, 0), deadline_ns=deadline_ns)
         work_ns = tasks * 387 * 10**9
         left_ns = random.randint(1, work_ns)
         jobs.append(JobView(facts, number, 0, 0, 0, tasks, work_ns=work_ns, work_left_ns=left_ns))

@@ -19,7 +19,7 @@ from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies.placement import Local
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import REDUCE, Order, Work
 
 _LIMIT_S = 20_000
 _PREEMPTIVE = ("two-queue", "single-queue")
@@ -208,7 +208,7 @@ def storms(draw: st.DrawFn) -> Case:
         task_attempts_max=_ATTEMPTS_MAX,
     )
     lengths_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))
-    maps = draw(st.integers(0, len(lengths_s))) if Kind.MAP in cluster.scheduler.victims else 0
+    maps = draw(st.integers(0, len(lengths_s))) if Work.SHUFFLE in cluster.scheduler.victims else 0
     jobs = [make_job("research", "research", 0.0, lengths_s[:maps], lengths_s[maps:], 0.5)]
     for number in range(draw(st.integers(3, 6))):
         lengths_s = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
@@ -268,7 +268,7 @@ def cases(
     ``restarts``: the ResourceManager's host dies too."""
     cluster = draw(_shared_settings() if shared else _cluster_settings())
     one_queue = len(cluster.scheduler.queues) == 1
-    maps_are_victims = Kind.MAP in cluster.scheduler.victims
+    maps_are_victims = Work.SHUFFLE in cluster.scheduler.victims
     jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue, maps_are_victims))
     costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
     if not faults:
@@ -296,9 +296,7 @@ def ordered_about(draw: st.DrawFn) -> Case:
 def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
     def crash(which: int, masters: bool) -> None:
         alive = sorted(
-            name
-            for name, task in cluster.processes.tasks.items()
-            if (task.launch.kind is Kind.APPLICATION_MASTER) == masters
+            name for name, task in cluster.processes.tasks.items() if (task.launch.work is Work.MASTER) == masters
         )
         if alive:
             cluster.processes.crash(alive[which % len(alive)], 11, "segmentation fault")
@@ -333,7 +331,7 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
 
     for at_ms, job, task, order in case.orders:
         name = case.jobs[job % len(case.jobs)].name
-        ordered = OrderTask(name, TaskOrder(TaskId(Kind.REDUCE, task), order))
+        ordered = OrderTask(name, TaskOrder(TaskId(REDUCE, task), order))
         cluster.kernel.at(at_ms * 1_000_000, partial(cluster.tell, RESOURCE_MANAGER, ordered))
     for at_ms, which in case.lost_outputs:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose_output, which))

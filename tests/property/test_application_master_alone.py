@@ -49,7 +49,7 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.saved import KeyCheckpoint
-from emulator.vocabulary import JobFacts, Kind, Mechanism
+from emulator.vocabulary import JobFacts, Mechanism, Work, map_reduce
 from tests.examples import examples_of
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
@@ -83,7 +83,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * 3)
         cluster = make_settings(nodes=2, containers=4, mechanism=mechanism, slow_start_ppm=0, task_attempts_max=1000)
         self.machine = ApplicationMaster(job, cluster)
-        self.at_manager = Application(JobFacts("a", "research", maps, 3), 0, 0)
+        self.at_manager = Application(JobFacts("a", "research", map_reduce(maps, 3)), 0, 0)
         self.now_ns = 0
         self.timers: dict[str, SetTimer] = {}
         self.places: dict[str, Place] = {}
@@ -125,7 +125,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 place.start = message
             else:
                 assert place.start is not None
-                assert place.start.kind is Kind.REDUCE
+                assert place.start.work is Work.KEYS
                 on_its_way = place.report.state in (SUSPENDED, RUNNING, COMMITTING, DONE)
                 assert isinstance(message, SuspendContainer) or on_its_way
                 place.command = message
@@ -138,9 +138,9 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
     def check_start(self, start: StartContainer) -> None:
         """No other container of the task may be alive, and it goes on from the last checkpoint that was taken."""
-        same = (start.kind, start.task)
+        same = (start.group, start.task)
         for place in self.places.values():
-            if place.start is None or (place.start.kind, place.start.task) != same:
+            if place.start is None or (place.start.group, place.start.task) != same:
                 continue
             ours = place.start.container == start.container
             assert ours or place.report.state is DONE, f"{start.attempt} runs in {place.start.container} already"
@@ -205,19 +205,19 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                     return
                 continue
             del requests.resumes[task]
-            self.give(AllocatedContainer(f"c{len(self.places) + 1}", task.kind, node, ready_ns, task))
+            self.give(AllocatedContainer(f"c{len(self.places) + 1}", task.group, node, ready_ns, task))
             return
-        for kind in (Kind.MAP, Kind.REDUCE):
-            if requests.since[kind]:
-                requests.since[kind].popleft()
-                self.give(AllocatedContainer(f"c{len(self.places) + 1}", kind, node, ready_ns))
+        for group in requests.since:
+            if requests.since[group]:
+                requests.since[group].popleft()
+                self.give(AllocatedContainer(f"c{len(self.places) + 1}", group, node, ready_ns))
                 return
 
     def give(self, allocation: AllocatedContainer) -> None:
         self.at_manager.news.give(allocation)
         if allocation.container not in self.places:
             report = ContainerReport(
-                allocation.container, "a", allocation.kind, allocation.node, 1, ContainerState.LAUNCHING
+                allocation.container, "a", allocation.group, allocation.node, 1, ContainerState.LAUNCHING
             )
             self.places[allocation.container] = Place(allocation, report)
 
@@ -376,7 +376,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         master = getattr(self, "machine", None)
         if master is None or master.state is not JobState.RUNNING:
             return
-        for task in (*master.tasks.maps, *master.tasks.reduces):
+        for task in (*master.tasks.maps, *master.tasks.walkers):
             if task.state in (TaskState.SCHEDULED, TaskState.RUNNING):
                 attempt = task.attempt
                 waits = any(waiting is attempt for waiting in master.tasks.asks)

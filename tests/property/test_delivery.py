@@ -16,7 +16,7 @@ from emulator.core.messages import (
     StartContainer,
     SuspendContainer,
 )
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import REDUCE, Mechanism
 
 STEPS = st.lists(st.tuples(st.sampled_from(("news", "say", "arrive", "lose", "again")), st.integers(0, 9)), max_size=80)
 
@@ -116,7 +116,7 @@ class Node:
             self.state, self.revision = after, self.revision + 1
         state = self.state or ContainerState.LAUNCHING
         outcome = Outcome.KILLED if state is ContainerState.DONE else None
-        return ContainerReport(CONTAINER, "job", Kind.REDUCE, "node", self.revision, state, outcome=outcome)
+        return ContainerReport(CONTAINER, "job", REDUCE, "node", self.revision, state, outcome=outcome)
 
 
 @given(STEPS)
@@ -125,7 +125,7 @@ def test_a_command_is_repeated_until_a_report_shows_it(
 ) -> None:
     ledger, node, newest, now_ns = CommandLedger(3, start_ns=2), Node(), 0, 0
     life = (
-        StartContainer(CONTAINER, "job", Kind.REDUCE, 0, "attempt", 0),
+        StartContainer(CONTAINER, "job", REDUCE, 0, "attempt", 0),
         SuspendContainer(CONTAINER, Mechanism.SUSPEND, 0),
         ResumeContainer(CONTAINER, 1),
         KillContainer(CONTAINER, "job", "the end"),

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from emulator.core.node_ledger import NodeLedger, NoRoom, Slot
 from emulator.core.settings import NodeSettings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 NAMES = st.sampled_from([f"c{number}" for number in range(8)])
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(("take", "set_aside", "keep", "stop", "resume", "end")),
         NAMES,
-        st.sampled_from(tuple(Kind)),
+        st.sampled_from(tuple(Work)),
         st.integers(0, 3),
     ),
     max_size=60,
@@ -37,12 +37,12 @@ def kinds_of(slots: dict[Slot, int]) -> NodeLedger:
     STEPS,
 )  # fmt: skip
 def test_nothing_is_given_out_twice(
-    slots: dict[Slot, int], memory: int, swap: int, most: int, steps: list[tuple[str, str, Kind, int]]
+    slots: dict[Slot, int], memory: int, swap: int, most: int, steps: list[tuple[str, str, Work, int]]
 ) -> None:
     slots = slots if any(slots.values()) else {Slot.ANY: 1}
     total = sum(slots.values())
     ledger = NodeLedger(node(total, memory, swap, most), slots)
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, Work] = {}
     sizes: dict[str, int] = {}
     state: dict[str, str] = {}
     for step, name, kind, size in steps:
@@ -72,7 +72,7 @@ def test_nothing_is_given_out_twice(
         assert {name for name in kinds if ledger.on_slot(name)} == set(on_slot)
         assert (ledger.used, ledger.stopped, ledger.surplus) == (len(on_slot), len(stopped), 0)
         assert len(on_slot) <= total
-        for one, own in ((Kind.MAP, Slot.MAP), (Kind.REDUCE, Slot.REDUCE), (Kind.APPLICATION_MASTER, None)):
+        for one, own in ((Work.SHUFFLE, Slot.MAP), (Work.KEYS, Slot.REDUCE), (Work.MASTER, None)):
             held = sum(kinds[name] is one for name in on_slot)
             assert held <= slots.get(Slot.ANY, 0) + (slots.get(own, 0) if own else 0)
         assert len(stopped) <= most
@@ -82,21 +82,21 @@ def test_nothing_is_given_out_twice(
 
 def test_maps_and_reduces_have_slots_of_their_own() -> None:
     ledger = kinds_of({Slot.MAP: 1, Slot.REDUCE: 1, Slot.ANY: 1})
-    ledger.take("m1", Kind.MAP)
-    ledger.take("m2", Kind.MAP)
+    ledger.take("m1", Work.SHUFFLE)
+    ledger.take("m2", Work.SHUFFLE)
     with pytest.raises(NoRoom, match=r"n1 has no free container for a map: 2 of 3 used"):
-        ledger.take("m3", Kind.MAP)
-    ledger.take("r1", Kind.REDUCE)
+        ledger.take("m3", Work.SHUFFLE)
+    ledger.take("r1", Work.KEYS)
     ledger.end("m1")
-    with pytest.raises(NoRoom, match=r"n1 has no free container for a reduce: 2 of 3 used"):
-        ledger.take("r2", Kind.REDUCE)
-    ledger.take("m3", Kind.MAP)
+    with pytest.raises(NoRoom, match=r"n1 has no free container for a task: 2 of 3 used"):
+        ledger.take("r2", Work.KEYS)
+    ledger.take("m3", Work.SHUFFLE)
 
 
 def test_a_refusal_says_the_numbers() -> None:
     ledger = NodeLedger(node(containers=2, memory=3, max_suspended=8))
     for name in ("c1", "c2"):
-        ledger.take(name, Kind.REDUCE)
+        ledger.take(name, Work.KEYS)
     ledger.set_aside("c1")
     with pytest.raises(NoRoom, match=r"n1 has .* GB of RAM and swap beside its containers, stopped processes hold"):
         ledger.set_aside("c2")
@@ -107,25 +107,25 @@ def test_a_refusal_says_the_numbers() -> None:
 def test_what_ram_does_not_hold_is_swapped() -> None:
     ledger = NodeLedger(node(containers=2, memory=2, swap=2))
     for name in ("c1", "c2"):
-        ledger.take(name, Kind.REDUCE)
+        ledger.take(name, Work.KEYS)
     ledger.set_aside("c1")
     ledger.stop("c1")
     assert ledger.swapped_bytes == 0
-    ledger.take("c3", Kind.MAP)
+    ledger.take("c3", Work.SHUFFLE)
     assert (ledger.running_bytes, ledger.stopped_bytes, ledger.swapped_bytes) == (2, 1, 1)
 
 
 def test_a_node_that_has_less_gives_out_nothing_until_the_surplus_is_gone() -> None:
     ledger = NodeLedger(node(containers=3))
     for name in ("c1", "c2", "c3"):
-        ledger.take(name, Kind.REDUCE)
+        ledger.take(name, Work.KEYS)
     ledger.change({Slot.ANY: 1})
     assert ledger.surplus == 2
     with pytest.raises(NoRoom):
-        ledger.take("c4", Kind.REDUCE)
+        ledger.take("c4", Work.KEYS)
     ledger.end("c1")
     ledger.end("c2")
     with pytest.raises(NoRoom):
-        ledger.take("c4", Kind.REDUCE)
+        ledger.take("c4", Work.KEYS)
     ledger.end("c3")
-    ledger.take("c4", Kind.REDUCE)
+    ledger.take("c4", Work.KEYS)

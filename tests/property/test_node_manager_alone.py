@@ -49,7 +49,7 @@ from emulator.core.messages import (
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import REDUCE, Mechanism
 from tests.examples import examples_of
 
 FREE = RealCost(0)
@@ -165,7 +165,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
         if self.machine.ledger.used < 2:
             container = f"c{len(self.started)}"
             self.started.append(container)
-            self.command(StartContainer(container, job, Kind.REDUCE, 0, f"{job}/r000.0", self.now_ns))
+            self.command(StartContainer(container, job, REDUCE, 0, f"{job}/r000.0", self.now_ns))
 
     @rule(recent=RECENT, mechanism=st.sampled_from((Mechanism.SUSPEND, Mechanism.CHECKPOINT)))
     def suspend(self, recent: int, mechanism: Mechanism) -> None:
@@ -192,7 +192,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
             self.started.append(container)
             self.command(KillContainer(container, job, "test"))
             assert container not in self.processes
-            self.tell(StartContainer(container, job, Kind.REDUCE, 0, f"{job}/r000.0", self.now_ns))
+            self.tell(StartContainer(container, job, REDUCE, 0, f"{job}/r000.0", self.now_ns))
             assert container not in self.processes
 
     @rule(job=JOBS, version=st.integers(1, 3))

@@ -10,7 +10,7 @@ from emulator.core.messages import JobState, Outcome
 from emulator.records.history import AttemptRow, History
 from emulator.records.journal import decode_record, encode_record, merge
 from emulator.records.replay import replay
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER, REDUCE
 from tests.examples import drawn
 from tests.histories import fold
 from tests.simulated import Chaos, CheckedCluster, make_job, make_settings, run_checked
@@ -60,7 +60,7 @@ def test_the_tables_agree_with_each_other(cluster: CheckedCluster) -> None:
         check_attempt(row, by_name)
     for job in history.jobs:
         tasks = [task for task in history.tasks if task.job == job.name]
-        attempts = [row for row in history.attempts if row.job == job.name and row.kind is not Kind.APPLICATION_MASTER]
+        attempts = [row for row in history.attempts if row.job == job.name and row.kind != MASTER]
         assert job.attempts == sum(task.attempts for task in tasks) == len(attempts)
         assert job.suspensions == sum(task.suspensions for task in tasks)
         assert job.useful_ns == sum(row.useful_ns for row in attempts)
@@ -80,7 +80,7 @@ def check_attempt(row: AttemptRow, by_name: dict[str, AttemptRow]) -> None:
     if row.first_key_ns is not None:
         assert row.launched_ns is not None
         assert row.ready_ns <= row.launched_ns <= row.first_key_ns
-    if row.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and row.kind is Kind.REDUCE:
+    if row.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and row.kind == REDUCE:
         assert row.keys_done is not None
         assert row.keys_start <= row.keys_done <= row.keys_total
         assert (row.keys_done == row.keys_total) or row.outcome is Outcome.CHECKPOINTED

@@ -112,7 +112,7 @@ def _tuples(job: dict[str, Any]) -> dict[str, Any]:
 def _attempts(machine: object) -> dict[str, AttemptState]:
     if not isinstance(machine, ApplicationMaster):
         return {}
-    return {a.name: a.state for task in (*machine.tasks.maps, *machine.tasks.reduces) for a in task.attempts}
+    return {a.name: a.state for task in (*machine.tasks.maps, *machine.tasks.walkers) for a in task.attempts}
 
 
 def _transition(old: AttemptState, new: AttemptState) -> str:
@@ -138,5 +138,5 @@ def _answer_lines(to: str, answer: Answer | None) -> Iterator[str]:
     if answer.reclaim:
         yield f"asks {to} to give back {answer.reclaim}"
     for given in answer.allocated:
-        wanted = f" for suspended {given.kind.value} {given.task.number}" if given.task is not None else ""
-        yield f"gives {to} {given.container} on {given.node} ({given.kind.value}){wanted}"
+        wanted = f" for suspended {given.group} {given.task.number}" if given.task is not None else ""
+        yield f"gives {to} {given.container} on {given.node} ({given.group}){wanted}"

@@ -36,7 +36,7 @@ from emulator.resolved import resolve
 from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE, Work
 from tests.experiment_files import TURNS, write
 from tests.simulated_runs import FIG4
 
@@ -128,12 +128,12 @@ def state_of(cluster: FaultyCluster) -> ClusterState:
 
 def run_a_task_twice(cluster: FaultyCluster) -> None:
     node = next(node for node in state_of(cluster).free_nodes)
-    cluster.tell(node_address(node), StartContainer("more", "research", Kind.REDUCE, 0, "research/r000.9", 0))
+    cluster.tell(node_address(node), StartContainer("more", "research", REDUCE, 0, "research/r000.9", 0))
 
 
 def forget_a_container(cluster: FaultyCluster) -> None:
     state = state_of(cluster)
-    held = next(held for held in state.containers.values() if held.kind is Kind.REDUCE)
+    held = next(held for held in state.containers.values() if held.group.name == REDUCE)
     state.nodes[held.node].ledger.end(held.id)
 
 
@@ -162,7 +162,7 @@ def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -
 def take_the_deaf_node_of_a_master_for_dead(cluster: FaultyCluster) -> None:
     """It hears only long after that its work is done elsewhere."""
     tasks = cluster.processes.tasks.values()
-    node = next(task.node for task in tasks if task.launch.kind is Kind.APPLICATION_MASTER)
+    node = next(task.node for task in tasks if task.launch.work is Work.MASTER)
     cluster.pause(node_address(node))
     cluster.tell(RESOURCE_MANAGER, NodeLost(node, "taken for dead"))
     cluster.kernel.at(40 * SECOND_NS, partial(cluster.go_on, node_address(node)))

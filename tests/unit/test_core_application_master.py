@@ -40,7 +40,7 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import MAP, REDUCE, Order, Work
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 
@@ -87,7 +87,7 @@ class Bench:
         self.said_id = message.id
         return message.ask
 
-    def give(self, container: str, task: int | None = None, kind: Kind = Kind.REDUCE) -> list[Effect]:
+    def give(self, container: str, task: int | None = None, kind: str = REDUCE) -> list[Effect]:
         resumed = None if task is None else TaskId(kind, task)
         return self.answer(allocated=(AllocatedContainer(container, kind, "node-1", self.now_ns, resumed),))
 
@@ -106,11 +106,11 @@ class Bench:
         return command
 
     def attempt(self, task: int = 0, number: int = -1) -> TaskAttempt:
-        return self.machine.tasks.reduces[task].attempts[number]
+        return self.machine.tasks.walkers[task].attempts[number]
 
 
 def report(container: str, state: ContainerState, revision: int, **more: object) -> ContainerReport:
-    return ContainerReport(container, "a", Kind.REDUCE, "node-1", revision, state, **more)  # pyright: ignore
+    return ContainerReport(container, "a", REDUCE, "node-1", revision, state, **more)  # pyright: ignore
 
 
 def sent(effects: list[Effect], kind: type) -> list:
@@ -164,12 +164,12 @@ def test_a_resumed_reduce_may_commit_before_it_is_heard_that_it_was_resumed() ->
 def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     bench = Bench(reduces=1)
     lost = report("c1", DONE, 1 << 62, outcome=Outcome.LOST)
-    given = (AllocatedContainer("c1", Kind.REDUCE, "node-1", 5),)
+    given = (AllocatedContainer("c1", REDUCE, "node-1", 5),)
     bench.answer(allocated=given, finished=(lost,), lost_nodes=("node-1",))
-    assert [a.state for a in bench.machine.tasks.reduces[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
+    assert [a.state for a in bench.machine.tasks.walkers[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
     ask = bench.ask()
     assert ask is not None
-    assert ask.reduces == 1
+    assert ask.new == ((REDUCE, 1),)
 
 
 def test_an_allocation_nobody_waits_for_is_given_back() -> None:
@@ -201,7 +201,7 @@ def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
     bench.report("c1", DONE, 6, outcome=Outcome.KILLED)  # now a fresh attempt waits
     fresh = bench.ask()
     assert fresh is not None
-    assert (fresh.reduces, fresh.resumes) == (1, ())
+    assert (fresh.new, fresh.resumes) == (((REDUCE, 1),), ())
     assert bench.ask() == fresh
     bench(ApplicationHeartbeatResponse(bench.said_id))
     assert bench.ask() is None
@@ -220,7 +220,7 @@ def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
     ask = bench.ask()
     assert ask is not None
-    assert ask.reduces == 2
+    assert ask.new == ((REDUCE, 2),)
 
 
 def test_the_end_of_a_container_is_acknowledged_each_time_it_is_reported() -> None:
@@ -266,21 +266,21 @@ def test_a_repeated_answer_changes_nothing() -> None:
     bench = Bench()
     bench.give("c1")
     revision = bench.machine.revision
-    again = Answer(1, allocated=(AllocatedContainer("c1", Kind.REDUCE, "node-1", 5),))
+    again = Answer(1, allocated=(AllocatedContainer("c1", REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
     assert bench.machine.revision == revision
 
 
 def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> None:
     bench = Bench(reduces=2, maps=1)
-    bench.give("m1", kind=Kind.MAP)
+    bench.give("m1", kind=MAP)
     bench.report("m1", RUNNING, 2)
     bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
     (told,) = sent(bench.give("c1"), MapOutputs)
     bench(FetchFailed("c1", 0, told.version, "test"))
-    elsewhere = bench.answer(allocated=(AllocatedContainer("c2", Kind.REDUCE, "node-2", bench.now_ns),))
+    elsewhere = bench.answer(allocated=(AllocatedContainer("c2", REDUCE, "node-2", bench.now_ns),))
     assert sent(elsewhere, MapOutputs) == []
-    bench.give("m2", kind=Kind.MAP)
+    bench.give("m2", kind=MAP)
     bench.report("m2", RUNNING, 2)
     anew = sent(bench.report("m2", DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
     assert [message.version for message in anew] == [told.version + 1] * 2
@@ -290,14 +290,14 @@ def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_los
     """Two outputs are lost; a reduce says so again after one of the maps is done: both ran for ever, in turn."""
     bench = Bench(reduces=1, maps=2)
     for container in ("m1", "m2"):
-        bench.give(container, kind=Kind.MAP)
+        bench.give(container, kind=MAP)
         bench.report(container, RUNNING, 2)
         bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED)
     (told,) = sent(bench.give("c1"), MapOutputs)
     for map_index in (0, 1):
         bench(FetchFailed("c1", map_index, told.version, "test"))
     for container in ("m3", "m4"):
-        bench.give(container, kind=Kind.MAP)
+        bench.give(container, kind=MAP)
         bench.report(container, RUNNING, 2)
         anew = sent(bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
         bench(FetchFailed("c1", 0, told.version, "test"))
@@ -305,7 +305,7 @@ def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_los
     bench(FetchFailed("c1", 0, told.version + 1, "test"))
     ask = bench.ask()
     assert ask is not None
-    assert ask.maps == 1, "what is said of the new outputs counts"
+    assert ask.new == ((MAP, 1),), "what is said of the new outputs counts"
 
 
 def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones() -> None:
@@ -317,14 +317,14 @@ def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones(
     (second,) = sent(bench.machine.handle(Tick(bench.now_ns), bench.now_ns), ApplicationHeartbeat)
     assert first.ask is not None
     assert second.ask is not None
-    assert first.ask.reduces < second.ask.reduces
+    assert dict(first.ask.new).get(REDUCE, 0) < dict(second.ask.new)[REDUCE]
     bench(ApplicationHeartbeatResponse(first.id))
     assert bench.ask() == second.ask
 
 
 def test_answers_are_taken_in_the_order_of_their_ids() -> None:
     bench = Bench()
-    second = Answer(2, allocated=(AllocatedContainer("c2", Kind.REDUCE, "node-1", 5),))
+    second = Answer(2, allocated=(AllocatedContainer("c2", REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns, second)) == []
     (start,) = sent(bench.give("c1"), StartContainer)
     assert start.container == "c1"
@@ -447,7 +447,7 @@ def test_a_held_task_that_is_being_restored_is_suspended_when_it_runs() -> None:
     bench.suspend("c1")
     bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, saved=IMAGE)
     bench.give("c2", task=0)
-    bench.answer(orders=(TaskOrder(TaskId(Kind.REDUCE, 0), Order.SUSPEND),))
+    bench.answer(orders=(TaskOrder(TaskId(REDUCE, 0), Order.SUSPEND),))
     assert bench.attempt().state is AttemptState.ASSIGNED
     bench.report("c2", RUNNING, 2)
     assert bench.attempt().state is AttemptState.CHOSEN
@@ -469,7 +469,7 @@ def test_a_map_that_must_run_again_gets_a_container_from_the_reduces_that_wait_f
 
     def disturb(cluster: CheckedCluster) -> None:
         def crash() -> None:
-            maps = [name for name, task in cluster.processes.tasks.items() if task.launch.kind is Kind.MAP]
+            maps = [name for name, task in cluster.processes.tasks.items() if task.launch.work is Work.SHUFFLE]
             cluster.processes.crash(maps[0], 11, "segmentation fault")
 
         cluster.kernel.at(20 * SECOND_NS, crash)

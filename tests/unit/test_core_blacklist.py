@@ -8,7 +8,7 @@ from emulator.core.blacklist import Blacklist
 from emulator.core.effects import Launch
 from emulator.core.messages import JobState
 from emulator.records.journal import merge
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 def test_a_node_is_avoided_once_enough_has_failed_there_and_none_where_a_third_would_be() -> None:
@@ -40,7 +40,7 @@ def test_what_fails_again_and_again_on_a_node_goes_elsewhere() -> None:
             def crash() -> None:
                 tasks = cluster.processes.tasks
                 for container in [name for name, task in tasks.items() if task.node == "node-2"]:
-                    if tasks[container].launch.kind is Kind.REDUCE:
+                    if tasks[container].launch.work is Work.KEYS:
                         cluster.processes.crash(container, 11, "segmentation fault")
 
             for at_s in (8, 16):
@@ -54,7 +54,7 @@ def test_what_fails_again_and_again_on_a_node_goes_elsewhere() -> None:
         (record.t_ns, record.actor)
         for record in cluster.records
         for effect in record.effects
-        if isinstance(effect, Launch) and effect.kind is Kind.REDUCE
+        if isinstance(effect, Launch) and effect.work is Work.KEYS
     ]
     assert len(launched) >= 7 + 3
     assert "nm:node-2" not in {actor for at_ns, actor in launched if at_ns > 18 * SECOND_NS}

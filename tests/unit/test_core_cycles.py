@@ -37,7 +37,7 @@ def first_fit(view: ClusterView) -> CycleDecision:
 
 def _newest(view: ClusterView, leave_out: list[str]) -> list[str]:
     tasks = (task for job in view.jobs.values() if job.facts.queue == "research" for task in view.tasks(job.name))
-    running = [task for task in tasks if task.kind.value == "reduce" and task.container not in leave_out]
+    running = [task for task in tasks if task.group == "reduce" and task.container not in leave_out]
     return [max(running, key=lambda task: (task.started_ns, task.container)).container] if running else []
 
 

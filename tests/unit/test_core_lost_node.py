@@ -26,7 +26,7 @@ from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.records.journal import merge
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE, Work
 from tests.histories import fold
 
 
@@ -76,7 +76,7 @@ def test_a_node_manager_that_is_shut_down_kills_everything_and_registers_anew() 
     settings = make_settings(nodes=1, containers=2)
     manager = NodeManager(settings.nodes[0], settings)
     manager.handle(Start(), 0)
-    start = StartContainer("container-000001", "job", Kind.REDUCE, 0, "job/r000.0", 0)
+    start = StartContainer("container-000001", "job", REDUCE, 0, "job/r000.0", 0)
     assert any(isinstance(effect, Launch) for effect in manager.handle(start, 1))
     manager.handle(Launched("container-000001", RealCost(1)), 2)
     assert manager.handle(NodeHeartbeatResponse(0, shut_down=True), 3) == [Kill("container-000001")]
@@ -96,7 +96,7 @@ def test_a_node_manager_that_is_started_again_has_nothing_left() -> None:
     settings = make_settings(nodes=1, containers=1)
     manager = NodeManager(settings.nodes[0], settings)
     manager.handle(Start(), 0)
-    manager.handle(StartContainer("container-000001", "job", Kind.REDUCE, 0, "job/r000.0", 0), 1)
+    manager.handle(StartContainer("container-000001", "job", REDUCE, 0, "job/r000.0", 0), 1)
     (anew,) = _heartbeats(manager.handle(Start(), 5))
     assert anew.registration > 0
     assert not manager.containers
@@ -105,7 +105,7 @@ def test_a_node_manager_that_is_started_again_has_nothing_left() -> None:
 
 def lose_and_return(cluster: CheckedCluster, after_s: float, silent: bool) -> None:
     """The node of the ApplicationMaster, with two of three reduces."""
-    node = next(t.node for t in cluster.processes.tasks.values() if t.launch.kind is Kind.APPLICATION_MASTER)
+    node = next(t.node for t in cluster.processes.tasks.values() if t.launch.work is Work.MASTER)
     (cluster.silence_node if silent else cluster.lose_node)(node)
     cluster.kernel.at(cluster.kernel.now_ns + round(after_s * SECOND_NS), partial(cluster.return_node, node))
 

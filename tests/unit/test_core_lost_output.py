@@ -9,7 +9,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import TaskState
 from emulator.core.messages import FetchFailed, JobState, MapOutputs, Outcome
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MAP
 from tests.histories import fold
 
 
@@ -35,7 +35,7 @@ def test_the_map_runs_again_and_the_reduces_of_the_second_wave_go_on() -> None:
     told = {record.message.version for record in cluster.records if isinstance(record.message, MapOutputs)}
     assert told == {1, 2}
     attempts = fold(cluster.records, [job]).attempts
-    assert [row.attempt for row in attempts if row.kind is Kind.MAP] == ["j/m000.0", "j/m001.0", "j/m001.1"]
+    assert [row.attempt for row in attempts if row.kind == MAP] == ["j/m000.0", "j/m001.0", "j/m001.1"]
     assert not [row for row in attempts if row.outcome is Outcome.CRASHED]
 
 

@@ -42,7 +42,7 @@ from emulator.core.messages import (
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import JobFacts, Kind, Mechanism
+from emulator.vocabulary import REDUCE, JobFacts, Mechanism, map_reduce
 
 FREE = RealCost(0)
 CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")
@@ -66,7 +66,7 @@ class Bench:
 
     def run(self, container: str = "c1") -> None:
         """Have a reduce running in ``container``."""
-        self(StartContainer(container, "a", Kind.REDUCE, 0, "a/r000.0", 0))
+        self(StartContainer(container, "a", REDUCE, 0, "a/r000.0", 0))
         self(Launched(container, FREE))
 
     def suspend(self, asked_ns: int, mechanism: Mechanism = Mechanism.SUSPEND) -> list[Effect]:
@@ -177,8 +177,8 @@ def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench
     assert [report.container for report in told.freed] == ["c1"]
     assert CleanUp("a") in bench(NodeHeartbeatResponse(told.id, ("a",)))
     assert not bench.machine.containers
-    assert bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0)) == []
-    assert bench(StartContainer("c9", "a", Kind.REDUCE, 1, "a/r001.0", 0)) == []
+    assert bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0)) == []
+    assert bench(StartContainer("c9", "a", REDUCE, 1, "a/r001.0", 0)) == []
     assert bench.machine.ledger.used == 0
 
 
@@ -215,7 +215,7 @@ def test_map_outputs_are_provided_once_a_version(bench: Bench) -> None:
 
 
 def test_a_container_killed_while_it_is_launched_has_been_killed(bench: Bench) -> None:
-    bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))
+    bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))
     assert bench(KillContainer("c1", "a", "not needed")) == [Kill("c1")]
     assert report_of(bench(LaunchFailed("c1", "gone"))).outcome is Outcome.KILLED
     assert bench(Exited("c1", None, 9, 0)) == []
@@ -224,7 +224,7 @@ def test_a_container_killed_while_it_is_launched_has_been_killed(bench: Bench) -
 def test_a_kill_that_overtakes_the_start_refuses_it(bench: Bench) -> None:
     killed = report_of(bench(KillContainer("c1", "a", "not needed")))
     assert (killed.state, killed.outcome) == (ContainerState.DONE, Outcome.KILLED)
-    assert report_of(bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))) == killed
+    assert report_of(bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))) == killed
     assert [report.container for report in bench.heartbeat().freed] == ["c1"]
 
 
@@ -287,7 +287,7 @@ def test_a_heartbeat_without_news_changes_nothing(bench: Bench) -> None:
     [
         ("none", Launched("c1", FREE)),
         ("none", Exited("c1", 0, None, 0)),
-        ("none", SubmitJob(JobFacts("a", "research", 1, 1))),
+        ("none", SubmitJob(JobFacts("a", "research", map_reduce(1, 1)))),
         ("running", Launched("c1", FREE)),
         ("running", LaunchFailed("c1", "x")),
         ("running", Suspended("c1", 1, FREE)),
@@ -334,10 +334,10 @@ def test_a_stopped_process_that_is_being_killed_is_in_memory_until_its_exit() ->
 def test_a_launch_carries_the_checkpoint_and_the_padding_of_a_resume() -> None:
     settings = make_settings(overheads=OverheadSettings(schedule_ns=7, suspend_ns=0, resume_ns=5))
     machine = NodeManager(settings.nodes[0], settings)
-    fresh = machine.handle(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 100), 150)
-    resumed = machine.handle(StartContainer("c2", "a", Kind.REDUCE, 1, "a/r001.1", 100, CHECKPOINT), 150)
-    assert fresh == [Launch("c1", "a", Kind.REDUCE, 0, "a/r000.0", 107)]
-    assert resumed == [Launch("c2", "a", Kind.REDUCE, 1, "a/r001.1", 105, CHECKPOINT)]
+    fresh = machine.handle(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 100), 150)
+    resumed = machine.handle(StartContainer("c2", "a", REDUCE, 1, "a/r001.1", 100, CHECKPOINT), 150)
+    assert fresh == [Launch("c1", "a", REDUCE, 0, "a/r000.0", 107)]
+    assert resumed == [Launch("c2", "a", REDUCE, 1, "a/r001.1", 105, CHECKPOINT)]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from emulator.core.messages import (
     Outcome,
 )
 from emulator.core.resource_manager.preemptor import Preemptor
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 
 
 def full_cluster(research: dict[str, int], **options: object) -> Bench:
@@ -26,7 +26,7 @@ def full_cluster(research: dict[str, int], **options: object) -> Bench:
     containers = sum(research.values()) + len(research) + 1
     bench = Bench(make_settings(containers=containers, **options))  # pyright: ignore
     for job, reduces in research.items():
-        bench.running_job(job, Ask(reduces=reduces))
+        bench.running_job(job, Ask(((REDUCE, reduces),)))
     bench.submit("p", "production")
     bench.node()
     assert bench.free == 0
@@ -39,8 +39,8 @@ def victims(bench: Bench, requester: str = "p") -> list[str]:
 
 def given_up(bench: Bench, job: str) -> ContainerReport:
     """The report of some reduce of ``job`` that has been suspended by a checkpoint."""
-    held = next(c for c in bench.machine.state.containers.values() if c.job == job and c.kind is Kind.REDUCE)
-    return ContainerReport(held.id, job, Kind.REDUCE, "node-1", 5, ContainerState.DONE, outcome=Outcome.CHECKPOINTED)
+    held = next(c for c in bench.machine.state.containers.values() if c.job == job and c.group.name == REDUCE)
+    return ContainerReport(held.id, job, REDUCE, "node-1", 5, ContainerState.DONE, outcome=Outcome.CHECKPOINTED)
 
 
 def kills(bench: Bench, ticks: int) -> list[str]:
@@ -49,7 +49,7 @@ def kills(bench: Bench, ticks: int) -> list[str]:
 
 def test_it_runs_again_when_what_it_looks_at_has_changed_and_not_with_every_revision() -> None:
     bench = full_cluster({"a": 4})
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     bench.tick()
     patient_until_ns = bench.machine.heartbeat_due_ns(bench.now_ns)
     assert patient_until_ns is not None
@@ -58,13 +58,13 @@ def test_it_runs_again_when_what_it_looks_at_has_changed_and_not_with_every_revi
     assert bench.ask("a", Ask()) is not None  # a is told of the request
     assert bench.machine.revision > revision
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == patient_until_ns
-    bench.ask("p", Ask(reduces=3))
+    bench.ask("p", Ask(((REDUCE, 3),)))
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
 
 
 def test_a_container_wanted_is_asked_back_once() -> None:
     bench = full_cluster({"a": 4})
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     assert victims(bench) == []
     bench.tick()
     assert victims(bench) == ["a", "a"]
@@ -76,14 +76,14 @@ def test_a_container_wanted_is_asked_back_once() -> None:
     assert answer.reclaim == 2
     bench.tick()
     assert bench.ask("a", Ask()) is None
-    bench.ask("p", Ask(reduces=3))
+    bench.ask("p", Ask(((REDUCE, 3),)))
     bench.tick()
     assert victims(bench) == ["a", "a", "a"]
 
 
 def test_the_entry_goes_when_the_container_is_allocated() -> None:
     bench = full_cluster({"a": 4})
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     bench.tick()
     bench.node("node-1", given_up(bench, "a"))
     assert victims(bench) == ["a"]
@@ -95,7 +95,7 @@ def test_the_entry_goes_when_the_container_is_allocated() -> None:
 
 def test_an_allocation_fulfils_the_entry_of_the_job_that_gave_way() -> None:
     bench = full_cluster({"a": 2, "b": 2})
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     bench.tick()
     assert sorted(victims(bench)) == ["a", "b"]
     bench.node("node-1", given_up(bench, "b"))
@@ -106,7 +106,7 @@ def test_nothing_is_asked_back_while_a_container_is_free() -> None:
     bench = full_cluster({"a": 4})
     bench.node("node-1", given_up(bench, "a"))
     assert bench.free == 1
-    bench.ask("p", Ask(reduces=3))
+    bench.ask("p", Ask(((REDUCE, 3),)))
     bench.tick()
     assert victims(bench) == []
     bench.node()  # the free one is given out: now the cluster is full, and two are wanting
@@ -116,7 +116,7 @@ def test_nothing_is_asked_back_while_a_container_is_free() -> None:
 
 def test_no_more_is_asked_back_than_there_is_to_give() -> None:
     bench = full_cluster({"a": 2, "b": 1})
-    bench.ask("p", Ask(reduces=9))
+    bench.ask("p", Ask(((REDUCE, 9),)))
     bench.tick()
     assert Counter(victims(bench)) == {"a": 2, "b": 1}
 
@@ -125,7 +125,7 @@ def test_no_more_is_asked_back_than_there_is_to_give() -> None:
 def test_what_is_asked_back_already_weighs_no_more(policy: str) -> None:
     """Else one of two equal jobs would lose all."""
     bench = full_cluster({"a": 8, "b": 8}, job_eviction=policy)
-    bench.ask("p", Ask(reduces=8))
+    bench.ask("p", Ask(((REDUCE, 8),)))
     bench.tick()
     lost = Counter(victims(bench))
     assert lost == {"a": 4, "b": 4} if policy == "mr" else min(lost["a"], lost["b"]) >= 2
@@ -133,9 +133,9 @@ def test_what_is_asked_back_already_weighs_no_more(policy: str) -> None:
 
 def test_fewer_wanted_are_fewer_asked_back() -> None:
     bench = full_cluster({"a": 4})
-    bench.ask("p", Ask(reduces=3))
+    bench.ask("p", Ask(((REDUCE, 3),)))
     bench.tick()
-    bench.ask("p", Ask(reduces=1))
+    bench.ask("p", Ask(((REDUCE, 1),)))
     assert victims(bench) == ["a"]
     answer = bench.ask("a", Ask())
     assert answer is not None
@@ -146,7 +146,7 @@ def test_fewer_wanted_are_fewer_asked_back() -> None:
 
 def test_nothing_is_asked_back_for_or_from_a_job_that_has_ended() -> None:
     bench = full_cluster({"a": 2, "b": 2})
-    bench.ask("p", Ask(reduces=4))
+    bench.ask("p", Ask(((REDUCE, 4),)))
     bench.tick()
     bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.FAILED, 5))
     assert set(victims(bench)) == {"b"}
@@ -157,7 +157,7 @@ def test_nothing_is_asked_back_for_or_from_a_job_that_has_ended() -> None:
 
 def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_asked_in_its_place() -> None:
     bench = full_cluster({"a": 2})
-    bench.ask("p", Ask(reduces=1))
+    bench.ask("p", Ask(((REDUCE, 1),)))
     bench.tick()
     asked_ns = bench.now_ns
     assert kills(bench, 11) == []
@@ -202,19 +202,19 @@ def test_the_kill_takes_what_the_task_eviction_order_puts_first() -> None:
         bench.node()
         reduces = []
         for _ in range(3):
-            bench.ask("a", Ask(reduces=1))
+            bench.ask("a", Ask(((REDUCE, 1),)))
             bench.node()
             answer = bench.ask("a", Ask())
             assert answer is not None
             reduces.append(answer.allocated[0].container)
         bench.submit("p", "production")
         bench.node()
-        bench.ask("p", Ask(reduces=1))
+        bench.ask("p", Ask(((REDUCE, 1),)))
         assert kills(bench, 13) == [reduces[place]]
 
 
 def test_a_container_is_not_killed_twice_for_two_requests() -> None:
     bench = full_cluster({"a": 2})
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     bench.tick()
     assert len(set(kills(bench, 12))) == 2

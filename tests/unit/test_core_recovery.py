@@ -11,20 +11,20 @@ from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, KillContainer
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MAP, MASTER, REDUCE, Work
 
 JOB = make_job("research", maps_s=(2.0,), reduces_s=(20.0, 20.0, 20.0))
 
 
 def crash_master(cluster: CheckedCluster) -> None:
     tasks = cluster.processes.tasks
-    masters = [name for name, task in tasks.items() if task.launch.kind is Kind.APPLICATION_MASTER]
+    masters = [name for name, task in tasks.items() if task.launch.work is Work.MASTER]
     cluster.processes.crash(masters[0], 9, "killed")
 
 
 def node_of_master(cluster: CheckedCluster) -> str:
     tasks = cluster.processes.tasks.values()
-    return next(task.node for task in tasks if task.launch.kind is Kind.APPLICATION_MASTER)
+    return next(task.node for task in tasks if task.launch.work is Work.MASTER)
 
 
 def run_with(
@@ -39,9 +39,9 @@ def run_with(
     return run_checked(settings or make_settings(nodes=2, containers=3), (job,), disturb=disturb)
 
 
-def launches(cluster: CheckedCluster, kind: Kind) -> list[str]:
+def launches(cluster: CheckedCluster, group: str) -> list[str]:
     effects = [effect for record in cluster.records for effect in record.effects]
-    return [effect.attempt for effect in effects if isinstance(effect, Launch) and effect.kind is kind]
+    return [effect.attempt for effect in effects if isinstance(effect, Launch) and effect.group == group]
 
 
 def end_of(cluster: CheckedCluster) -> JobFinished:
@@ -50,8 +50,8 @@ def end_of(cluster: CheckedCluster) -> JobFinished:
 
 def test_a_second_attempt_goes_on_with_what_runs() -> None:
     cluster = run_with({12.0: crash_master})
-    assert launches(cluster, Kind.APPLICATION_MASTER) == ["research/am", "research/am.1"]
-    assert len(launches(cluster, Kind.REDUCE)) == 3, "none was launched again"
+    assert launches(cluster, MASTER) == ["research/am", "research/am.1"]
+    assert len(launches(cluster, REDUCE)) == 3, "none was launched again"
     assert end_of(cluster).state is JobState.SUCCEEDED
     assert end_of(cluster).finish_ns == end_of(run_with({})).finish_ns, "the reduces have not waited for it"
 
@@ -66,12 +66,12 @@ def test_what_was_committed_while_there_was_none_is_not_done_again() -> None:
 
     cluster = run_checked(settings, (JOB, other), disturb=disturb)
     assert set(cluster.finished_jobs.values()) == {JobState.SUCCEEDED}
-    assert sorted(launches(cluster, Kind.REDUCE)) == ["other/r000.0", *(f"research/r00{n}.0" for n in range(3))]
+    assert sorted(launches(cluster, REDUCE)) == ["other/r000.0", *(f"research/r00{n}.0" for n in range(3))]
 
 
 def test_the_job_fails_when_the_attempts_are_used_up() -> None:
     cluster = run_with({8.0: crash_master, 16.0: crash_master})
-    assert launches(cluster, Kind.APPLICATION_MASTER) == ["research/am", "research/am.1"]
+    assert launches(cluster, MASTER) == ["research/am", "research/am.1"]
     assert end_of(cluster).state is JobState.FAILED
     assert end_of(cluster).reason == "its ApplicationMaster ended, for the 2. time: killed"
 
@@ -81,7 +81,7 @@ def test_those_lost_with_their_node_do_not_count() -> None:
         cluster.lose_node(node_of_master(cluster))
 
     cluster = run_with({6.0: lose, 15.0: lose, 24.0: crash_master}, make_settings(nodes=4, containers=3))
-    assert len(launches(cluster, Kind.APPLICATION_MASTER)) == 4
+    assert len(launches(cluster, MASTER)) == 4
     assert end_of(cluster).state is JobState.SUCCEEDED
 
 
@@ -114,8 +114,8 @@ def test_a_restarted_resource_manager_knows_all_and_kills_nothing() -> None:
 
     cluster = run_with({3.5: restart, 12.0: restart})
     assert end_of(cluster).state is JobState.SUCCEEDED
-    assert len(launches(cluster, Kind.REDUCE)) == 3
-    assert len(launches(cluster, Kind.MAP)) == 1
+    assert len(launches(cluster, REDUCE)) == 3
+    assert len(launches(cluster, MAP)) == 1
 
 
 def test_a_restarted_resource_manager_gives_the_time_anew_in_which_nobody_could_answer_it() -> None:

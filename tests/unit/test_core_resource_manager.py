@@ -32,13 +32,13 @@ from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import REDUCE, JobFacts
 
-REDUCE_0 = TaskId(Kind.REDUCE, 0)
+REDUCE_0 = TaskId(REDUCE, 0)
 
 
 def report(container: str, state: ContainerState, revision: int, outcome: Outcome | None = None) -> ContainerReport:
-    return ContainerReport(container, "a", Kind.REDUCE, "node-1", revision, state, outcome=outcome)
+    return ContainerReport(container, "a", REDUCE, "node-1", revision, state, outcome=outcome)
 
 
 STOPPED = ContainerState.SUSPENDED
@@ -47,7 +47,7 @@ DONE = ContainerState.DONE
 
 def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() -> None:
     bench = Bench(make_settings(containers=3, mechanism="suspend"))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     stopped = report(given.container, STOPPED, 4)
     bench.node("node-1", stopped)
     assert bench.free == 2
@@ -65,7 +65,7 @@ def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() ->
 
 def test_a_container_that_comes_free_is_a_change_although_nobody_waits_for_one() -> None:
     bench = Bench(make_settings(containers=3))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     ended = report(given.container, DONE, 9, Outcome.SUCCEEDED)
     before = bench.machine.revision
     bench.node("node-1", ended)
@@ -84,7 +84,7 @@ def answer_to(bench: Bench, answer_id: int) -> Answer | None:
 
 def test_an_answer_is_repeated_until_it_is_acknowledged_and_that_changes_nothing() -> None:
     bench = Bench(make_settings(containers=3))
-    answer = bench.running_job("a", Ask(reduces=1))
+    answer = bench.running_job("a", Ask(((REDUCE, 1),)))
     revision = bench.machine.revision
     assert bench.machine.awaits("am:a", answer.id - 1)
     assert not bench.machine.awaits("am:a", answer.id)
@@ -97,7 +97,7 @@ def test_an_answer_is_repeated_until_it_is_acknowledged_and_that_changes_nothing
 
 def test_news_waits_while_a_late_heartbeat_is_answered_again() -> None:
     bench = Bench(make_settings(containers=3))
-    answer = bench.running_job("a", Ask(reduces=1))
+    answer = bench.running_job("a", Ask(((REDUCE, 1),)))
     (given,) = answer.allocated
     bench.node("node-1", report(given.container, DONE, 9, Outcome.CRASHED))
     assert answer_to(bench, answer.id - 1) == answer
@@ -109,7 +109,7 @@ def test_news_waits_while_a_late_heartbeat_is_answered_again() -> None:
 
 def test_a_job_is_not_told_of_an_end_that_it_knows() -> None:
     bench = Bench(make_settings(containers=3))
-    answer = bench.running_job("a", Ask(reduces=1))
+    answer = bench.running_job("a", Ask(((REDUCE, 1),)))
     (given,) = answer.allocated
     ended = report(given.container, DONE, 9, Outcome.SUCCEEDED)
     bench.node("node-1", replace(ended, job_knows=True))
@@ -122,23 +122,23 @@ def test_overhead_begins_once_both_the_request_and_the_container_are_there() -> 
     bench = Bench(make_settings(containers=3))
     bench.submit("a")
     bench.node()
-    bench.ask("a", Ask(reduces=3))
+    bench.ask("a", Ask(((REDUCE, 3),)))
     asked_ns = bench.now_ns
     bench.node()
-    answer = bench.ask("a", Ask(reduces=3))
+    answer = bench.ask("a", Ask(((REDUCE, 3),)))
     assert answer is not None
     assert [given.ready_ns for given in answer.allocated] == [asked_ns, asked_ns], "free before"
-    bench.ask("a", Ask(reduces=1))
+    bench.ask("a", Ask(((REDUCE, 1),)))
     bench.node("node-1", report(answer.allocated[0].container, DONE, 9, Outcome.SUCCEEDED))
     freed_ns = bench.now_ns
-    answer = bench.ask("a", Ask(reduces=1))
+    answer = bench.ask("a", Ask(((REDUCE, 1),)))
     assert answer is not None
     assert [given.ready_ns for given in answer.allocated] == [freed_ns], "asked for before"
 
 
 def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that_it_stopped() -> None:
     bench = Bench(make_settings(containers=3, mechanism="suspend"))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     resume = Ask(resumes=(ResumeAsk(REDUCE_0, "node-1", 1, given.container),))
     bench.ask("a", resume)  # the master has heard of it first
     bench.node()
@@ -151,7 +151,7 @@ def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that
 
 def test_a_stopped_process_being_killed_has_freed_its_container_and_not_ended() -> None:
     bench = Bench(make_settings(containers=3, mechanism="suspend"))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     bench.node("node-1", report(given.container, ContainerState.KILLING, 5))
     assert bench.free == 2
     assert bench.ask("a", Ask()) is None
@@ -164,7 +164,7 @@ def test_a_stopped_process_being_killed_has_freed_its_container_and_not_ended() 
 
 def test_a_kill_is_repeated_until_the_container_is_known_to_have_ended() -> None:
     bench = Bench(make_settings(containers=3))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     ended = bench(ApplicationHeartbeat("a", bench.now_ns + SECOND_NS, 1, Ask(), JobState.FAILED, 5))
     assert {kill.container for kill in sent(ended, KillContainer)} == {"container-000001", given.container}
     repeated = [kill.container for _ in range(9) for kill in sent(bench.tick(), KillContainer)]
@@ -186,10 +186,10 @@ def test_the_launch_of_a_master_is_repeated_until_it_is_heard_of() -> None:
 
 def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> None:
     bench = Bench(make_settings(containers=4))
-    bench.running_job("a", Ask(reduces=2))
+    bench.running_job("a", Ask(((REDUCE, 2),)))
     bench.submit("p", "production")
     bench.node()
-    bench.ask("p", Ask(reduces=1))
+    bench.ask("p", Ask(((REDUCE, 1),)))
     kills = [kill for _ in range(14) for kill in sent(bench.tick(), KillContainer)]
     assert len(kills) == 1
     assert bench.machine.state.applications["a"].news.reclaim == 0
@@ -197,10 +197,10 @@ def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> 
 
 def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None:
     bench = Bench(make_settings(containers=4))
-    bench.running_job("a", Ask(reduces=2))
+    bench.running_job("a", Ask(((REDUCE, 2),)))
     bench.submit("p", "production")
     bench.node()
-    bench.ask("p", Ask(reduces=1))
+    bench.ask("p", Ask(((REDUCE, 1),)))
     bench.tick()
     assert bench.machine.state.applications["a"].news.reclaim == 1
     bench(ApplicationHeartbeat("p", bench.now_ns + SECOND_NS, 0, Ask(), JobState.SUCCEEDED, 5))
@@ -261,7 +261,7 @@ def test_a_message_for_somebody_else_is_refused() -> None:
 def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None:
     """Until then nobody waits for its heartbeats, because files can wait to be removed."""
     bench = Bench(make_settings(containers=3))
-    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    (given,) = bench.running_job("a", Ask(((REDUCE, 1),))).allocated
     bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, bench.now_ns))
     assert not bench.machine.awaits("nm:node-1", -1)
     (nothing,) = sent(bench.node(), NodeHeartbeatResponse)
@@ -361,9 +361,9 @@ def test_a_task_of_the_node_goes_before_those_from_elsewhere_which_are_not_all_a
         return PlacementDecision(True, rank=int(suspended.node != node.name))
 
     bench = Bench(make_settings(containers=3, placement=policies.PLACEMENT.own("mine:home", at_home_or_anywhere)))
-    bench.running_job("a", Ask(reduces=1))
+    bench.running_job("a", Ask(((REDUCE, 1),)))
     nodes = ("node-8", "node-9", "node-1", "node-9")
-    bench.ask("a", Ask(resumes=tuple(ResumeAsk(TaskId(Kind.REDUCE, n), node, n) for n, node in enumerate(nodes))))
+    bench.ask("a", Ask(resumes=tuple(ResumeAsk(TaskId(REDUCE, n), node, n) for n, node in enumerate(nodes))))
     bench.node()
     answer = bench.ask("a", Ask())
     assert answer is not None
@@ -379,8 +379,8 @@ def by_number(view: ClusterView, suspended: SuspendedView, node: NodeView) -> Pl
 def test_of_suspended_tasks_the_one_that_placement_likes_best_goes_on_first() -> None:
     settings = make_settings(containers=5, placement=policies.PLACEMENT.own("mine:by_number", by_number))
     bench = Bench(settings)
-    bench.running_job("a", Ask(reduces=1))
-    suspended = tuple(ResumeAsk(TaskId(Kind.REDUCE, number), "node-9", number) for number in range(4))
+    bench.running_job("a", Ask(((REDUCE, 1),)))
+    suspended = tuple(ResumeAsk(TaskId(REDUCE, number), "node-9", number) for number in range(4))
     bench.ask("a", Ask(resumes=suspended))
     bench.node()
     answer = bench.ask("a", Ask(resumes=suspended))

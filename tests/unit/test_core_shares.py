@@ -25,7 +25,7 @@ from emulator.experiment.warnings import minima_warning
 from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation
 from emulator.policies.shares import demands
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, ShareDecision
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import MAP, REDUCE, JobFacts, TaskGroup, Work, map_reduce
 from tests.experiment_files import refusal, write
 
 EXPERIMENT = """\
@@ -72,7 +72,7 @@ def test_slots_for_maps_take_no_reduce() -> None:
     run = run_checked(cluster, (make_job("job", "research", 0.0, (4.0,) * 4, (2.0,) * 4),))
     told = [record.message for record in run.records if isinstance(record.message, ApplicationHeartbeatResponse)]
     given = [allocation for response in told if response.answer for allocation in response.answer.allocated]
-    assert Counter(allocation.kind for allocation in given) == {Kind.MAP: 4, Kind.REDUCE: 4}
+    assert Counter(allocation.group for allocation in given) == {MAP: 4, REDUCE: 4}
 
 
 def one_each(view: ClusterView) -> ShareDecision:
@@ -99,45 +99,50 @@ def test_a_function_that_gives_shares_needs_a_record() -> None:
 
 
 def _report(
-    kind: Kind, outcome: Outcome | None = Outcome.SUCCEEDED, input_ready_ns: int | None = None
+    kind: str, outcome: Outcome | None = Outcome.SUCCEEDED, input_ready_ns: int | None = None
 ) -> ContainerReport:
     state = ContainerState.SUSPENDED if outcome is None else ContainerState.DONE
     return ContainerReport("c", "job", kind, "n", 1, state, outcome=outcome, input_ready_ns=input_ready_ns)
 
 
-def _held(kind: Kind, since_s: int) -> HeldContainer:
-    return HeldContainer("c", "job", kind, "n", None, 0, slot_ns=since_s * SECOND_NS)
+def _held(group: str, since_s: int) -> HeldContainer:
+    (held,) = (each for each in map_reduce(1, 1) if each.name == group)
+    return HeldContainer("c", "job", held, "n", None, 0, slot_ns=since_s * SECOND_NS)
 
 
 def test_work_is_the_mean_of_the_finished_tasks_times_those_left() -> None:
-    ledger, job = WorkLedger(), Application(JobFacts("job", "q", maps=10, reduces=2), 0, 0)
-    assert ledger.of(job, (Kind.MAP,)) == (10 * SECOND_NS, 10 * SECOND_NS, True)
-    ledger.left(job, _held(Kind.MAP, 0), _report(Kind.MAP), 4 * SECOND_NS)
-    ledger.left(job, _held(Kind.MAP, 2), _report(Kind.MAP), 4 * SECOND_NS)
-    assert ledger.of(job, (Kind.MAP,)) == (30 * SECOND_NS, 24 * SECOND_NS, False)
-    assert ledger.of(job, (Kind.MAP, Kind.REDUCE)).guessed
+    ledger, job = WorkLedger(), Application(JobFacts("job", "q", groups=map_reduce(10, 2)), 0, 0)
+    assert ledger.of(job, (Work.SHUFFLE,)) == (10 * SECOND_NS, 10 * SECOND_NS, True)
+    ledger.left(job, _held(MAP, 0), _report(MAP), 4 * SECOND_NS)
+    ledger.left(job, _held(MAP, 2), _report(MAP), 4 * SECOND_NS)
+    assert ledger.of(job, (Work.SHUFFLE,)) == (30 * SECOND_NS, 24 * SECOND_NS, False)
+    assert ledger.of(job, (Work.SHUFFLE, Work.KEYS)).guessed
 
 
 def test_what_was_done_and_lost_is_no_work_and_what_was_saved_is() -> None:
-    ledger, job = WorkLedger(), Application(JobFacts("job", "q", reduces=2), 0, 0)
-    ledger.left(job, _held(Kind.REDUCE, 0), _report(Kind.REDUCE, Outcome.KILLED), 9 * SECOND_NS)
-    ledger.left(job, _held(Kind.REDUCE, 0), _report(Kind.REDUCE, Outcome.CHECKPOINTED), 4 * SECOND_NS)
-    ledger.left(job, _held(Kind.REDUCE, 5), _report(Kind.REDUCE, None), 6 * SECOND_NS)
-    ledger.left(job, _held(Kind.REDUCE, 6), _report(Kind.REDUCE, input_ready_ns=7 * SECOND_NS), 8 * SECOND_NS)
-    assert ledger.of(job, (Kind.REDUCE,)).left_ns == 6 * SECOND_NS
+    ledger, job = WorkLedger(), Application(JobFacts("job", "q", groups=map_reduce(0, 2)), 0, 0)
+    ledger.left(job, _held(REDUCE, 0), _report(REDUCE, Outcome.KILLED), 9 * SECOND_NS)
+    ledger.left(job, _held(REDUCE, 0), _report(REDUCE, Outcome.CHECKPOINTED), 4 * SECOND_NS)
+    ledger.left(job, _held(REDUCE, 5), _report(REDUCE, None), 6 * SECOND_NS)
+    ledger.left(job, _held(REDUCE, 6), _report(REDUCE, input_ready_ns=7 * SECOND_NS), 8 * SECOND_NS)
+    assert ledger.of(job, (Work.KEYS,)).left_ns == 6 * SECOND_NS
 
 
 def test_a_job_of_which_nothing_is_known_is_like_the_others_unless_it_is_given() -> None:
     ledger = WorkLedger()
-    known, new = (Application(JobFacts(name, "q", maps=4), order, 0) for order, name in enumerate(("known", "new")))
-    ledger.left(known, _held(Kind.MAP, 0), _report(Kind.MAP), 3 * SECOND_NS)
-    assert ledger.of(new, (Kind.MAP,)) == (12 * SECOND_NS, 12 * SECOND_NS, True)
-    told = Application(JobFacts("told", "q", maps=4, map_ns=7 * SECOND_NS), 2, 0)
-    assert ledger.of(told, (Kind.MAP,)) == (28 * SECOND_NS, 28 * SECOND_NS, False)
+    known, new = (
+        Application(JobFacts(name, "q", groups=map_reduce(4, 0)), order, 0)
+        for order, name in enumerate(("known", "new"))
+    )
+    ledger.left(known, _held(MAP, 0), _report(MAP), 3 * SECOND_NS)
+    assert ledger.of(new, (Work.SHUFFLE,)) == (12 * SECOND_NS, 12 * SECOND_NS, True)
+    maps = TaskGroup(MAP, 4, Work.SHUFFLE, mean_ns=7 * SECOND_NS)
+    told = Application(JobFacts("told", "q", (maps,)), 2, 0)
+    assert ledger.of(told, (Work.SHUFFLE,)) == (28 * SECOND_NS, 28 * SECOND_NS, False)
 
 
 def test_of_a_job_of_which_nothing_is_known_one_task_runs_early() -> None:
-    facts = JobFacts("job", "q", maps=4)
+    facts = JobFacts("job", "q", groups=map_reduce(4, 0))
     views = [JobView(facts, 0, 0, 0, 0, 4, work_left_ns=1, work_guessed=guessed) for guessed in (False, True)]
     view = ClusterView(0, Known((QueueView("q", 0, 0, 4, 0, 0),), tuple(views), containers=4))
     assert [found.minimum for found in demands(view, views)] == [0, 1]
@@ -145,9 +150,9 @@ def test_of_a_job_of_which_nothing_is_known_one_task_runs_early() -> None:
 
 def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
     experiment = load_experiment(write(tmp_path, EXPERIMENT), ["workload.lengths_known=true"])
-    assert [(job.facts.map_ns, job.facts.reduce_ns) for job in expand(experiment, 1)] == [
-        (10 * SECOND_NS, 10 * SECOND_NS),
-        (5 * SECOND_NS, None),
+    assert [[group.mean_ns for group in job.facts.groups] for job in expand(experiment, 1)] == [
+        [10 * SECOND_NS, 10 * SECOND_NS],
+        [5 * SECOND_NS],
     ]
 
 

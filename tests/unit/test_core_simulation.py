@@ -12,7 +12,7 @@ from emulator.core.messages import ApplicationHeartbeat, Message, ProgressSample
 from emulator.records.journal import is_empty_heartbeat
 from emulator.sim.cost_model import CostModel
 from emulator.sim.tasks import VirtualTask
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER, Work
 
 COMPLETIONS = {
     fx.Launch: ("Launched", "LaunchFailed"),
@@ -35,7 +35,7 @@ def run_with_crash(mechanism: str, crash_at_ms: int) -> CheckedCluster:
 
     def crash() -> None:
         for container, task in list(cluster.processes.tasks.items()):
-            if task.launch.job == "research" and task.launch.kind is Kind.REDUCE and task.launch.task == 0:
+            if task.launch.job == "research" and task.launch.work is Work.KEYS and task.launch.task == 0:
                 cluster.processes.crash(container, 11, "segmentation fault")
 
     cluster.kernel.at(crash_at_ms * 1_000_000, crash)
@@ -82,9 +82,7 @@ def test_a_lost_node_takes_its_processes_along() -> None:
     lost = []
 
     def lose() -> None:
-        master = next(
-            task.node for task in cluster.processes.tasks.values() if task.launch.kind is Kind.APPLICATION_MASTER
-        )
+        master = next(task.node for task in cluster.processes.tasks.values() if task.launch.work is Work.MASTER)
         lost.append(next(node.name for node in settings.nodes if node.name != master))
         cluster.lose_node(lost[0])
         assert all(task.node == master for task in cluster.processes.tasks.values())
@@ -96,7 +94,7 @@ def test_a_lost_node_takes_its_processes_along() -> None:
 
 
 def test_a_process_without_length_can_be_crashed() -> None:
-    launch = fx.Launch("c1", "a", Kind.APPLICATION_MASTER, 0, "a/am", 0)
+    launch = fx.Launch("c1", "a", MASTER, 0, "a/am", 0)
     task = VirtualTask(launch, "node-1", 0, keys=1, length_ns=0, first_key_ns=5, since_ns=5)
     assert task.keys_done(10) == 0
 

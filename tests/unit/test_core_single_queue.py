@@ -19,6 +19,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history.rows import JobRow
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
+from emulator.vocabulary import REDUCE
 from tests.histories import fold
 
 
@@ -89,12 +90,12 @@ def test_mr_takes_from_the_largest_of_those_that_come_after() -> None:
     for name, priority, reduces in (("top", 9, 3), ("small", 0, 1), ("large", 0, 2)):
         bench.submit(name, priority=priority)
         bench.node()
-        bench.ask(name, Ask(reduces=reduces))
+        bench.ask(name, Ask(((REDUCE, reduces),)))
         bench.node()
         bench.ask(name, Ask())
     bench.submit("urgent", priority=5)
     bench.node()
-    bench.ask("urgent", Ask(reduces=4))
+    bench.ask("urgent", Ask(((REDUCE, 4),)))
     bench.node()
     while bench.free:
         bench.node()

@@ -15,7 +15,7 @@ from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.messages import KillContainer, TaskId
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE, TaskGroup
 
 NOW_NS = 100 * SECOND_NS
 RULE = SpeculationSettings(margin_ppm=200_000, after_ns=60 * SECOND_NS, at_most_ppm=1_000_000)
@@ -23,13 +23,13 @@ RULE = SpeculationSettings(margin_ppm=200_000, after_ns=60 * SECOND_NS, at_most_
 
 def task_with(index: int, rate: int | None, keys_done: int = 10, running_s: float = 0.0) -> Task:
     """A reduce of 100 keys that runs since ``running_s``, at ``rate`` keys in 1000 s."""
-    task = Task("j", Kind.REDUCE, index, keys_total=100, state=TaskState.RUNNING)
+    task = Task("j", TaskGroup(REDUCE, 9), index, index, keys_total=100, state=TaskState.RUNNING)
     estimate = RateEstimate(NOW_NS, keys_done, rate and rate * 10**6)
     running_ns = round(running_s * SECOND_NS)
     task.attempts.append(
         TaskAttempt(
             f"a{index}",
-            TaskId(Kind.REDUCE, index),
+            TaskId(REDUCE, index),
             100,
             state=AttemptState.RUNNING,
             running_since_ns=running_ns,
@@ -116,10 +116,10 @@ def end_s(cluster: CheckedCluster) -> float:
 
 def test_without_it_nothing_runs_twice_and_with_it_the_second_attempts_win() -> None:
     plain, helped = run_with_a_slow_node("checkpoint", None), run_with_a_slow_node("checkpoint", {})
-    assert all(len(task.attempts) == 1 for task in plain.masters["research"].tasks.reduces)
+    assert all(len(task.attempts) == 1 for task in plain.masters["research"].tasks.walkers)
     assert end_s(plain) > 100
     assert end_s(helped) < 70
-    raced = [task for task in helped.masters["research"].tasks.reduces if len(task.attempts) > 1]
+    raced = [task for task in helped.masters["research"].tasks.walkers if len(task.attempts) > 1]
     assert raced
     for task in raced:
         first, second = task.attempts
@@ -134,7 +134,7 @@ def test_either_of_two_attempts_may_be_evicted(mechanism: str) -> None:
     effects = [effect for record in cluster.records for effect in record.effects]
     chosen = [effect for effect in effects if isinstance(effect, ExplainTaskEviction)]
     evicted = {task.container for why in chosen for task in why.candidates[: why.victims]}
-    raced = [task for task in cluster.masters["research"].tasks.reduces if any(_is_rival(a) for a in task.attempts)]
+    raced = [task for task in cluster.masters["research"].tasks.walkers if any(_is_rival(a) for a in task.attempts)]
     assert evicted & {attempt.container for task in raced for attempt in task.attempts}
     sent = [effect.message for effect in effects if isinstance(effect, Send)]
     beaten = {kill.container for kill in sent if isinstance(kill, KillContainer) and kill.why == BEATEN}

@@ -16,7 +16,7 @@ from emulator.policies.mechanism import Adaptive, adaptive
 from emulator.policies.task_eviction import cost_aware
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import JobFacts, Kind, Mechanism, Tier
+from emulator.vocabulary import REDUCE, JobFacts, Mechanism, Tier, map_reduce
 from tests.views import cluster, task_view
 
 MEMORY_BYTES, DUMP_S = 100, 10
@@ -28,12 +28,12 @@ def ranked(**options: object) -> Bench:
     settings = make_settings(nodes=2, containers=3, task_eviction="cost-aware", masters_outside=True, **options)  # pyright: ignore
     bench = Bench(replace(settings, tier=TIER))
     for job, node in (("a", "node-1"), ("b", "node-2")):
-        bench(SubmitJob(JobFacts(job, "research", reduces=3, memory_bytes=MEMORY_BYTES)))
-        bench.ask(job, Ask(reduces=3))
+        bench(SubmitJob(JobFacts(job, "research", groups=map_reduce(0, 3), memory_bytes=MEMORY_BYTES)))
+        bench.ask(job, Ask(((REDUCE, 3),)))
         bench.node(node)
         bench.ask(job, Ask())
     bench.submit("p", "production", reduces=4)
-    bench.ask("p", Ask(reduces=4))
+    bench.ask("p", Ask(((REDUCE, 4),)))
     bench.tick()
     return bench
 
@@ -53,7 +53,7 @@ def told(bench: Bench) -> dict[str, dict[str, int]]:
 def freed(bench: Bench, container: str) -> ContainerReport:
     held = bench.machine.state.containers[container]
     return ContainerReport(
-        held.id, held.job, held.kind, held.node, 5, ContainerState.DONE, outcome=Outcome.CHECKPOINTED
+        held.id, held.job, held.group.name, held.node, 5, ContainerState.DONE, outcome=Outcome.CHECKPOINTED
     )
 
 
@@ -68,7 +68,7 @@ def test_a_container_leaves_the_queue_when_its_slot_is_free() -> None:
     for container in asked["a"]:
         bench.node("node-1", freed(bench, container))
     for wanted in (4, 3):  # the first is answered with the two freed, the second is what it then wants
-        bench.ask("p", Ask(reduces=wanted))
+        bench.ask("p", Ask(((REDUCE, wanted),)))
     bench.tick()
     again = told(bench)
     assert list(again) == ["a"], "both dumps of b are still in front of its third"
@@ -124,5 +124,5 @@ def test_algorithm_1_counts_the_dumps_of_all_jobs(tmp_path: Path) -> None:
         path = tmp_path / f"{eviction}.yaml"
         path.write_text(EXPERIMENT.replace("EVICTION", eviction))
         attempts = simulated_history(resolve(load_experiment(path))).attempts
-        saved[eviction] = sum(row.outcome is Outcome.CHECKPOINTED for row in attempts if row.kind is Kind.REDUCE)
+        saved[eviction] = sum(row.outcome is Outcome.CHECKPOINTED for row in attempts if row.kind == REDUCE)
     assert saved == {"random": 4, "cost-aware": 2}

@@ -17,6 +17,7 @@ from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEvictio
 from emulator.core.explanation import CANDIDATES_SHOWN, JobChoice, explain_jobs, explain_tasks
 from emulator.core.messages import Ask
 from emulator.policies import JOB_EVICTION, TASK_EVICTION
+from emulator.vocabulary import REDUCE
 from tests.simulated_runs import simulate
 from tests.views import job_view, task_view
 
@@ -79,10 +80,10 @@ def test_every_eviction_of_ours_says_what_it_goes_by() -> None:
 
 def test_the_resource_manager_explains_a_kill() -> None:
     bench = Bench(make_settings(containers=6))
-    bench.running_job("a", Ask(reduces=4))
+    bench.running_job("a", Ask(((REDUCE, 4),)))
     bench.submit("p", "production")
     bench.node()
-    bench.ask("p", Ask(reduces=2))
+    bench.ask("p", Ask(((REDUCE, 2),)))
     explained: list[Effect] = []
     for _ in range(20):
         explained += [effect for effect in bench.tick() if isinstance(effect, ExplainJobEviction | ExplainTaskEviction)]

@@ -27,7 +27,7 @@ from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
 from emulator.run.briefly import run_briefly
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from tests.experiment_files import refusal, write
 from workloads.bimodal import bimodal_jobs
 from workloads.schema import BimodalEntry
@@ -50,7 +50,11 @@ DRAWN = EXPERIMENT[: EXPERIMENT.index("workload:")] + "workload: {bimodal: {jobs
 
 def job(name: str, tasks: int, submit_s: int = 0, task_s: int = 1, **facts: Any) -> JobSpec:
     return JobSpec(
-        JobFacts(name, "default", maps=tasks, **facts), submit_s * SECOND_NS, (task_s * SECOND_NS,) * tasks, (), ()
+        JobFacts(name, "default", groups=map_reduce(tasks, 0), **facts),
+        submit_s * SECOND_NS,
+        (task_s * SECOND_NS,) * tasks,
+        (),
+        (),
     )
 
 

@@ -17,7 +17,7 @@ from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, overhead_statistics
 from emulator.records.history.containers import OperationName
 from emulator.records.journal import JournalError, Record, merge
-from emulator.vocabulary import JobFacts, Kind, Mechanism
+from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold
 
 NATIVE = OverheadProfile("native", 0, 0, 0)
@@ -30,7 +30,9 @@ def ns(seconds: float) -> int:
 
 def job(maps: int = 0, reduces: int = 1, deadline_s: float | None = None) -> JobSpec:
     return JobSpec(
-        JobFacts("j", "research", maps, reduces, None if deadline_s is None else ns(deadline_s), 0, 1 << 30),
+        JobFacts(
+            "j", "research", map_reduce(maps, reduces), None if deadline_s is None else ns(deadline_s), 0, 1 << 30
+        ),
         ns(5),
         (ns(2),) * maps,
         (ns(100),) * reduces,
@@ -44,7 +46,7 @@ class Script:
 
     records: list[Record] = field(default_factory=list)
     revisions: dict[str, int] = field(default_factory=dict)
-    kinds: dict[str, tuple[Kind, str]] = field(default_factory=dict)
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def at(self, t_s: float, actor: str, message: ms.Message, *effects: fx.Effect) -> None:
         seq = sum(record.actor == actor for record in self.records)
@@ -64,9 +66,12 @@ class Script:
 
     def submit(self) -> None:
         self.at(
-            5, "client", ms.TimerFired("submit", 1, ns(5)), fx.Send("rm", ms.SubmitJob(JobFacts("j", "research", 1, 1)))
+            5,
+            "client",
+            ms.TimerFired("submit", 1, ns(5)),
+            fx.Send("rm", ms.SubmitJob(JobFacts("j", "research", map_reduce(1, 1)))),
         )
-        self.at(5, "rm", ms.SubmitJob(JobFacts("j", "research", 1, 1)))
+        self.at(5, "rm", ms.SubmitJob(JobFacts("j", "research", map_reduce(1, 1))))
 
     def start(
         self,
@@ -74,27 +79,30 @@ class Script:
         container: str,
         attempt: str,
         node: str = "n1",
-        kind: Kind = Kind.REDUCE,
+        kind: str = REDUCE,
         checkpoint: KeyCheckpoint | ProcessImage | None = None,
         ready_s: float | None = None,
         launched: bool = True,
     ) -> None:
         """Sent at ``t_s``, ordered 0.1 s and running 0.2 s later."""
         self.kinds[container] = (kind, node)
-        task = int(attempt[1:4]) if kind is not Kind.APPLICATION_MASTER else 0
+        task = int(attempt[1:4]) if kind is not MASTER else 0
         ready_ns = ns(t_s if ready_s is None else ready_s)
-        start = ms.StartContainer(container, "j", kind, task, attempt, ready_ns, checkpoint)
-        sender = "rm" if kind is Kind.APPLICATION_MASTER else "am:j"
+        work = {MAP: Work.SHUFFLE, MASTER: Work.MASTER}.get(kind, Work.KEYS)
+        start = ms.StartContainer(container, "j", kind, task, attempt, ready_ns, checkpoint, work=work)
+        sender = "rm" if kind is MASTER else "am:j"
         self.at(t_s, sender, ms.ApplicationHeartbeatResponse(1), fx.Send(f"nm:{node}", start))
         if not launched:
             return
-        self.at(t_s + 0.1, f"nm:{node}", start, fx.Launch(container, "j", kind, task, attempt, 0, checkpoint))
+        self.at(
+            t_s + 0.1, f"nm:{node}", start, fx.Launch(container, "j", kind, task, attempt, 0, checkpoint, work=work)
+        )
         self.nm(t_s + 0.2, container, cs.Launched(container, RealCost(2 * MS)), ContainerState.RUNNING)
 
     def nm(self, t_s: float, container: str, message: ms.Message, state: ContainerState, *more, **report) -> None:
         kind, node = self.kinds[container]
         self.last = self.report(container, state, **report)
-        told = [] if kind is Kind.APPLICATION_MASTER else [fx.Send("am:j", ms.ContainerReported(self.last))]
+        told = [] if kind is MASTER else [fx.Send("am:j", ms.ContainerReported(self.last))]
         self.at(t_s, f"nm:{node}", message, *told, *more)
 
     def first_key(self, at_s: float, container: str, input_ready_s: float = 0, cost: int = 10 * MS) -> None:
@@ -162,7 +170,7 @@ def test_checkpoint_and_resume() -> None:
     history = script.history(job(deadline_s=130))
 
     one, two = history.attempts
-    assert (one.job, one.queue, one.kind, one.task, one.attempt) == ("j", "research", Kind.REDUCE, 0, "r000.0")
+    assert (one.job, one.queue, one.kind, one.task, one.attempt) == ("j", "research", REDUCE, 0, "r000.0")
     assert (one.container, one.node, one.outcome) == ("c1", "n1", Outcome.CHECKPOINTED)
     assert (one.ready_ns, one.launched_ns, one.first_key_ns) == (ns(10), ns(10.2), ns(11.5))
     assert (one.input_ready_ns, one.suspend_asked_ns) == (ns(11), ns(40))
@@ -209,8 +217,8 @@ def test_images_are_neither_work_nor_lost_work() -> None:
     script.at(
         60,
         "nm:n1",
-        ms.StartContainer("c2", "j", Kind.REDUCE, 0, "r000.1", ns(60), image),
-        fx.Launch("c2", "j", Kind.REDUCE, 0, "r000.1", 0, image),
+        ms.StartContainer("c2", "j", REDUCE, 0, "r000.1", ns(60), image),
+        fx.Launch("c2", "j", REDUCE, 0, "r000.1", 0, image),
     )
     script.nm(64, "c2", cs.Launched("c2", RealCost(MS)), ContainerState.RUNNING)
     script.first_key(65, "c2")
@@ -389,7 +397,7 @@ def test_a_launch_that_fails_has_done_nothing() -> None:
 def test_a_lost_node_takes_its_attempts_and_the_maps_whose_output_it_held() -> None:
     script = Script()
     script.submit()
-    script.start(6, "c1", "m000.0", "n2", Kind.MAP)
+    script.start(6, "c1", "m000.0", "n2", MAP)
     script.first_key(7, "c1")
     script.succeed(9, "c1", keys=0)
     script.start(10, "c2", "r000.0", "n2")
@@ -397,7 +405,7 @@ def test_a_lost_node_takes_its_attempts_and_the_maps_whose_output_it_held() -> N
     script.at(31, "rm", ms.NodeLost("n2", "its host has died"))
     script.start(31.2, "c3", "r001.0", "n2", launched=False)  # its ApplicationMaster did not know yet
     script.exit(31.5, "c2", Outcome.CRASHED, 20)  # too late to matter
-    script.start(32, "c4", "m000.1", "n1", Kind.MAP)
+    script.start(32, "c4", "m000.1", "n1", MAP)
     script.first_key(33, "c4")
     script.succeed(35, "c4", keys=0)
     history = script.history(job(maps=1, reduces=2))
@@ -412,9 +420,9 @@ def test_a_lost_node_takes_its_attempts_and_the_maps_whose_output_it_held() -> N
     assert (first_map.keys_done, first_map.keys_total) == (0, 0)
     assert history.jobs[0].lost_work_ns == ns(22)
     assert [(t.kind, t.task, t.attempts, t.finish_ns) for t in history.tasks] == [
-        (Kind.MAP, 0, 2, ns(35)),
-        (Kind.REDUCE, 0, 1, None),
-        (Kind.REDUCE, 1, 1, None),
+        (MAP, 0, 2, ns(35)),
+        (REDUCE, 0, 1, None),
+        (REDUCE, 1, 1, None),
     ]
 
 
@@ -436,15 +444,15 @@ def test_what_a_lost_node_tells_later_is_not_heard() -> None:
 def test_an_application_master_pays_schedule_and_does_no_work() -> None:
     script = Script()
     script.submit()
-    script.start(6, "c0", "j/am", kind=Kind.APPLICATION_MASTER, ready_s=5)
+    script.start(6, "c0", "j/am", kind=MASTER, ready_s=5)
     script.at(7.63, "am:j", ms.Start("c0"))
     script.at(90, "nm:n1", cs.Exited("c0", 0, None, 0))
-    script.kinds["c0"] = (Kind.APPLICATION_MASTER, "n1")
+    script.kinds["c0"] = (MASTER, "n1")
     script.last = script.report("c0", ContainerState.DONE, Outcome.SUCCEEDED)
     script.told(91)
     history = script.history(job())
     (row,) = history.attempts
-    assert (row.kind, row.attempt, row.outcome) == (Kind.APPLICATION_MASTER, "j/am", Outcome.SUCCEEDED)
+    assert (row.kind, row.attempt, row.outcome) == (MASTER, "j/am", Outcome.SUCCEEDED)
     assert (row.first_key_ns, row.ended_ns, row.slot_freed_ns) == (ns(7.63), ns(90), ns(91))
     assert (row.busy_ns, row.active_ns, row.useful_ns) == (ns(90 - 6.2), 0, 0)
     assert operations(history) == {
@@ -471,7 +479,7 @@ def test_a_journal_that_ends_early() -> None:
 
 def test_a_kill_that_overtook_its_start_makes_no_attempt() -> None:
     script = Script()
-    script.kinds["c9"] = (Kind.REDUCE, "n1")
+    script.kinds["c9"] = (REDUCE, "n1")
     kill = ms.KillContainer("c9", "j", "not needed any more")
     script.nm(10, "c9", kill, ContainerState.DONE, outcome=Outcome.KILLED)
     script.told(11)

@@ -14,7 +14,7 @@ from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
-from emulator.vocabulary import Kind, MeasuredCosts, Mechanism
+from emulator.vocabulary import REDUCE, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
 
 EXPERIMENT = """\
@@ -122,7 +122,7 @@ def test_the_second_image_holds_what_has_changed(tmp_path: Path, incremental: st
     experiment = load_experiment(path)
     history = simulated_history(resolve(experiment))
     assert [image.written_bytes / 2**30 for image in history.images] == pytest.approx([1.0, second_s / 10])
-    dumps_s = [row.overhead_ns / 1e9 for row in history.attempts if row.kind is Kind.REDUCE and row.overhead_ns]
+    dumps_s = [row.overhead_ns / 1e9 for row in history.attempts if row.kind == REDUCE and row.overhead_ns]
     assert dumps_s == pytest.approx([10.0, 1.0 + second_s, 1.0], abs=0.01)  # the restores take a second each
 
 

@@ -45,7 +45,7 @@ from emulator.records.journal import (
     read_journal,
 )
 from emulator.records.journal_tail import JournalTail
-from emulator.vocabulary import Frozen, Kind
+from emulator.vocabulary import MAP, REDUCE, Frozen
 from tests.examples import drawn
 from tests.memory import MIB, most_bytes_taken
 
@@ -80,7 +80,7 @@ RECORDS = objects_of(Record)
 
 def record(t_ns: int = 5, seq: int = 0, actor: str = "nm:node-1") -> Record:
     message = Launched("container-000001", RealCost(1200))
-    report = ContainerReport("container-000001", "j", Kind.REDUCE, "node-1", 2, ContainerState.RUNNING)
+    report = ContainerReport("container-000001", "j", REDUCE, "node-1", 2, ContainerState.RUNNING)
     heartbeat = NodeHeartbeat("node-1", 7, (report,))
     return Record(t_ns, seq, actor, message, (Send("rm", heartbeat), SetTimer("heartbeat", 9, 0)))
 
@@ -349,7 +349,7 @@ def test_merge_is_by_time_then_actor_then_number() -> None:
     ]
 
 
-REPORT = ContainerReport("c", "j", Kind.MAP, "node-1", 2, ContainerState.DONE)
+REPORT = ContainerReport("c", "j", MAP, "node-1", 2, ContainerState.DONE)
 TICK = Tick(5)
 
 
@@ -375,7 +375,7 @@ def test_empty_heartbeats(message: Message, effects: list[Effect]) -> None:
     ("message", "effects"),
     [
         (TICK, [Send("rm", NodeHeartbeat("node-1", 5, (REPORT,)))]),
-        (TICK, [Send("rm", ApplicationHeartbeat("j", 5, 1, Ask(maps=1)))]),
+        (TICK, [Send("rm", ApplicationHeartbeat("j", 5, 1, Ask(((MAP, 1),))))]),
         (TICK, [SetTimer("release c", 9, 1)]),
         (TICK, [Send("am:j", Start())]),
         (TimerFired("release c", 1, 5), []),

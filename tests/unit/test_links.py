@@ -24,13 +24,13 @@ from emulator.core.saved import KeyCheckpoint
 from emulator.live.hosts.batches import Batch, BatchError, decode_batch, encode_batch
 from emulator.live.hosts.links import Address, LinkError, Links
 from emulator.live.hosts.plan import HOST, LaunchApplication, ProgressReadings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MAP, REDUCE
 
 SECRET = "a secret of this run"
 BATCH: Batch = [
-    ("rm", NodeHeartbeat("node-1", 17, (ContainerReport("c", "j", Kind.MAP, "node-1", 3, ContainerState.DONE),))),
-    ("rm", Heartbeat("j", 18, 2, Ask(1, 2, (ResumeAsk(TaskId(Kind.REDUCE, 0), "node-1", 5),)))),
-    ("nm:node-1", StartContainer("c", "j", Kind.REDUCE, 4, "j/r004.1", 9, KeyCheckpoint(("b",), 3, "/in", "node-1"))),
+    ("rm", NodeHeartbeat("node-1", 17, (ContainerReport("c", "j", MAP, "node-1", 3, ContainerState.DONE),))),
+    ("rm", Heartbeat("j", 18, 2, Ask(((MAP, 1), (REDUCE, 2)), (ResumeAsk(TaskId(REDUCE, 0), "node-1", 5),)))),
+    ("nm:node-1", StartContainer("c", "j", REDUCE, 4, "j/r004.1", 9, KeyCheckpoint(("b",), 3, "/in", "node-1"))),
     (HOST, LaunchApplication("job \u00e9\n", "c", "nodes-1", 1, 1 << 62)),
     (HOST, ProgressReadings((("c", 1, 2), ("d", 3, 4)))),
 ]

@@ -63,7 +63,7 @@ from emulator.policies.views import (
     SuspendedView,
     TaskView,
 )
-from emulator.vocabulary import Kind, Mechanism, Tier
+from emulator.vocabulary import MAP, REDUCE, Mechanism, Tier
 from tests.simulated_runs import FIG4
 from tests.views import cluster, job_view, queue_views, task_view
 
@@ -285,7 +285,7 @@ def test_the_selection_of_auto() -> None:
 
 
 def suspended(node: str = "node-1", at_s: int = 0, task: int = 0, remaining_ns: int | None = None) -> SuspendedView:
-    return SuspendedView("j", Kind.REDUCE, task, node, at_s * SECOND_NS, at_s * SECOND_NS, remaining_ns=remaining_ns)
+    return SuspendedView("j", REDUCE, task, node, at_s * SECOND_NS, at_s * SECOND_NS, remaining_ns=remaining_ns)
 
 
 def node(name: str, free: int, alive: bool = True) -> NodeView:
@@ -353,7 +353,7 @@ def test_cost_restores_where_it_is_sooner(
         for name, free, until_s in (("node-1", free_at_home, restores_at_home_s), ("node-2", 1, restores_there_s))
     )
     asked_ns = now_ns - waited_s * SECOND_NS
-    task = SuspendedView("j", Kind.MAP, 0, "node-1", asked_ns, asked_ns, image_bytes=100)
+    task = SuspendedView("j", MAP, 0, "node-1", asked_ns, asked_ns, image_bytes=100)
     view = cluster(now_ns, nodes=(old, new))
     assert cost(view, task, old).take
     assert cost(view, task, new).take == take

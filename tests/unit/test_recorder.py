@@ -10,7 +10,7 @@ from emulator.core.machine import IllegalTransition
 from emulator.core.messages import Start, StartContainer
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.records.journal import Record, Recorder
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 
 
 def test_an_illegal_transition_says_machine_state_event_and_the_last_records() -> None:
@@ -19,9 +19,7 @@ def test_an_illegal_transition_says_machine_state_event_and_the_last_records() -
     recorder = Recorder(NodeManager(settings.nodes[0], settings), records.append)
     recorder.handle(Start(), 0)
     for number in range(9):  # older ones are not told
-        recorder.handle(
-            StartContainer(f"c{number}", "a", Kind.REDUCE, number, f"a/r00{number}.0", 0), number * SECOND_NS
-        )
+        recorder.handle(StartContainer(f"c{number}", "a", REDUCE, number, f"a/r00{number}.0", 0), number * SECOND_NS)
     recorder.handle(Launched("c0", RealCost(1)), 10 * SECOND_NS)
     with pytest.raises(IllegalTransition) as caught:
         recorder.handle(Resumed("c0", RealCost(1)), 11 * SECOND_NS)

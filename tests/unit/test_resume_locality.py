@@ -14,7 +14,7 @@ from emulator.policies.placement import Local
 from emulator.policies.views import ClusterView, Known, NodeView, PlacementDecision, SuspendedView
 from emulator.records.history import HistoryBuilder, JobRow
 from emulator.records.journal import merge
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 
 LOCAL = PLACEMENT.by_name["local"]
 JOBS = (make_job("low", reduces_s=(60.0, 30.0)), make_job("high", "production", 10.0, reduces_s=(100.0,)))
@@ -53,7 +53,7 @@ def test_one_that_is_given_up_begins_anew_elsewhere(delay_s: float) -> None:
 @pytest.mark.parametrize("stopped", [True, False])
 def test_what_it_answers(stopped: bool) -> None:
     nodes = [NodeView(name, "r", True, 1, 1) for name in ("old", "other")]
-    task = SuspendedView("j", Kind.REDUCE, 0, "old", 0, since_ns=10 * SECOND_NS, stopped=stopped)
+    task = SuspendedView("j", REDUCE, 0, "old", 0, since_ns=10 * SECOND_NS, stopped=stopped)
     place = LOCAL.with_options(Local(delay_s=5)).function
     early, late = (ClusterView(at_s * SECOND_NS, Known(nodes=tuple(nodes))) for at_s in (14, 15))
     assert place(early, task, nodes[0]) == PlacementDecision(True)

@@ -30,7 +30,7 @@ from emulator.policies.reverse_adaptive.utility import (
     reduce_utility,
 )
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from tests.examples import fixed
 from tests.unit.test_fluid import QUEUES, SECOND_NS, job
 
@@ -249,7 +249,7 @@ def test_options_are_checked() -> None:
         0,
         Known(
             (QueueView("default", 0, 0, 8, 0, 0),),
-            (JobView(JobFacts("a", "default", maps=9), 0, 0, 0, 0, 9, work_ns=9, work_left_ns=9),),
+            (JobView(JobFacts("a", "default", groups=map_reduce(9, 0)), 0, 0, 0, 0, 9, work_ns=9, work_left_ns=9),),
             containers=8,
         ),
     )

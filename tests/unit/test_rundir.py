@@ -19,12 +19,12 @@ from emulator.files.whole_files import write_json
 from emulator.records.history import History, JobRow, Operation, TaskRow
 from emulator.records.journal import JournalHeader, Record, read_journal
 from emulator.records.run_directory import RunDirectory
-from emulator.vocabulary import Kind
+from emulator.vocabulary import REDUCE
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})
 
-TASK = TaskRow("j", "research", Kind.REDUCE, 0, None, 2_000_000_000, 2, 1, 2, 0, 1_700_000_000, None, 6_400_000_000, 0)
+TASK = TaskRow("j", "research", REDUCE, 0, None, 2_000_000_000, 2, 1, 2, 0, 1_700_000_000, None, 6_400_000_000, 0)
 JOB = JobRow(
     "j", "research", 0, 1_700_000_000, 9_250_000_000, None, JobState.SUCCEEDED, 1, 2, 0, 6_400_000_000, 125_000_000
 )

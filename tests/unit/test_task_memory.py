@@ -18,7 +18,7 @@ from emulator.policies import TASK_EVICTION
 from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MAP, MASTER, REDUCE
 
 DATA = Path(__file__).resolve().parents[2] / "workloads/data"
 MEMORY = VALID.replace("container_memory_gb: 1", "container_memory_gb: 2")
@@ -27,12 +27,12 @@ MEMORY = VALID.replace("container_memory_gb: 1", "container_memory_gb: 2")
 def test_a_list_is_cycled_over_the_maps_and_over_the_reduces(tmp_path: Path) -> None:
     path = write(tmp_path, MEMORY.replace("submit_s: 50,", "submit_s: 50, memory_gb: [0.5, 2],"))
     alone, first = expand(load_experiment(path), 1)
-    assert alone.facts.held_by(3) is None
-    assert alone.facts.footprint_bytes(3) == 2 * GIB_BYTES
-    assert [first.facts.held_by(task) for task in range(3)] == [GIB_BYTES // 2, 2 * GIB_BYTES, GIB_BYTES // 2]
-    assert first.facts.footprint_bytes(2) == GIB_BYTES // 2
+    assert alone.facts.held_by(REDUCE, 3) is None
+    assert alone.facts.footprint_bytes(REDUCE, 3) == 2 * GIB_BYTES
+    assert [first.facts.held_by(REDUCE, task) for task in range(3)] == [GIB_BYTES // 2, 2 * GIB_BYTES, GIB_BYTES // 2]
+    assert first.facts.footprint_bytes(REDUCE, 2) == GIB_BYTES // 2
     path = write(tmp_path, MEMORY.replace("submit_s: 50,", "submit_s: 50, memory_gb: 0,"))
-    assert expand(load_experiment(path), 1)[1].facts.held_by(7) == 0
+    assert expand(load_experiment(path), 1)[1].facts.held_by(REDUCE, 7) == 0
 
 
 def test_a_task_that_does_not_fit_its_container_is_refused(tmp_path: Path) -> None:
@@ -52,18 +52,18 @@ def test_a_launch_says_what_the_task_holds() -> None:
     job = structs.replace(job, facts=structs.replace(job.facts, task_memory_bytes=(1 << 20, 1 << 21)))
     cluster = run_checked(make_settings(containers=4), (job,))
     launches = [effect for record in cluster.records for effect in record.effects if isinstance(effect, Launch)]
-    told = {(launch.kind, launch.task): launch.memory_bytes for launch in launches}
+    told = {(launch.group, launch.task): launch.memory_bytes for launch in launches}
     assert told == {
-        (Kind.APPLICATION_MASTER, 0): None,
-        (Kind.MAP, 0): 1 << 20,
-        (Kind.REDUCE, 0): 1 << 20,
-        (Kind.REDUCE, 1): 1 << 21,
+        (MASTER, 0): None,
+        (MAP, 0): 1 << 20,
+        (REDUCE, 0): 1 << 20,
+        (REDUCE, 1): 1 << 21,
     }
 
 
 def test_the_smallest_goes_first_and_what_is_not_known_last() -> None:
     held = {"a": 30, "b": None, "c": 10, "d": 20}
-    tasks = tuple(TaskView(name, "j", Kind.MAP, "n", 0, memory_bytes=size) for name, size in held.items())
+    tasks = tuple(TaskView(name, "j", MAP, "n", 0, memory_bytes=size) for name, size in held.items())
     order = TASK_EVICTION.by_name["smallest-memory"].function(ClusterView(0, Known()), tasks, Random(1))
     assert order == ("c", "d", "a", "b")
 
@@ -73,7 +73,7 @@ def test_what_is_paged_in_a_simulation_is_said_of_the_attempts() -> None:
     options = ["engine=sim", "overheads=hadoop-0.23", "workload.jobs.0.memory_gb=2.5", "workload.jobs.1.memory_gb=2"]
     experiment = load_experiment("catalog:os-assisted", options)
     jobs = expand(experiment, 1)
-    low, high = (row for row in simulated_history(resolve(experiment, jobs)).attempts if row.kind is Kind.REDUCE)
+    low, high = (row for row in simulated_history(resolve(experiment, jobs)).attempts if row.kind == REDUCE)
     assert low.swapped_bytes == pytest.approx(0.7 * GIB_BYTES, abs=2)
     (written,), (read,) = high.paging_spans, low.paging_spans
     assert (written.out_bytes, written.in_bytes) == (low.swapped_bytes, 0)

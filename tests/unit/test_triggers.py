@@ -18,9 +18,9 @@ from emulator.core.messages import OrderTask, TaskId, TaskOrder
 from emulator.core.settings import Settings, Trigger
 from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder, JobRow
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import MAP, REDUCE, Order
 
-R0 = TaskId(Kind.REDUCE, 0)
+R0 = TaskId(REDUCE, 0)
 SECOND_NS = 10**9
 LOW = make_job("low", reduces_s=(80.0,))
 HIGH = structs.replace(make_job("high", "production", reduces_s=(80.0,)), submit_when=("low", 500_000))
@@ -96,7 +96,7 @@ def test_a_task_that_its_node_has_no_room_to_stop_goes_on() -> None:
 def test_what_is_no_task_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is no task; write JOB/m0"):
         task_named(name)
-    assert task_named("a/b/m012") == ("a/b", TaskId(Kind.MAP, 12))
+    assert task_named("a/b/m012") == ("a/b", TaskId(MAP, 12))
 
 
 FILE = """\
@@ -142,4 +142,4 @@ def test_a_program_is_ordered_about_as_a_reduce_is(tmp_path: Path) -> None:
     path = write(tmp_path, PROGRAMS)
     assert [trigger.task for trigger in load_experiment(path).scheduler.triggers] == ["low/r0"]
     refused = refusal(write(tmp_path, PROGRAMS.replace("low/r0", "low/r2")))
-    assert "triggers.0.task: 'low' has 2 reduces, counted from 0" in refused
+    assert "triggers.0.task: 'low' has 2 tasks, counted from 0" in refused

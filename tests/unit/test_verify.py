@@ -23,7 +23,7 @@ from emulator.live.tasks.progress_page import SLOT_BYTES, SlotWriter
 from emulator.live.tasks.task import TaskProcess
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.storage.tree_digest import tree_digest
-from emulator.vocabulary import JobFacts
+from emulator.vocabulary import JobFacts, map_reduce
 from tests.examples import drawn
 from tests.map_outputs import read_partition
 
@@ -40,7 +40,7 @@ def job_spec(
     name: str, maps: int, reduce_keys: tuple[int, ...], shuffle_bytes: int | None, output_bytes: int | None
 ) -> JobSpec:
     return JobSpec(
-        JobFacts(name, "research", maps, len(reduce_keys), memory_bytes=1 << 30),
+        JobFacts(name, "research", map_reduce(maps, len(reduce_keys)), memory_bytes=1 << 30),
         submit_ns=0,
         map_ns=(1,) * maps,
         reduce_ns=tuple(10**9 * keys for keys in reduce_keys),
@@ -335,7 +335,7 @@ class TestWhatIsNoOutputFile:
 
 def test_what_programs_leave_is_held_against_what_is_known_of_it(tmp_path: Path) -> None:
     sha256 = hashlib.sha256(b"right").hexdigest()
-    facts = JobFacts("j", "research", 0, 2, memory_bytes=1 << 30)
+    facts = JobFacts("j", "research", map_reduce(0, 2), memory_bytes=1 << 30)
     job = JobSpec(facts, 0, (), (1, 1), (1, 1), program=ProgramSpec(("true",), (("answer", sha256),)))
     for task in range(2):
         (tmp_path / "j" / f"part-c-{task:05d}" / "more").mkdir(parents=True)
@@ -350,7 +350,7 @@ def test_what_programs_leave_is_held_against_what_is_known_of_it(tmp_path: Path)
 
 
 def program_job(**sha256: str) -> JobSpec:
-    facts = JobFacts("j", "research", 0, 1, memory_bytes=1 << 30)
+    facts = JobFacts("j", "research", map_reduce(0, 1), memory_bytes=1 << 30)
     return JobSpec(facts, 0, (), (1,), (1,), program=ProgramSpec(("true",), tuple(sha256.items())))
 
 

@@ -25,7 +25,7 @@ from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
 from emulator.resolved import resolve
 from emulator.run.results import summary_of
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER
 from tests.examples import fixed
 from tests.experiment_files import write
 
@@ -38,7 +38,7 @@ def shortfall_s(run: CheckedCluster) -> float:
     builder = HistoryBuilder(run.jobs.values())
     for record in run.records:
         builder.add(record)
-    tasks = [row for row in builder.finish().attempts if row.kind is not Kind.APPLICATION_MASTER]
+    tasks = [row for row in builder.finish().attempts if row.kind != MASTER]
     availability, end_ns = run.settings.availability, run.kernel.now_ns
     tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
     return shortfall_ns(changes_of(tasks, end_ns), tolerated) / SECOND_NS
@@ -89,7 +89,7 @@ def test_what_a_mechanism_does_not_give_up_in_the_grace_is_killed() -> None:
 
 def test_no_more_is_given_up_than_is_wanted_and_it_goes_on_later() -> None:
     run = run_checked(four_containers("checkpoint", available=[(0, 4), (20, 3), (50, 4)]), (long_job(),))
-    attempts = [a for task in run.masters["research"].tasks.reduces for a in task.attempts]
+    attempts = [a for task in run.masters["research"].tasks.walkers for a in task.attempts]
     assert len(attempts) == 5
     assert run.kernel.now_ns < 100 * SECOND_NS
 
@@ -97,14 +97,14 @@ def test_no_more_is_given_up_than_is_wanted_and_it_goes_on_later() -> None:
 def test_what_comes_back_in_time_is_not_given_up() -> None:
     available = [(0.0, 4), (20.0, 1), (20.4, 4)]
     run = run_checked(four_containers("kill", available=available), (long_job(),))
-    assert all(len(task.attempts) == 1 for task in run.masters["research"].tasks.reduces)
+    assert all(len(task.attempts) == 1 for task in run.masters["research"].tasks.walkers)
 
 
 def test_jobs_above_their_share_give_first() -> None:
     """Fair shares of four are two each; when two are left, one each."""
     jobs = (long_job("first", 4), make_job("second", "research", 12.0, (), (60.0,)))
     run = run_checked(four_containers("kill", available=[(0, 4), (30, 2), (90, 4)]), jobs)
-    assert len(run.masters["second"].tasks.reduces[0].attempts) == 1
+    assert len(run.masters["second"].tasks.walkers[0].attempts) == 1
 
 
 @st.composite

@@ -237,7 +237,7 @@ def test_a_job_of_programs_is_one_of_reduces_for_the_machines() -> None:
     assert spec.program is not None
     assert spec.program.command == ("sleep", "1")
     assert (spec.reduce_ns, spec.reduce_keys, spec.map_ns) == ((30 * 10**9,) * 2, (1, 1), ())
-    assert spec.facts.held_by(1) == 1 << 29
+    assert spec.facts.held_by("tasks", 1) == 1 << 29
 
 
 @pytest.mark.parametrize("besides", [{"maps": 1}, {"reduces": 1}, {"memory_gb": 1}])

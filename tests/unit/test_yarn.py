@@ -31,7 +31,7 @@ from emulator.core.settings import Settings
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, Take, TaskView
 from emulator.policies.yarn import UNIT, Need, YarnOptions, YarnPreemption, assign_ideal
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
 
@@ -166,7 +166,7 @@ class TestTheList:
 
 def test_newest_first():
     tasks = tuple(
-        TaskView(f"container-{number:06d}", "j", Kind.REDUCE, "node-1", at_ns)
+        TaskView(f"container-{number:06d}", "j", REDUCE, "node-1", at_ns)
         for number, at_ns in ((3, 20), (999_999, 20), (1_000_000, 20), (1, 30))
     )
     order = newest(view((), ()), tasks, Random(1))
@@ -189,15 +189,15 @@ class YarnBench(Bench):
 
     def full(self) -> list[str]:
         """Research holds everything, production waits for its master; research's reduces, the newest last."""
-        self.running_job("r", Ask(reduces=3))
+        self.running_job("r", Ask(((REDUCE, 3),)))
         self.submit("p", "production")
-        held = [held for held in self.machine.state.containers.values() if held.kind is Kind.REDUCE]
+        held = [held for held in self.machine.state.containers.values() if held.group.name == REDUCE]
         return [one.id for one in held]
 
 
 def report_of(bench: Bench, container: str, outcome: Outcome) -> ContainerReport:
     held = bench.machine.state.containers[container]
-    return ContainerReport(held.id, held.job, held.kind, held.node, 9, ContainerState.DONE, outcome=outcome)
+    return ContainerReport(held.id, held.job, held.group.name, held.node, 9, ContainerState.DONE, outcome=outcome)
 
 
 class TestTakingByName:
@@ -205,14 +205,14 @@ class TestTakingByName:
         bench = Bench(yarn(YarnOptions(), containers=8))
         bench.submit("r")
         bench.node()
-        bench.ask("r", Ask(reduces=5))
+        bench.ask("r", Ask(((REDUCE, 5),)))
         for held in (2, 3, 4):
             bench.node()
             assert len(bench.machine.state.containers) == held
         two = Bench(yarn(YarnOptions(offswitch_per_heartbeat=2), containers=8))
         two.submit("r")
         two.node()
-        two.ask("r", Ask(reduces=5))
+        two.ask("r", Ask(((REDUCE, 5),)))
         two.node()
         assert len(two.machine.state.containers) == 3
 
@@ -274,7 +274,7 @@ class TestTakingByName:
         )
         settings = yarn(YarnOptions(1, TUNED), mechanism, nodes=4, containers=4)
         found = run_checked(settings, jobs, every_heartbeat=every_heartbeat)
-        outcomes = Counter(attempt.state.name for task in found.masters["r"].tasks.reduces for attempt in task.attempts)
+        outcomes = Counter(attempt.state.name for task in found.masters["r"].tasks.walkers for attempt in task.attempts)
         assert outcomes["KILLED"] == (4 if mechanism == "kill" else 0), "production's guarantee: a master and three"
         assert sum(outcomes.values()) == (15 if mechanism == "suspend" else 19)
 

@@ -59,7 +59,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class JobEvent(Symbol):
@@ -95,7 +95,8 @@ class ApplicationMaster(StateMachine):
         self._reports = AttemptReports(self.tasks, self._rivals, settings)
         self._reruns = MapReruns(self.tasks, settings)
         self._orders = TaskOrders(self.tasks)
-        self._victims = settings.scheduler.victims
+        may_take = settings.scheduler.may_take
+        self._victims = frozenset(group.name for group in spec.facts.groups if may_take(group))
         self._spare_after = settings.scheduler.spare_after
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
@@ -118,8 +119,7 @@ class ApplicationMaster(StateMachine):
         if self.state is not JobState.NEW:
             return self._go_on(now_ns)
         self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
-        self.tasks.request_all(self.tasks.maps)
-        self.tasks.request_reduces_if_due()
+        self.tasks.request_groups_if_due()
         effects = self._end_if_due(now_ns)
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
@@ -220,15 +220,15 @@ class ApplicationMaster(StateMachine):
     def _heartbeat(self, now_ns: int) -> list[Effect]:
         if self.state in (JobState.SUCCEEDED, JobState.FAILED):
             return self._final_heartbeat(now_ns)
-        progress = progress_ppm(self.tasks.maps, self.tasks.reduces) if self._reports_progress else None
+        progress = progress_ppm(self.tasks.maps, self.tasks.walkers) if self._reports_progress else None
         if self._marks_passed < len(self._marks):
-            done_ppm = work_ppm((*self.tasks.maps, *self.tasks.reduces))
+            done_ppm = work_ppm((*self.tasks.maps, *self.tasks.walkers))
             self._marks_passed = max(self._marks_passed, bisect_right(self._marks, min(done_ppm, WHOLE_PPM - 1)))
         return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress, self._marks_passed))]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
         """Read progress for the next heartbeat, so a heartbeat reports progress that is one period old."""
-        walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
+        walking = [a.container for a in self.tasks.live_walkers if a.state in AT_WORK and a.container is not None]
         return [ReadProgress(tuple(walking))] if walking else []
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
@@ -242,7 +242,7 @@ class ApplicationMaster(StateMachine):
         attempt = tasks.asks.take(allocation, self._rivals.avoiding(allocation.node))
         if attempt is None:
             return self._give_back(allocation, now_ns)
-        if attempt.kind is Kind.MAP:
+        if attempt.work is Work.SHUFFLE:
             tasks.map_news_ns = now_ns
         if attempt.state is AttemptState.SUSPENDED:
             attempt.move(AttemptEvent.ASSIGN)
@@ -254,7 +254,7 @@ class ApplicationMaster(StateMachine):
         command = StartContainer(
             container=allocation.container,
             job=self.job,
-            kind=attempt.kind,
+            group=attempt.group,
             task=attempt.task.number,
             attempt=attempt.name,
             ready_ns=allocation.ready_ns,
@@ -262,10 +262,11 @@ class ApplicationMaster(StateMachine):
             start_measured=self._starts_measured,
             memory_bytes=attempt.memory_bytes,
             registration=allocation.registration,
+            work=attempt.work,
         )
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)
-        outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
+        outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.work is Work.KEYS else []
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
     def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
@@ -348,13 +349,15 @@ class ApplicationMaster(StateMachine):
 
     def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
         tasks, spare = self.tasks, self._spare_after
-        of_kind = [attempt for attempt in tasks.live.values() if attempt.kind in self._victims]
-        return of_kind if spare is None else [a for a in of_kind if not spare.spares(tasks.of(a).suspended_ns, now_ns)]
+        possible = [attempt for attempt in tasks.live.values() if attempt.task.group in self._victims]
+        return (
+            possible if spare is None else [a for a in possible if not spare.spares(tasks.of(a).suspended_ns, now_ns)]
+        )
 
     # ---- the end ----
 
     def _end_if_due(self, now_ns: int) -> list[Effect]:
-        if self.state is not JobState.RUNNING or not (self.tasks.failure or self.tasks.done):
+        if self.state is not JobState.RUNNING or not (self.tasks.failure or self.tasks.groups.done):
             return []
         self.state = JOB_TABLE.next(self.state, JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, self.job)
         self.reason = self.tasks.failure

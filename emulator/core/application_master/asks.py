@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-A new map or reduce waits for any container.  A suspended attempt waits for a container to resume in: on the node of its
+A new task waits for any container.  A suspended attempt waits for a container to resume in: on the node of its
 checkpoint if possible, or only on the node of its stopped process.  Each heartbeat carries the whole ask, so a later
 ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
 once, in the order of the ids, and every heartbeat returns the id of the last.  The ResourceManager takes what it gives
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from emulator.core.blacklist import Blacklist
 from emulator.core.delivery import LatestValue
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.saved import ProcessImage
-from emulator.vocabulary import Kind
+from emulator.vocabulary import JobFacts, Work
 
 
 class _Said(NamedTuple):
@@ -37,12 +38,13 @@ class _Said(NamedTuple):
 class Asks:
     """The asks of one job; see the module's theory of operation."""
 
-    def __init__(self, job: str, resuming: Resuming, blacklist: Blacklist) -> None:
-        self._job = job
+    def __init__(self, facts: JobFacts, resuming: Resuming, blacklist: Blacklist) -> None:
+        self._job = facts.name
         self._blacklist = blacklist
         self._resuming = resuming
-        self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
-        """Attempts that can use any container."""
+        self._waiting: dict[str, deque[TaskAttempt]] = {group.name: deque() for group in facts.groups}
+        """Attempts that can use any container, by their group."""
+        self._maps = [self._waiting[group.name] for group in facts.groups if group.work is Work.SHUFFLE]
         self._resumes: dict[TaskId, TaskAttempt] = {}
         """Suspended tasks that ask for a container, in the order of suspension."""
         self._unsaid = True
@@ -63,21 +65,22 @@ class Asks:
         if attempt.state is AttemptState.SUSPENDED or attempt.saved is not None:
             self._resumes[attempt.task] = attempt
         else:
-            self._waiting[attempt.kind].append(attempt)
+            self._waiting[attempt.task.group].append(attempt)
 
-    def has_new(self, kind: Kind) -> bool:
-        """Whether a new attempt of this kind waits."""
-        return bool(self._waiting[kind])
+    @property
+    def has_new_map(self) -> bool:
+        """Whether a new attempt waits that writes output for the shuffle."""
+        return any(self._maps)
 
     @property
     def first_map_to_resume(self) -> TaskAttempt | None:
         """The stopped map that has waited longest to resume."""
-        return next((attempt for task, attempt in self._resumes.items() if task.kind is Kind.MAP), None)
+        return next((attempt for attempt in self._resumes.values() if attempt.work is Work.SHUFFLE), None)
 
     @property
     def empty(self) -> bool:
         """Whether no attempt waits."""
-        return not (self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes)
+        return not (self._resumes or any(self._waiting.values()))
 
     def to_resume(self, task: TaskId) -> TaskAttempt | None:
         """The attempt at a task that waits to resume."""
@@ -95,7 +98,7 @@ class Asks:
 
     def withdraw_new(self, task: TaskId) -> list[TaskAttempt]:
         """Remove waiting new attempts at a task; returns them."""
-        waiting = self._waiting[task.kind]
+        waiting = self._waiting[task.group]
         found = [attempt for attempt in waiting if attempt.task == task]
         for attempt in found:
             waiting.remove(attempt)
@@ -108,7 +111,7 @@ class Asks:
         If several wait for any container, the first that ``prefers`` accepts for the container's node gets it.
         """
         if allocation.task is None:
-            return _take_first(self._waiting[allocation.kind], prefers)
+            return _take_first(self._waiting[allocation.group], prefers)
         attempt = self._resumes.get(allocation.task)
         if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
             self._unsaid = True  # the ResourceManager has taken it off the ask
@@ -116,9 +119,7 @@ class Asks:
         return self._resumes.pop(allocation.task)
 
     def __iter__(self) -> Iterator[TaskAttempt]:
-        yield from self._waiting[Kind.MAP]
-        yield from self._waiting[Kind.REDUCE]
-        yield from self._resumes.values()
+        yield from chain(*self._waiting.values(), self._resumes.values())
 
     @property
     def unheard(self) -> bool:
@@ -170,8 +171,7 @@ class Asks:
     def _made_anew(self, now_ns: int) -> Ask:
         resumes = self._resuming.in_order(self._resumes.values(), now_ns)
         return Ask(
-            maps=len(self._waiting[Kind.MAP]),
-            reduces=len(self._waiting[Kind.REDUCE]),
+            new=tuple([(group, len(waiting)) for group, waiting in self._waiting.items() if waiting]),
             resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
             avoided=self._blacklist.avoided,
         )
@@ -181,12 +181,11 @@ def left_of(ask: Ask, given: Sequence[AllocatedContainer]) -> Ask:
     """What is left of an ask when these containers are given; both sides count with it."""
     if not given:
         return ask
-    new = [allocation.kind for allocation in given if allocation.task is None]
+    new = [allocation.group for allocation in given if allocation.task is None]
     resumed = {allocation.task for allocation in given}
     return replace(
         ask,
-        maps=max(0, ask.maps - new.count(Kind.MAP)),
-        reduces=max(0, ask.reduces - new.count(Kind.REDUCE)),
+        new=tuple([(group, left) for group, count in ask.new if (left := count - new.count(group)) > 0]),
         resumes=tuple([resume for resume in ask.resumes if resume.task not in resumed]),
     )
 

@@ -17,7 +17,6 @@ from emulator.core.effects import Effect
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
@@ -157,7 +156,7 @@ class AttemptReports:
         """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
         tasks = self._tasks
         task.move(TaskEvent.RETRY)
-        if task.kind is Kind.MAP:
+        if not task.keys_total:
             tasks.map_news_ns = now_ns
         if task.speculative:
             self._rivals.withdraw_waiting(task.attempt)
@@ -170,16 +169,15 @@ class AttemptReports:
         tasks = self._tasks
         attempt.move(AttemptEvent.SUCCEED)
         task.move(TaskEvent.SUCCEED)
-        if task.kind is Kind.REDUCE:
-            tasks.reduces_done += 1
+        tasks.groups.count(task, 1)
+        tasks.request_groups_if_due()
+        if task.keys_total:
             return self._rivals.beaten_by(attempt, now_ns)
         task.output_node = report.node
-        tasks.maps_done += 1
-        tasks.request_reduces_if_due()
-        return self._maps_complete(now_ns) if tasks.maps_done == len(tasks.maps) else []
+        return self._maps_complete(now_ns) if tasks.groups.maps_are_done else []
 
     def _maps_complete(self, now_ns: int) -> list[Effect]:
         outputs = self._tasks.outputs
         outputs.complete(tuple(task.output_node or "" for task in self._tasks.maps))
-        nodes = [attempt.node for attempt in self._tasks.live_reduces if attempt.node is not None]
+        nodes = [attempt.node for attempt in self._tasks.live_walkers if attempt.node is not None]
         return [effect for node in nodes for effect in outputs.tell(node, now_ns)]

@@ -33,7 +33,7 @@ class ImageCosts:
         if task.is_saved:
             return structs.replace(task, image_overhead_ns=0, image_memory_ns=0, image_dump_ns=0)
         dump_bytes = self._dump_bytes(tier, task)
-        size_bytes = self._facts.footprint_bytes(task.task or 0, _done_ppm(task))
+        size_bytes = self._facts.footprint_bytes(task.group, task.task or 0, _done_ppm(task))
         queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if told_ns is None else told_ns
         overhead_ns, memory_ns = (
             image_overhead_ns(tier, written_bytes, size_bytes, queue_ns) for written_bytes in (dump_bytes, size_bytes)
@@ -53,7 +53,7 @@ class ImageCosts:
             queue.submit(f"{task.container} {now_ns}", dump_ns, now_ns)
 
     def _dump_bytes(self, tier: Tier, task: TaskView) -> int:
-        return tier.dump_bytes(self._facts, task.task or 0, task.has_image, _done_ppm(task))
+        return tier.dump_bytes(self._facts, task.group, task.task or 0, task.has_image, _done_ppm(task))
 
     def _queue(self, node: str, now_ns: int) -> DeviceQueue:
         """The queue of a node's device, without the writes that must be finished by now at the device's speed."""

@@ -21,7 +21,7 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.messages import FetchFailed, KillContainer
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class MapReruns:
@@ -40,7 +40,7 @@ class MapReruns:
         tasks = self._tasks
         tasks.outputs.forget_node(node)
         tasks.blacklist.node_lost(node)
-        if not tasks.reduces or tasks.done:
+        if not tasks.walkers or tasks.groups.done:
             return []
         lost = [task for task in tasks.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]
         for task in lost:
@@ -61,7 +61,7 @@ class MapReruns:
         map_task.move(TaskEvent.OUTPUT_LOST)
         map_task.output_node = None
         self._new_in[map_task.index] = tasks.outputs.version + 1
-        tasks.maps_done -= 1
+        tasks.groups.count(map_task, -1)
         tasks.map_news_ns = now_ns
         tasks.request(map_task.new_attempt())
         tasks.outputs.incomplete()
@@ -69,11 +69,11 @@ class MapReruns:
     def starve_ns(self) -> int | None:
         """When maps that must run again or resume have waited long, and no other map will free its container."""
         tasks = self._tasks
-        if self._have_own_slots or tasks.maps_done == len(tasks.maps):
+        if self._have_own_slots or tasks.groups.maps_are_done:
             return None
-        if not tasks.asks.has_new(Kind.MAP) and tasks.asks.first_map_to_resume is None:
+        if not tasks.asks.has_new_map and tasks.asks.first_map_to_resume is None:
             return None
-        if any(a.kind is Kind.MAP and a.state is not AttemptState.SUSPENDED for a in tasks.live.values()):
+        if any(a.work is Work.SHUFFLE and a.state is not AttemptState.SUSPENDED for a in tasks.live.values()):
             return None
         return tasks.map_news_ns + self._patience_ns
 
@@ -84,13 +84,13 @@ class MapReruns:
         of that node's containers may wait for them.
         """
         tasks = self._tasks
-        running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING]
+        running = [a for a in tasks.live_walkers if a.state is AttemptState.RUNNING]
         if not running or self._have_own_slots:
             return []
         tasks.map_news_ns = now_ns
-        stopped = None if tasks.asks.has_new(Kind.MAP) else tasks.asks.first_map_to_resume
+        stopped = None if tasks.asks.has_new_map else tasks.asks.first_map_to_resume
         needed = None if stopped is None else stopped.node
-        running.sort(key=lambda a: (a.node == needed, a.running_since_ns, a.task.number), reverse=True)
+        running.sort(key=lambda a: (a.node == needed, a.running_since_ns, tasks.of(a).index), reverse=True)
         last = running[0]
         container, node = last.place
         last.move(AttemptEvent.CHOOSE)

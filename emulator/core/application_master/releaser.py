@@ -25,7 +25,7 @@ from emulator.core.messages import ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts
+from emulator.vocabulary import JobFacts, MeasuredCosts, Work
 
 
 class Choice(NamedTuple):
@@ -117,7 +117,7 @@ class Releaser:
                 break
             task = self._weighed(by_container[container], view.now_ns)  # images chosen before it may queue
             decision = choose_mechanism(self._mechanism, view, task, self._has_device)
-            applied = applied_to(decision.mechanism, task.kind, task.is_saved)
+            applied = applied_to(decision.mechanism, Work.KEYS if task.keys_total else Work.SHUFFLE, task.is_saved)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)
             traits = TRAITS[decision.mechanism]
@@ -146,7 +146,7 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
     return TaskView(
         container=container,
         job=job,
-        kind=attempt.kind,
+        group=attempt.group,
         node=node,
         started_ns=started_ns,
         task=attempt.task.number,

@@ -6,24 +6,23 @@ says, because a reduce that resumes before them might have to wait for their out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from emulator.core.application_master.releaser import Releaser
 from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.decisions import order_suspended
 from emulator.policies.policy import Policy, ResumeOrder
 from emulator.policies.views import SuspendedView
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class Resuming:
     """Puts the suspended tasks of one job in order."""
 
-    def __init__(self, policy: Policy[ResumeOrder], releaser: Releaser, keys_total: Sequence[int]) -> None:
-        """``keys_total``: for each reduce; ``releaser``: provides the view that the job's policies see."""
+    def __init__(self, policy: Policy[ResumeOrder], releaser: Releaser) -> None:
+        """``releaser``: provides the view that the job's policies see."""
         self._policy = policy
         self._releaser = releaser
-        self._keys_total = keys_total
 
     def in_order(self, attempts: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
         """The attempts that wait to resume, in the order of service.  Raises PolicyError."""
@@ -37,20 +36,19 @@ class Resuming:
         stopped = attempt.state is AttemptState.SUSPENDED
         node = attempt.node if stopped else attempt.saved.node if attempt.saved is not None else None
         assert node is not None, f"{attempt.name} waits to go on and was nowhere"
-        keys_total = self._keys_total[attempt.task.number] if attempt.kind is Kind.REDUCE else 0
         suspended_ns = attempt.suspended_ns or 0
         return SuspendedView(
             job=self._releaser.job,
-            kind=attempt.kind,
+            group=attempt.group,
             task=attempt.task.number,
             node=node,
             suspended_ns=suspended_ns,
             since_ns=suspended_ns,
             stopped=stopped,
             # The rate alone decides: the time it spent suspended says nothing about its remaining time.
-            remaining_ns=attempt.estimate.unanchored().remaining_ns(keys_total, 0),
+            remaining_ns=attempt.estimate.unanchored().remaining_ns(attempt.keys_total, 0),
         )
 
 
 def _maps_first(attempt: TaskAttempt) -> bool:
-    return attempt.kind is not Kind.MAP
+    return attempt.work is not Work.SHUFFLE

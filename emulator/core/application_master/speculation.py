@@ -43,7 +43,7 @@ class Rivals:
         tasks = self._tasks
         if self._settings is None or not tasks.asks.empty:
             return
-        for task in stragglers(self._settings, tasks.reduces, tasks.live_reduces, now_ns):
+        for task in stragglers(self._settings, tasks.walkers, tasks.live_walkers, now_ns):
             tasks.request(task.rival_attempt())
 
     def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:
@@ -85,20 +85,21 @@ class Rivals:
 
 
 def stragglers(
-    settings: SpeculationSettings, reduces: Sequence[Task], live: Collection[TaskAttempt], now_ns: int
+    settings: SpeculationSettings, tasks: Sequence[Task], live: Collection[TaskAttempt], now_ns: int
 ) -> list[Task]:
     """The tasks that get a second attempt now, those with the most time left first.
 
-    ``live`` are the job's reduces that have a container.
+    ``tasks`` are the job's tasks that walk keys; ``live``: attempts at them that have a container.
     """
-    speculating = sum(task.speculative for task in reduces)
+    speculating = sum(task.speculative for task in tasks)
     room = max(1, len(live) * settings.at_most_ppm // _PPM) - speculating
     if room <= 0:
         return []
-    rates = [rate for task in reduces for attempt in task.attempts if (rate := attempt.estimate.rate)]
+    rates = [rate for task in tasks for attempt in task.attempts if (rate := attempt.estimate.rate)]
+    by_id = {(task.group.name, task.number): task for task in tasks}
     slow: list[tuple[int, int]] = []
     for attempt in live:
-        task, rate = reduces[attempt.task.number], attempt.estimate.rate
+        task, rate = by_id[attempt.task], attempt.estimate.rate
         if attempt.state is not AttemptState.RUNNING or not rate:
             continue
         if task.state is not TaskState.RUNNING or task.speculative:
@@ -107,5 +108,5 @@ def stragglers(
         lags = rate * len(rates) * _PPM < sum(rates) * (_PPM - settings.margin_ppm)
         left_ns = attempt.estimate.remaining_ns(task.keys_total, now_ns)
         if lags and left_ns and now_ns - attempt.running_since_ns >= settings.after_ns:
-            slow.append((-left_ns, attempt.task.number))
-    return [reduces[task] for _, task in sorted(slow)[:room]]
+            slow.append((-left_ns, task.index))
+    return [tasks[index] for _, index in sorted(slow)[:room]]

@@ -1,4 +1,4 @@
-"""A task: the sequence of attempts at one map or reduce (natjam, section 3.2).
+"""A task: the sequence of attempts at it, one after the other (natjam, section 3.2).
 
 Theory of operation
 -------------------
@@ -7,8 +7,8 @@ attempt to resume it, which is scheduled by that attempt's own transitions.  Aft
 from the last accepted checkpoint, until ``attempts_max`` have failed; kills and lost nodes do not count.  A map that
 has succeeded runs again if its node is lost while reduces still need its output.
 
-Under speculative execution a reduce may have two attempts at a time.  The first to succeed wins.  Another attempt
-follows only when both have ended or given way; it starts from the checkpoint that is further ahead.
+Under speculative execution a task that walks keys may have two attempts at a time.  The first to succeed wins.  Another
+attempt follows only when both have ended or given way; it starts from the checkpoint that is further ahead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from emulator.core.application_master.task_attempt import ENDED, TaskAttempt, at
 from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
-from emulator.vocabulary import Kind
+from emulator.vocabulary import TaskGroup
 
 
 class TaskState(Symbol):
@@ -65,12 +65,16 @@ TASK_TABLE: TransitionTable[TaskState, TaskEvent] = TransitionTable(
 
 @dataclass(slots=True)
 class Task:
-    """One map or reduce of a job."""
+    """One task of a job."""
 
     job: str
-    kind: Kind
+    group: TaskGroup
+    number: int
+    """Among the tasks of its group, from 0."""
     index: int
+    """Among all tasks of the job that do the same work (``JobFacts.index_of``)."""
     keys_total: int = 0
+    """0: it walks no keys."""
     memory_bytes: int | None = None
     """Emulated memory that each attempt uses from start to end; None: unknown.  Its container's memory
     (``JobFacts.memory_bytes``) is the upper bound."""
@@ -90,7 +94,7 @@ class Task:
         self.state = TASK_TABLE.next(self.state, event, self)
 
     def __str__(self) -> str:
-        return f"{self.job}/{self.kind.value}{self.index}"
+        return f"{self.job}/{self.group.name}{self.number}"
 
     @property
     def attempt(self) -> TaskAttempt:
@@ -128,9 +132,9 @@ class Task:
         return self._another(None, None)
 
     def _another(self, saved: Saved | None, suspended_ns: int | None) -> TaskAttempt:
-        name = attempt_name(self.job, self.kind, self.index, len(self.attempts))
+        name = attempt_name(self.job, self.group.name, self.number, len(self.attempts))
         attempt = TaskAttempt(
-            name, TaskId(self.kind, self.index), self.keys_total, self.memory_bytes, saved, suspended_ns
+            name, TaskId(self.group.name, self.number), self.keys_total, self.memory_bytes, saved, suspended_ns
         )
         self.attempts.append(attempt)
         return attempt

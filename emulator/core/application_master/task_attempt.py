@@ -22,7 +22,7 @@ from emulator.core.application_master.estimator import RateEstimate
 from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import MAP, REDUCE, Mechanism, Work
 
 
 class AttemptState(Symbol):
@@ -108,18 +108,31 @@ VICTIM = frozenset({AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
 """It must give its container back, and has not done so yet."""
 
 
-def attempt_name(job: str, kind: Kind, task: int, number: int) -> str:
-    """Name of an attempt in journals and tables, for example ``research-XL/r003.1``."""
-    return f"{job}/{kind.value[0]}{task:03d}.{number}"
+_SHORT = {MAP: "m", REDUCE: "r"}
+
+
+def attempt_name(job: str, group: str, task: int, number: int) -> str:
+    """Name of an attempt in journals and tables: ``research-XL/r003.1``, or ``train/workers-003.1``."""
+    return f"{task_name(job, group, task)}.{number}"
+
+
+def task_name(job: str, group: str, task: int) -> str:
+    """Name of a task: ``research-XL/r003``, or ``train/workers-003``."""
+    return f"{job}/{_SHORT.get(group, f'{group}-')}{task:03d}"
 
 
 def task_named(name: str) -> tuple[str, TaskId]:
-    """The job and the task of a name such as ``research-XL/r003`` (or ``/r3``).  Raises ValueError."""
+    """The job and the task of a name such as ``research-XL/r003`` (or ``/r3``, ``/reduce-3``), or ``train/workers-3``.
+    Raises ValueError."""
     job, _, task = name.rpartition("/")
-    kind = {"m": Kind.MAP, "r": Kind.REDUCE}.get(task[:1])
-    if not job or kind is None or not task[1:].isdecimal() or not task.isascii() or len(task) > 7:
-        raise ValueError(f"'{name}' is no task; write JOB/m0 for the first map of a job, JOB/r0 for its first reduce")
-    return job, TaskId(kind, int(task[1:]))
+    short = {"m": MAP, "r": REDUCE}.get(task[:1])
+    group, _, number = (short, "", task[1:]) if short and task[1:].isdecimal() else task.rpartition("-")
+    if not job or len(group) < 2 or not number.isdecimal() or not number.isascii() or len(number) > 6:
+        raise ValueError(
+            f"'{name}' is no task; write JOB/m0 for the first map of a job, JOB/r0 for its first reduce,"
+            " JOB/GROUP-0 for the first task of another group"
+        )
+    return job, TaskId(group, int(number))
 
 
 @dataclass(slots=True)
@@ -129,7 +142,7 @@ class TaskAttempt:
     name: str
     task: TaskId
     keys_total: int = 0
-    """0: it has no keys (a map)."""
+    """0: it walks no keys."""
     memory_bytes: int | None = None
     """Memory that it uses; None: unknown."""
     saved: Saved | None = None
@@ -152,9 +165,14 @@ class TaskAttempt:
     estimate: RateEstimate = field(default_factory=RateEstimate)
 
     @property
-    def kind(self) -> Kind:
-        """Kind of its task."""
-        return self.task.kind
+    def group(self) -> str:
+        """Name of its task's group."""
+        return self.task.group
+
+    @property
+    def work(self) -> Work:
+        """What its process does."""
+        return Work.KEYS if self.keys_total else Work.SHUFFLE
 
     @property
     def is_being_restored(self) -> bool:

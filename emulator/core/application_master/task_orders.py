@@ -16,7 +16,7 @@ from emulator.core.application_master.task_attempt import AttemptEvent, AttemptS
 from emulator.core.effects import Effect
 from emulator.core.mechanisms import HELD_BY
 from emulator.core.messages import KillContainer, TaskId, TaskOrder
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import Order
 
 
 class TaskOrders:
@@ -38,15 +38,16 @@ class TaskOrders:
 
     def take(self, ordered: TaskOrder, now_ns: int) -> list[Effect]:
         """Handle an order.  A suspension starts when ``victims`` is called."""
-        tasks, attempts = self._tasks, self._open_attempts(ordered.task)
+        tasks, meant_task = self._tasks, self._tasks.meant(ordered.task)
+        attempts = self._open_attempts(meant_task)
         if ordered.order is Order.SUSPEND:
-            tasks.held[ordered.task] = None
+            tasks.held[meant_task] = None
             for attempt in attempts:
                 tasks.asks.withdraw_stopped(attempt)
             return []
         meant = ordered.container
         if meant is None:
-            tasks.held.pop(ordered.task, None)
+            tasks.held.pop(meant_task, None)
         mine = [a for a in attempts if tasks.has_container(a) and meant in (None, a.container)]
         if ordered.order is Order.KILL:
             self._whys.update((attempt.container or "", ordered.why) for attempt in mine)
@@ -67,10 +68,10 @@ class TaskOrders:
         return chosen
 
     def _open_attempts(self, task: TaskId) -> list[TaskAttempt]:
-        of_kind = self._tasks.maps if task.kind is Kind.MAP else self._tasks.reduces
-        if task.number >= len(of_kind) or of_kind[task.number].state in (TaskState.SUCCEEDED, TaskState.FAILED):
+        of_group = self._tasks.groups.tasks.get(task.group, ())
+        if task.number >= len(of_group) or of_group[task.number].state in (TaskState.SUCCEEDED, TaskState.FAILED):
             return []
-        return of_kind[task.number].open_attempts if of_kind[task.number].attempts else []
+        return of_group[task.number].open_attempts if of_group[task.number].attempts else []
 
     def kill(self, attempt: TaskAttempt, now_ns: int) -> Effect:
         """Kill an attempt whose heartbeat has come."""

@@ -15,7 +15,7 @@ from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import ContainerReport, ContainerState, Outcome, StartContainer
 from emulator.core.saved import Saved
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class ContainerEvent(Symbol):
@@ -96,10 +96,11 @@ class Container:
 
     id: str
     job: str
-    kind: Kind
+    group: str
     ready_ns: int
     memory_bytes: int | None = None
     """Memory that its task uses, if known."""
+    work: Work = Work.KEYS
     state: ContainerState = ContainerState.LAUNCHING
     revision: int = 1
     refusals: int = 0
@@ -128,7 +129,7 @@ class Container:
         return ContainerReport(
             container=self.id,
             job=self.job,
-            kind=self.kind,
+            group=self.group,
             node=node,
             revision=self.revision,
             state=self.state,
@@ -148,7 +149,7 @@ class Container:
 
 def first_key_at_ns(start: StartContainer, profile: OverheadSettings, now_ns: int) -> int:
     """The earliest time for its first key under the profile; 0: as soon as possible."""
-    is_master = start.kind is Kind.APPLICATION_MASTER
+    is_master = start.work is Work.MASTER
     schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
     if start.saved is not None:
         schedule_ns = profile.resume_ns

@@ -74,7 +74,7 @@ from emulator.core.node_manager.container import CONTAINER_TABLE, Container, Con
 from emulator.core.node_manager.node_news import NodeNews
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings, Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class NodeManager(StateMachine):
@@ -137,22 +137,25 @@ class NodeManager(StateMachine):
             return self._report(known)
         if message.job in self._finished_jobs or message.registration != self._news.registration:
             return []  # late or repeated: its container may have ended and been forgotten, or been lost
-        container = Container(message.container, message.job, message.kind, message.ready_ns, message.memory_bytes)
+        container = Container(
+            message.container, message.job, message.group, message.ready_ns, message.memory_bytes, message.work
+        )
         self.containers[container.id] = container
         try:
-            self.ledger.take(container.id, container.kind, message.memory_bytes)
+            self.ledger.take(container.id, container.work, message.memory_bytes)
         except NoRoom as refusal:
             return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
         return [
             Launch(
                 container=message.container,
                 job=message.job,
-                kind=message.kind,
+                group=message.group,
                 task=message.task,
                 attempt=message.attempt,
                 first_key_at_ns=first_key_at_ns(message, self._overheads, now_ns),
                 saved=message.saved,
                 memory_bytes=message.memory_bytes,
+                work=message.work,
             )
         ]
 
@@ -188,7 +191,7 @@ class NodeManager(StateMachine):
         if message.ready_ns <= container.ready_ns:
             return self._report(container)  # from an earlier resume: no container was given for this stop yet
         try:
-            self.ledger.resume(container.id, container.kind)
+            self.ledger.resume(container.id, container.work)
         except NoRoom:
             return self._report(container)  # it will be repeated
         self._move(container, ContainerEvent.RESUME)
@@ -206,7 +209,7 @@ class NodeManager(StateMachine):
             return []  # the kill crossed the report of its end
         if container is None:
             # The kill has overtaken the start: record it, so that the start is refused.
-            container = Container(message.container, message.job, Kind.REDUCE, now_ns)
+            container = Container(message.container, message.job, "", now_ns)
             self.containers[container.id] = container
             return self._never_started(container, Outcome.KILLED, message.why, now_ns)
         if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
@@ -361,7 +364,7 @@ class NodeManager(StateMachine):
         container.slot_free_ns = now_ns
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
-        wrote = container.kind is not Kind.APPLICATION_MASTER and container.first_key_ns is not None
+        wrote = container.work is not Work.MASTER and container.first_key_ns is not None
         if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
             container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
         elif container.outcome is Outcome.KILLED and wrote and was_taken and self._overheads.cleanup_ns:
@@ -375,7 +378,7 @@ class NodeManager(StateMachine):
         return self._report(container)
 
     def _report(self, container: Container) -> list[Effect]:
-        if container.kind is Kind.APPLICATION_MASTER:
+        if container.work is Work.MASTER:
             return []  # an ApplicationMaster knows its own state
         ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
         if self._overheads.amrm_client and ended_by_itself:

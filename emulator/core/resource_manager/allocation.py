@@ -23,7 +23,7 @@ from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
 from emulator.core.messages import TaskId
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
-from emulator.vocabulary import Kind
+from emulator.vocabulary import TaskGroup
 
 
 class Occasion(Symbol):
@@ -51,10 +51,10 @@ class Grant(NamedTuple):
     """A container of ``node`` goes to a request of a job."""
 
     application: Application
-    kind: Kind
+    group: TaskGroup
     node: Node
     task: TaskId | None = None
-    """The suspended task that resumes in it; None: a new task, or the ApplicationMaster."""
+    """The suspended task that resumes in it; None: a new task of the group, or the ApplicationMaster."""
 
 
 class Contract(NamedTuple):

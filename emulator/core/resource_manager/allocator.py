@@ -19,14 +19,14 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import Preemptor
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER, MASTER_GROUP, Work
 
 
 class Allocator:
     """Part of the ResourceManager; see the module's theory of operation."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
-        self._victims = settings.scheduler.victims
+        self._may_take = settings.scheduler.may_take
         self._tier = settings.tier
         self._state = state
         self._preemptor = preemptor
@@ -34,9 +34,9 @@ class Allocator:
         self._containers_made = 0
 
     def give(self, grant: Grant, now_ns: int) -> list[Effect]:
-        """Give a container of a node, which has a free one of that kind, to the request."""
+        """Give a container of a node, which has a free one that suits, to the request."""
         state, application, node = self._state, grant.application, grant.node
-        slot = node.take_free(grant.kind)
+        slot = node.take_free(grant.group.work)
         if not node.free:
             del state.free_nodes[node.name]
         if grant.task is not None and self._tier is not None:
@@ -48,37 +48,38 @@ class Allocator:
         if held is None:
             held = self._new_container(grant, now_ns)
         else:
-            node.ledger.resume(held.id, held.kind)
+            node.ledger.resume(held.id, held.group.work)
         held.task, held.slot_ns = grant.task, now_ns
         application.slots += 1
         state.used += 1
-        application.held[grant.kind] += 1
-        application.running_victims += grant.kind in self._victims
+        application.held[grant.group.name] += 1
+        application.running_victims += self._may_take(grant.group)
         state.queues.note(application)
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
-        if grant.kind is Kind.APPLICATION_MASTER:
+        if grant.group is MASTER_GROUP:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.news.give(
-            AllocatedContainer(held.id, grant.kind, node.name, ready_ns, grant.task, node.registration)
+            AllocatedContainer(held.id, grant.group.name, node.name, ready_ns, grant.task, node.registration)
         )
         return []
 
     def _new_container(self, grant: Grant, now_ns: int) -> HeldContainer:
         self._containers_made += 1
         name, application, node = f"container-{self._containers_made:06d}", grant.application, grant.node
-        held = HeldContainer(name, application.name, grant.kind, node.name, grant.task, now_ns)
+        held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns)
         self._state.containers[held.id] = application.containers[held.id] = held
         application.nodes[node.name] = None
-        # Only the job knows which task this is: until it is stopped it counts as the job's largest.
-        largest_bytes = max(application.facts.task_memory_bytes, default=None)
-        node.ledger.take(held.id, held.kind, None if held.kind is Kind.APPLICATION_MASTER else largest_bytes)
+        # Only the job knows which task this is: until it is stopped it counts as the group's largest.
+        sizes = grant.group.task_memory_bytes or application.facts.task_memory_bytes
+        largest_bytes = max(sizes, default=None)
+        node.ledger.take(held.id, held.group.work, None if held.group is MASTER_GROUP else largest_bytes)
         return held
 
     def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
         """Launch the job's ApplicationMaster, which takes no container, on the next node in turn."""
         nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
         node = nodes[(application.order + application.master_attempts) % len(nodes)]
-        held = self._new_container(Grant(application, Kind.APPLICATION_MASTER, node), now_ns)
+        held = self._new_container(Grant(application, MASTER_GROUP, node), now_ns)
         return self._launch_application_master(application, held, now_ns, now_ns)
 
     def _launch_application_master(
@@ -89,7 +90,7 @@ class Allocator:
         application.master_attempts += 1
         registration = self._state.nodes[held.node].registration
         start = StartContainer(
-            held.id, application.name, Kind.APPLICATION_MASTER, 0, attempt, ready_ns, registration=registration
+            held.id, application.name, MASTER, 0, attempt, ready_ns, registration=registration, work=Work.MASTER
         )
         return [self._orders.send(held.id, held.node, start, now_ns)]
 
@@ -97,11 +98,11 @@ class Allocator:
 def _take_request(grant: Grant) -> tuple[int, str | None]:
     """Remove the request that is served; returns when it arrived, and the stopped process's container, if any."""
     requests = grant.application.requests
-    if grant.kind is Kind.APPLICATION_MASTER:
+    if grant.group is MASTER_GROUP:
         since_ns, requests.application_master = requests.application_master, None
         assert since_ns is not None
         return since_ns, None
     if grant.task is not None:
         resume, since_ns = requests.resumes.pop(grant.task)
         return since_ns, resume.container
-    return requests.since[grant.kind].popleft(), None
+    return requests.since[grant.group.name].popleft(), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from emulator.core.application_master.asks import left_of
@@ -19,7 +20,7 @@ from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import MASTER_GROUP, JobFacts, TaskGroup, Work
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class HeldContainer:
 
     id: str
     job: str
-    kind: Kind
+    group: TaskGroup
     node: str
     task: TaskId | None
     """The suspended task that last got it; None: a new task."""
@@ -132,15 +133,15 @@ class Node:
             self.free.append(FreeSlot(now_ns, former_owner, slot))
         return self.state is NodeState.ALIVE
 
-    def has_free(self, kind: Kind) -> bool:
-        """Whether a free container suits a task of that kind."""
+    def has_free(self, work: Work) -> bool:
+        """Whether a free container suits a task that does this."""
         if self.settings.slots is None:
             return bool(self.free)
-        return any(free.slot in SLOTS_FOR[kind] for free in self.free)
+        return any(free.slot in SLOTS_FOR[work] for free in self.free)
 
-    def take_free(self, kind: Kind) -> FreeSlot:
+    def take_free(self, work: Work) -> FreeSlot:
         """Take the suitable container that has been free longest; there must be one."""
-        place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[kind])
+        place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[work])
         found = self.free[place]
         del self.free[place]
         return found
@@ -166,10 +167,11 @@ class Requests:
     answer, so these allocations are subtracted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Iterable[TaskGroup]) -> None:
         self.application_master: int | None = None
         """When the ApplicationMaster's own container was requested; None: not requested, or already given."""
-        self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        self.since: dict[str, deque[int]] = {group.name: deque() for group in groups}
+        """Those for new tasks, by their group, in the order of the groups."""
         self.resumes: dict[TaskId, tuple[ResumeAsk, int]] = {}
         """By task, in the order of resuming, with the time of the request."""
         self.avoided: frozenset[str] = frozenset()
@@ -178,12 +180,12 @@ class Requests:
     @property
     def pending(self) -> int:
         """Number of containers requested."""
-        waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
+        waiting = sum(map(len, self.since.values())) + len(self.resumes)
         return waiting + (self.application_master is not None)
 
-    def wanted(self, kind: Kind) -> int:
-        """Number of containers requested for tasks of this kind."""
-        return len(self.since[kind]) + sum(task.kind is kind for task in self.resumes)
+    def wanted(self, group: str) -> int:
+        """Number of containers requested for tasks of this group."""
+        return len(self.since[group]) + sum(task.group == group for task in self.resumes)
 
     @property
     def for_any_node(self) -> int:
@@ -197,8 +199,9 @@ class Requests:
         assert heartbeat.ask is not None
         ask = left_of(heartbeat.ask, undelivered)
         self.avoided = frozenset(ask.avoided)
-        for kind, count in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
-            since = self.since[kind]
+        wanted = dict(ask.new)
+        for group, since in self.since.items():
+            count = wanted.get(group, 0)
             while len(since) > count:
                 since.pop()
             since.extend([now_ns] * (count - len(since)))
@@ -210,7 +213,7 @@ class Requests:
 
 @dataclass(slots=True)
 class Done:
-    """The work done so far by the tasks of one kind."""
+    """The work done so far by the tasks of one group."""
 
     work_ns: int = 0
     tasks: int = 0
@@ -241,19 +244,19 @@ class Application:
     """Number of ApplicationMasters launched so far."""
     master_failures: int = 0
     """ApplicationMasters that ended before the job, except those lost with their node."""
-    requests: Requests = field(default_factory=Requests)
+    requests: Requests = field(init=False)
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""
     nodes: dict[str, None] = field(default_factory=dict)
     """All nodes that have had one of its containers."""
     slots: int = 0
     """Containers held, including its ApplicationMaster's; those of stopped processes do not count."""
-    held: Counter[Kind] = field(default_factory=Counter)
-    """Containers held, by kind."""
-    done: dict[Kind, Done] = field(default_factory=lambda: {kind: Done() for kind in Kind})
-    """Work done by its tasks."""
+    held: Counter[str] = field(default_factory=Counter)
+    """Containers held, by the name of the group."""
+    done: dict[str, Done] = field(init=False)
+    """Work done by its tasks, by the name of their group."""
     running_victims: int = 0
-    """Tasks in a slot, of the kinds that can be victims."""
+    """Tasks in a slot, of the groups that can be victims."""
     taken: int = 0
     """Number of these tasks taken back by name."""
     last_heartbeat_id: int = -1
@@ -263,6 +266,24 @@ class Application:
     """As last reported."""
     view: JobView | None = field(default=None, compare=False)
     """The last view that policies saw; None if anything has changed since."""
+    groups: dict[str, TaskGroup] = field(init=False)
+    """Its tasks and its ApplicationMaster, by the name of the group."""
+    for_shuffle: tuple[TaskGroup, ...] = field(init=False)
+    """Its groups that write output for the shuffle; the job's other tasks wait for them."""
+    others: tuple[TaskGroup, ...] = field(init=False)
+    """Its groups that walk keys."""
+
+    def __post_init__(self) -> None:
+        groups = self.facts.groups
+        self.groups = {group.name: group for group in (*groups, MASTER_GROUP)}
+        self.for_shuffle = tuple(group for group in groups if group.work is Work.SHUFFLE)
+        self.others = tuple(group for group in groups if group.work is Work.KEYS)
+        self.requests = Requests(groups)
+        self.done = {name: Done() for name in self.groups}
+
+    def of_work(self, works: Container[Work]) -> list[TaskGroup]:
+        """Its groups that do this, in order."""
+        return [group for group in (*self.for_shuffle, *self.others) if group.work in works]
 
     @property
     def name(self) -> str:

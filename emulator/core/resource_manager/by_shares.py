@@ -20,7 +20,7 @@ from emulator.core.resource_manager.offers import Offer
 from emulator.core.resource_manager.shares import Instance, Shares
 from emulator.core.resource_manager.victim_jobs import net_of
 from emulator.policies.views import ClusterView, JobView
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 
 class ByShares(ByContract):
@@ -43,18 +43,18 @@ class ByShares(ByContract):
 
     def _choose(self, offer: Offer) -> Grant | None:
         node = offer.node
-        if node.has_free(Kind.APPLICATION_MASTER):
+        if node.has_free(Work.MASTER):
             for application in self._state.applications.values():
                 master = self._offers.master_of(application, offer)
                 if master is not None:
                     return master
         for instance in self._shares.instances(offer.view.now_ns):
-            if not node.has_free(instance.kinds[0]):
+            if not node.has_free(instance.works[0]):
                 offer.is_for_others = True
                 continue
             offer.holds_until(instance.until_ns)
             for application in self._shares.served(instance):
-                grant = self._offers.task_of(application, offer, instance.kinds)
+                grant = self._offers.task_of(application, offer, instance.works)
                 if grant is not None:
                     return grant
         return None
@@ -75,17 +75,17 @@ class ByShares(ByContract):
 
     def _surplus(self, instance: Instance, view: ClusterView) -> Iterator[Contract]:
         """Ask jobs above their share for the containers that others lack of theirs, or need for a master."""
-        if self._scheduler.victims.isdisjoint(instance.kinds):
+        if self._scheduler.victims.isdisjoint(instance.works):
             return
         state = self._state
-        if state.used < state.limit and any(node.has_free(instance.kinds[0]) for node in state.nodes.values()):
+        if state.used < state.limit and any(node.has_free(instance.works[0]) for node in state.nodes.values()):
             return
         surplus = self._above(instance, view.now_ns)
         applications = self._state.applications.values()
         masters = [each for each in applications if each.requests.application_master is not None]
         for application in [*masters, *instance.below(applications)]:
             requests = application.requests
-            movable = min(requests.for_any_node, sum(map(requests.wanted, instance.kinds)))
+            movable = min(requests.for_any_node, instance.wanted(application))
             lacking = 1 if application in masters else min(movable, instance.lacking(application))
             for _ in range(lacking - self._preemptor.outstanding(application.name)):
                 if not surplus:

@@ -20,7 +20,7 @@ from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
-from emulator.vocabulary import Kind, MeasuredCosts
+from emulator.vocabulary import MASTER_GROUP, MeasuredCosts
 
 
 class ClusterState:
@@ -88,16 +88,25 @@ class ClusterState:
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
-        """See ``ClusterSource``: containers of maps and reduces, except those taken back by name.  Only the job knows
+        """See ``ClusterSource``: containers of tasks, except those taken back by name.  Only the job knows
         which task runs in which container."""
         application = self.applications[job]
-        held_bytes = application.facts.task_memory_bytes
-        memory_bytes = held_bytes[0] if len(held_bytes) == 1 else None
+        of_job = application.facts.task_memory_bytes
+        memory_bytes = {
+            group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
+            for group in application.facts.groups
+        }
         return tuple(
-            TaskView(held.id, held.job, held.kind, held.node, held.since_ns, memory_bytes=memory_bytes)
+            TaskView(
+                held.id, held.job, held.group.name, held.node, held.since_ns, memory_bytes=memory_bytes[held.group.name]
+            )
             for held in application.containers.values()
-            if self.on_slot(held) and not held.taken and held.kind is not Kind.APPLICATION_MASTER
+            if self.on_slot(held) and not held.taken and held.group is not MASTER_GROUP
         )
+
+    def may_be_victim(self, task: TaskView) -> bool:
+        """Whether the task's group may be victims."""
+        return self._settings.scheduler.may_take(self.applications[task.job].groups[task.group])
 
     def node_views(self) -> Mapping[str, NodeView]:
         """See ``ClusterSource``."""
@@ -151,7 +160,7 @@ class ClusterState:
             node.ledger.validate()
             here = by_node.get(node.name, [])
             held = sum(map(self.on_slot, here))
-            outside = sum(c.kind is Kind.APPLICATION_MASTER for c in here if not self.on_slot(c))
+            outside = sum(c.group is MASTER_GROUP for c in here if not self.on_slot(c))
             assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
                 total, free = node.settings.containers, len(node.free)
@@ -162,7 +171,7 @@ class ClusterState:
         for application in self.applications.values():
             mine = by_job.get(application.name, [])
             assert application.slots == len(mine), application.name
-            assert +application.held == Counter(c.kind for c in mine), application.name
+            assert +application.held == Counter(c.group.name for c in mine), application.name
             assert application.taken == sum(c.taken for c in mine), application.name
-            victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
+            victims = sum(self._settings.scheduler.may_take(c.group) for c in mine)
             assert application.running_victims == victims, application.name

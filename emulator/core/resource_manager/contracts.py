@@ -103,7 +103,7 @@ class Contracts:
         tasks = tuple(
             task
             for task in state.task_views(victim, now_ns)
-            if task.kind in self._scheduler.victims
+            if state.may_be_victim(task)
             and task.container not in self._orders
             and entry.container in (None, task.container)
         )

@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Containers are offered when a NodeManager's heartbeat arrives.  The allocation says which jobs are asked, in which
-order; in a job the ApplicationMaster's container comes first, then maps, then new reduces (R1).  The placement policy
-decides whether a suspended task resumes in the container at hand.  A stopped process can only resume on its own node.
-The policy may give it up for a container on another node: it is killed, and once its end is known its job asks for
-another container (os-assisted-preemption, section V-A).
+order; in a job the ApplicationMaster's container comes first, then maps, then new tasks of its other groups, group by
+group (R1).  The placement policy decides whether a suspended task resumes in the container at hand.  A stopped process
+can only resume on its own node.  The policy may give it up for a container on another node: it is killed, and once its
+end is known its job asks for another container (os-assisted-preemption, section V-A).
 
 No container is given out above what a transactional workload leaves (``emulator.core.resource_manager.withholding``).
 """
@@ -23,9 +23,10 @@ from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
-from emulator.vocabulary import Kind, Order
+from emulator.vocabulary import MASTER_GROUP, Order, Work
 
-TASKS = (Kind.MAP, Kind.REDUCE)
+TASKS = (Work.SHUFFLE, Work.KEYS)
+"""What tasks do."""
 _BEST_ELSEWHERE = 1
 """The lowest placement rank of a task on a node that is not its own (``PlacementDecision``)."""
 
@@ -109,35 +110,40 @@ class Offers:
     def master_of(self, application: Application, offer: Offer) -> Grant | None:
         """The job's request for its ApplicationMaster's container."""
         is_wanted = application.requests.application_master is not None
-        return Grant(application, Kind.APPLICATION_MASTER, offer.node) if is_wanted else None
+        return Grant(application, MASTER_GROUP, offer.node) if is_wanted else None
 
     def task_of(
-        self, application: Application, offer: Offer, kinds: tuple[Kind, ...], resumes: bool = True
+        self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
     ) -> Grant | None:
-        """The job's request for a task of these kinds that can use the container: a map, a suspended task if such are
-        considered, a new reduce."""
+        """The job's request for a task that does one of these and can use the container: one that writes output for the
+        shuffle, a suspended task if such are considered, a new one that walks keys."""
         since, avoids = application.requests.since, offer.node.name in application.requests.avoided
         offer.is_for_others |= avoids
-        if Kind.MAP in kinds and since[Kind.MAP] and not avoids:
-            return Grant(application, Kind.MAP, offer.node)
-        if Kind.REDUCE not in kinds:
+        if Work.SHUFFLE in works and not avoids:
+            for group in application.for_shuffle:
+                if since[group.name]:
+                    return Grant(application, group, offer.node)
+        if Work.KEYS not in works:
             return None
         grant = self.resume_of(application, offer) if resumes else None
-        if grant is None and since[Kind.REDUCE] and not avoids:
-            return Grant(application, Kind.REDUCE, offer.node)
+        if grant is None and not avoids:
+            for group in application.others:
+                if since[group.name]:
+                    return Grant(application, group, offer.node)
         return grant
 
     def resume_of(self, application: Application, offer: Offer) -> Grant | None:
         """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
         placement rank; among equals, the first in the job's own order."""
         task = self._resuming(application, offer) if application.requests.resumes else None
-        return None if task is None else Grant(application, task.kind, offer.node, task)
+        return None if task is None else Grant(application, application.groups[task.group], offer.node, task)
 
     def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
-        maps_wait = bool(application.requests.since[Kind.MAP])
+        since, groups = application.requests.since, application.groups
+        maps_wait = any(since[group.name] for group in application.for_shuffle)
         best: tuple[int, TaskId] | None = None
         for task, (resume, since_ns) in application.requests.resumes.items():
-            if maps_wait and task.kind is Kind.REDUCE:
+            if maps_wait and groups[task.group].work is Work.KEYS:
                 break  # maps come first, else its reduces would wait for their output for ever
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
@@ -190,7 +196,7 @@ def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) 
     task = resume.task
     return SuspendedView(
         application.name,
-        task.kind,
+        task.group,
         task.number,
         resume.node,
         resume.suspended_ns,

@@ -107,9 +107,7 @@ class Paced:
         left = take.containers
         for job in take.jobs:
             tasks = tuple(
-                task
-                for task in view.tasks(job)
-                if task.kind in self._scheduler.victims and task.container not in chosen
+                task for task in view.tasks(job) if self._state.may_be_victim(task) and task.container not in chosen
             )
             if not left:
                 return

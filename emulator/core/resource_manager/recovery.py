@@ -21,7 +21,7 @@ from emulator.core.messages import ContainerReport, KillContainer, Outcome
 from emulator.core.resource_manager.applications import Application, HeldContainer
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER_GROUP
 
 ROOM_FOR_MASTER = "room for its ApplicationMaster"
 """Why a container was killed."""
@@ -84,7 +84,7 @@ class MasterRecovery:
         return [self._orders.send(held.id, held.node, KillContainer(held.id, held.job, ROOM_FOR_MASTER), now_ns)]
 
     def _can_go(self, held: HeldContainer) -> bool:
-        is_task = held.kind is not Kind.APPLICATION_MASTER
+        is_task = held.group is not MASTER_GROUP
         return is_task and self._state.on_slot(held) and held.id not in self._orders
 
     def _expect(self, since_ns: int) -> None:

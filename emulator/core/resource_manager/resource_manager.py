@@ -54,7 +54,7 @@ from emulator.core.resource_manager.strategies import strategy
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER_GROUP
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})
 """Messages after which containers may be free, or other nodes there."""
@@ -76,7 +76,7 @@ class ResourceManager(StateMachine):
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._admission = Admission(settings.scheduler.queues, self._masters_outside)
-        self._victims = settings.scheduler.victims
+        self._may_take = settings.scheduler.may_take
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
@@ -260,7 +260,7 @@ class ResourceManager(StateMachine):
             report = ContainerReport(
                 container=held.id,
                 job=held.job,
-                kind=held.kind,
+                group=held.group.name,
                 node=node.name,
                 revision=1 << 62,  # newer than anything this node may still have sent
                 state=ContainerState.DONE,
@@ -296,7 +296,7 @@ class ResourceManager(StateMachine):
         self._orders.ended(held.id)
         if application is None:
             return []
-        if held.kind is Kind.APPLICATION_MASTER:
+        if held.group is MASTER_GROUP:
             return self._master_ended(application, report, now_ns)
         if not report.job_knows:
             application.news.ended(report)
@@ -311,9 +311,9 @@ class ResourceManager(StateMachine):
         self._withholding.freed(held.job, now_ns)
         if application is not None:
             application.slots -= 1
-            application.held[held.kind] -= 1
+            application.held[held.group.name] -= 1
             self.state.work.left(application, held, report, now_ns)
-            application.running_victims -= held.kind in self._victims
+            application.running_victims -= self._may_take(held.group)
             application.taken -= held.taken
             self.state.queues.note(application)
         held.taken = False
@@ -376,7 +376,7 @@ class ResourceManager(StateMachine):
         for node in application.nodes:
             self.state.nodes[node].finished_jobs.append(application.name)
         for held in application.containers.values():
-            if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
+            if held.group is MASTER_GROUP and state is JobState.SUCCEEDED:
                 continue  # it exits by itself
             kill = KillContainer(held.id, application.name, "the job has ended")
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))

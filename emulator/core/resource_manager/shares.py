@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 When a container is to be given out or taken back, an allocation that gives shares is asked, unless its last answer is
 still valid.  An answer is valid until the end of the epoch, or until the time that the allocation names.  If slots for
-maps and for reduces are separate, the allocation is asked for each kind on its own, with what the jobs hold, want and
-have left of that kind.  Otherwise it is asked once, for all containers that no ApplicationMaster has.  Only jobs that
+maps and for reduces are separate, the allocation is asked for each on its own, with what the jobs hold, want and
+have left of that.  Otherwise it is asked once, for all containers that no ApplicationMaster has.  Only jobs that
 hold or want a container have a share.
 
 A free container goes to the job that holds the smallest part of its share; among equals, to the job that lacks most.
@@ -28,18 +28,18 @@ from emulator.core.resource_manager.work import WorkOf
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
-from emulator.vocabulary import Kind, MeasuredCosts
+from emulator.vocabulary import MASTER, MeasuredCosts, Work
 
 _PPM = 1_000_000
 
 
 class _OfSlots:
-    """The cluster as seen by an allocation that shares the slots for ``kinds``: a ``ClusterSource``."""
+    """The cluster as seen by an allocation that shares the slots for tasks that do ``works``: a ``ClusterSource``."""
 
-    def __init__(self, state: ClusterState, kinds: tuple[Kind, ...], total: int) -> None:
+    def __init__(self, state: ClusterState, works: tuple[Work, ...], total: int) -> None:
         self._state = state
-        self._kinds = kinds
-        self._slot = SLOTS_FOR[kinds[0]][0] if len(kinds) == 1 else None
+        self._works = works
+        self._slot = SLOTS_FOR[works[0]][0] if len(works) == 1 else None
         self._total = total
         """Containers of the cluster; the capacities of queues are parts of this number."""
 
@@ -58,15 +58,17 @@ class _OfSlots:
     def view_of(self, application: Application, now_ns: int) -> JobView:
         """The job with what it holds, wants and has left to do in these slots."""
         state = self._state
-        work: WorkOf = state.work.of(application, self._kinds)
-        running = (held for held in application.containers.values() if held.kind in self._kinds and state.on_slot(held))
+        work: WorkOf = state.work.of(application, self._works)
+        names = [group.name for group in application.of_work(self._works)]
+        of_these = (held for held in application.containers.values() if held.group.work in self._works)
+        running = (held for held in of_these if state.on_slot(held))
         return JobView(
             facts=application.facts,
             order=application.order,
             submit_ns=application.submit_ns,
-            containers=sum(application.held[kind] for kind in self._kinds),
+            containers=sum(application.held[name] for name in names),
             reclaimable=application.running_victims,
-            pending=sum(application.requests.wanted(kind) for kind in self._kinds),
+            pending=sum(map(application.requests.wanted, names)),
             work_ns=work.whole_ns,
             work_left_ns=work.left_ns,
             work_guessed=work.guessed,
@@ -76,7 +78,8 @@ class _OfSlots:
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
         """See ``ClusterSource``."""
-        return tuple(task for task in self._state.task_views(job, now_ns) if task.kind in self._kinds)
+        groups = self._state.applications[job].groups
+        return tuple(t for t in self._state.task_views(job, now_ns) if groups[t.group].work in self._works)
 
     def node_views(self) -> Mapping[str, NodeView]:
         """See ``ClusterSource``."""
@@ -90,7 +93,7 @@ class _OfSlots:
         """See ``ClusterSource``: without containers that ApplicationMasters hold or wait for."""
         if self._slot is None:
             masters = sum(
-                each.held[Kind.APPLICATION_MASTER] + (each.requests.application_master is not None)
+                each.held[MASTER] + (each.requests.application_master is not None)
                 for each in self._state.applications.values()
             )
             return max(0, self._state.containers_for_jobs - masters)
@@ -108,9 +111,9 @@ class _OfSlots:
 
 @dataclass(slots=True)
 class Instance:
-    """The slots for some kinds of task, and the jobs' shares of them."""
+    """The slots for tasks that do some kinds of work, and the jobs' shares of them."""
 
-    kinds: tuple[Kind, ...]
+    works: tuple[Work, ...]
     source: _OfSlots
     shares: Mapping[str, int] = field(default_factory=dict)
     until_ns: int = 0
@@ -121,8 +124,12 @@ class Instance:
         return self.shares.get(application.name, 0) - self.held(application)
 
     def held(self, application: Application) -> int:
-        """Containers of these kinds that it holds."""
-        return sum(application.held[kind] for kind in self.kinds)
+        """Containers that it holds for such tasks."""
+        return sum([application.held[group.name] for group in application.of_work(self.works)])
+
+    def wanted(self, application: Application) -> int:
+        """Containers that it wants for such tasks."""
+        return sum([application.requests.wanted(group.name) for group in application.of_work(self.works)])
 
     def below(self, applications: Iterable[Application]) -> list[Application]:
         """Jobs that want more and hold less than their share, the most underallocated first."""
@@ -134,7 +141,7 @@ class Instance:
         return sorted((each for each in found if self.held(each) < each.facts.most_containers), key=self._rank)
 
     def _wants(self, application: Application) -> bool:
-        return any(map(application.requests.wanted, self.kinds))
+        return self.wanted(application) > 0
 
     def _rank(self, application: Application) -> tuple[int, int, int]:
         """Sort key: the part of its share that a job holds."""
@@ -150,10 +157,10 @@ class Shares:
         self._epoch_ns = settings.scheduler.epoch_ns
         self._state = state
         apart = any(node.slots is not None for node in settings.nodes)
-        kinds = ((Kind.MAP,), (Kind.REDUCE,)) if apart else ((Kind.MAP, Kind.REDUCE),)
+        works = ((Work.SHUFFLE,), (Work.KEYS,)) if apart else ((Work.SHUFFLE, Work.KEYS),)
         self.asked = 0
         """How often the allocation was asked; each answer may change what is given from then on."""
-        self._instances = [Instance(each, _OfSlots(state, each, state.containers_total)) for each in kinds]
+        self._instances = [Instance(each, _OfSlots(state, each, state.containers_total)) for each in works]
 
     def instances(self, now_ns: int) -> list[Instance]:
         """One for each kind of slot, with the current shares.  Raises PolicyError."""

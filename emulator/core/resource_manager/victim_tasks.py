@@ -30,7 +30,6 @@ class VictimTasks:
     def __init__(self, settings: Settings, state: ClusterState) -> None:
         self._seed = settings.seed
         self._policy = settings.scheduler.task_eviction
-        self._victims = settings.scheduler.victims
         self._tier = settings.tier
         self._state = state
         self._decisions = 0
@@ -45,7 +44,7 @@ class VictimTasks:
             self._weighed(task)
             for job in among
             for task in self._state.task_views(job.name, view.now_ns)
-            if task.kind in self._victims and task.container not in self._queues.get(task.node, ())
+            if self._state.may_be_victim(task) and task.container not in self._queues.get(task.node, ())
         )
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "task-eviction", self._decisions)

@@ -21,12 +21,13 @@ from collections.abc import Iterable, Iterator
 
 from emulator.core.delivery import CommandLedger
 from emulator.core.resource_manager.allocation import Contract
+from emulator.core.resource_manager.applications import HeldContainer
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.resource_manager.victim_jobs import VictimJobs
 from emulator.core.settings import Settings
 from emulator.policies.views import JobView
-from emulator.vocabulary import Kind
+from emulator.vocabulary import MASTER_GROUP
 
 
 class Withholding:
@@ -69,14 +70,13 @@ class Withholding:
         if not surplus:
             return 0
         ending = sum(
-            self._state.on_slot(held)
-            and (held.job not in self._state.applications or self._is_dying(held.id, held.kind))
+            self._state.on_slot(held) and (held.job not in self._state.applications or self._is_dying(held))
             for held in self._state.containers.values()
         )
         return surplus - ending - len(self._preemptor.reclaims.get(TRANSACTIONAL, ()))
 
-    def _is_dying(self, container: str, kind: Kind) -> bool:
-        return kind is not Kind.APPLICATION_MASTER and container in self._orders
+    def _is_dying(self, held: HeldContainer) -> bool:
+        return held.group is not MASTER_GROUP and held.id in self._orders
 
     def freed(self, former_owner: str, now_ns: int) -> None:
         """A container has become free: if there is, or was until now, a surplus, it is withheld."""

@@ -4,19 +4,19 @@ Theory of operation
 -------------------
 The work of a task is the time that it holds a container; for a reduce, from the time when it has its input.  This time
 counts if its result is kept: the task has succeeded, or was saved or stopped.  The mean of a job's tasks is this time
-divided by the number of finished tasks; the work left is the mean times the number of tasks left.  The workload may
-give the mean beforehand.  If no task of a job has finished yet, the mean over all jobs so far is used; before any task
-has finished, every task counts as one second.
+divided by the number of finished tasks; the work left is the mean times the number of tasks left, group by group.  The
+workload may give the mean beforehand.  If no task of a group has finished yet, the mean over all jobs so far is used;
+before any task has finished, every task counts as one second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.core.resource_manager.applications import Application, Done, HeldContainer
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import TaskGroup, Work
 
 _UNKNOWN_TASK_NS = 10**9
 
@@ -34,26 +34,27 @@ class WorkLedger:
     """Part of the ResourceManager; see the module's theory of operation."""
 
     def __init__(self) -> None:
-        self._all = {kind: Done() for kind in Kind}
+        self._all = {work: Done() for work in Work}
+        """Of all jobs, by what the tasks do."""
 
     def left(self, application: Application, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
         """``held`` leaves its slot."""
         finished = report.outcome is Outcome.SUCCEEDED
         if finished or report.outcome is Outcome.CHECKPOINTED or report.state is not ContainerState.DONE:
             since_ns = max(held.slot_ns, report.input_ready_ns or 0)
-            for done in (application.done[held.kind], self._all[held.kind]):
+            for done in (application.done[held.group.name], self._all[held.group.work]):
                 done.add(max(0, now_ns - since_ns), finished)
 
-    def of(self, application: Application, kinds: Iterable[Kind]) -> WorkOf:
-        """The work of the job's tasks of these kinds."""
+    def of(self, application: Application, works: Container[Work]) -> WorkOf:
+        """The work of the job's tasks that do one of these."""
         whole_ns, left_ns, guessed = 0, 0, False
-        for kind in kinds:
-            done, requests = application.done[kind], application.requests
-            count, given_ns = _told(application.facts, kind)
+        for group in application.of_work(works):
+            done, requests = application.done[group.name], application.requests
+            count, given_ns = group.count, group.mean_ns
             # A finished map whose output was lost runs again: at least as many as are running or requested.
-            open_tasks = application.held[kind] + requests.wanted(kind)
+            open_tasks = application.held[group.name] + requests.wanted(group.name)
             left = max(count - done.tasks, open_tasks)
-            mean_ns = given_ns if given_ns is not None else self._mean_ns(done, kind)
+            mean_ns = given_ns if given_ns is not None else self._mean_ns(done, group)
             guessed |= left > 0 and given_ns is None and not done.tasks
             whole_ns += count * mean_ns
             left_ns += left * mean_ns
@@ -64,18 +65,15 @@ class WorkLedger:
         the mean.  A reduce's wait for its input passes for work here: when that was over its end tells."""
         found_ns = 0
         for held in running:
-            given_ns = _told(application.facts, held.kind)[1]
-            mean_ns = self._mean_ns(application.done[held.kind], held.kind) if given_ns is None else given_ns
+            group = held.group
+            mean_ns = group.mean_ns
+            if mean_ns is None:
+                mean_ns = self._mean_ns(application.done[group.name], group)
             found_ns += min(now_ns - held.slot_ns, mean_ns)
         return found_ns
 
-    def _mean_ns(self, done: Done, kind: Kind) -> int:
-        for known in (done, self._all[kind]):
+    def _mean_ns(self, done: Done, group: TaskGroup) -> int:
+        for known in (done, self._all[group.work]):
             if known.tasks:
                 return max(1, known.work_ns // known.tasks)
         return _UNKNOWN_TASK_NS
-
-
-def _told(facts: JobFacts, kind: Kind) -> tuple[int, int | None]:
-    """Number of tasks of a kind, and their mean length if it is given."""
-    return (facts.maps, facts.map_ns) if kind is Kind.MAP else (facts.reduces, facts.reduce_ns)

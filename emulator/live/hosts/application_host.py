@@ -69,7 +69,7 @@ class ApplicationHost(MachineHost):
         master = self._masters.get(job)
         if master is not None and master.container == container:  # else a later attempt has started
             self._left[job] = self._masters.pop(job)
-            for task in master.tasks.reduces:
+            for task in master.tasks.walkers:
                 for attempt in task.attempts:
                     self._readings.forget(attempt.container or "")
             self.retire(job_address(job))

@@ -69,10 +69,13 @@ from emulator.live.tasks.progress_page import WorkState
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Work
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""
+
+_PROCESSES = {Work.SHUFFLE: "map", Work.KEYS: "reduce"}
+"""The kind of process that does each work (``emulator.live.tasks.children``)."""
 
 
 @dataclass(slots=True)
@@ -276,7 +279,7 @@ class NodeHost(MachineHost):
 
     def _launch(self, node: str, launch: fx.Launch) -> None:
         now_real_ns = time.monotonic_ns()
-        if launch.kind is Kind.APPLICATION_MASTER:
+        if launch.work is Work.MASTER:
             self._applications[launch.container] = (node, launch.job, now_real_ns)
             host = self._routes[f"am:{launch.job}"]
             note = LaunchApplication(launch.job, launch.container, self.name, now_real_ns, launch.first_key_at_ns)
@@ -286,18 +289,19 @@ class NodeHost(MachineHost):
         self._processes[launch.container] = process
         spec = self.plan.jobs[launch.job]
         place = self._place(node, launch)
-        if launch.kind is Kind.MAP:
-            duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
-            params = map_parameters(self._site, spec, launch.task, place, duration_ns)
+        index = spec.facts.index_of(launch.group, launch.task)
+        if launch.work is Work.SHUFFLE:
+            duration_ns = self._settings_of[node].duration_ns(spec.map_ns[index])
+            params = map_parameters(self._site, spec, index, place, duration_ns)
             self._launch_task(process, params)
         elif spec.program is not None:
             place = replace(place, program_group=self._program_group(launch.container, place.memory_group))
-            self._launch_task(process, program_parameters(self._site, spec, launch.task, place))
-        elif not spec.map_ns and not self._has_input(node, launch):
+            self._launch_task(process, program_parameters(self._site, spec, index, place))
+        elif not spec.map_ns and not self._has_input(node, launch, index):
             # No map makes its input: make it here first, in a process that may know the seed.
             maker = f"{launch.container}.input"
             self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
-            params = map_parameters(self._site, spec, launch.task, Place(node, maker), 0, only_partition=launch.task)
+            params = map_parameters(self._site, spec, index, Place(node, maker), 0, only_partition=index)
             self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
         else:
             self._launch_reduce(process)
@@ -305,12 +309,13 @@ class NodeHost(MachineHost):
     def _launch_reduce(self, process: _Process) -> None:
         node, launch = process.node, process.launch
         spec, saved = self.plan.jobs[launch.job], launch.saved
+        index = spec.facts.index_of(launch.group, launch.task)
         params = reduce_parameters(
             self._site,
             spec,
-            launch.task,
+            index,
             self._place(node, launch),
-            self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
+            self._settings_of[node].duration_ns(spec.reduce_ns[index]),
             self._outputs.get((node, launch.job), ()),
             CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict()
             if isinstance(saved, KeyCheckpoint)
@@ -322,7 +327,7 @@ class NodeHost(MachineHost):
         launch = process.launch
         if self._images is not None:
             params |= self._images.parameters(process.node, launch)
-        kind = launch.kind.value if self.plan.jobs[launch.job].program is None else "command"
+        kind = _PROCESSES[launch.work] if self.plan.jobs[launch.job].program is None else "command"
         self._command("launch", launch.container, kind=kind, slot=process.slot, params=params)
 
     def _place(self, node: str, launch: fx.Launch) -> Place:
@@ -334,8 +339,8 @@ class NodeHost(MachineHost):
         parent = group_parent(memory_group)
         return None if parent is None else str(parent / group_name(self._mark, container))
 
-    def _has_input(self, node: str, launch: fx.Launch) -> bool:
-        return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
+    def _has_input(self, node: str, launch: fx.Launch, index: int) -> bool:
+        return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, index))
 
     def _operate(self, op: str, container: str, address: str, failed: Callable[[str, str], Message]) -> None:
         if container in self._processes:
@@ -361,7 +366,7 @@ class NodeHost(MachineHost):
         self._outputs[node, effect.job] = outputs
         for container, process in self._processes.items():
             launch = process.launch
-            if process.node == node and launch.job == effect.job and launch.kind is Kind.REDUCE:
+            if process.node == node and launch.job == effect.job and launch.work is Work.KEYS:
                 process.input_sent_real_ns = time.monotonic_ns()
                 self._command("input", container, outputs=outputs)
 
@@ -430,7 +435,7 @@ class NodeHost(MachineHost):
     def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
         first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
         keys_before = process.launch.saved.keys_done if process.launch.saved else 0
-        if process.launch.kind is Kind.REDUCE:
+        if process.launch.work is Work.KEYS:
             self._first_readings.append((event["id"], first_key_ns, keys_before))
         # The cost: until the input is complete, plus from the end of any padding to the first key.
         began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
@@ -555,7 +560,7 @@ class NodeHost(MachineHost):
         changed = [reading for reading in self._first_readings if reading[0] in self._processes]
         self._first_readings.clear()
         for container, process in self._processes.items():
-            if process.launch.kind is not Kind.REDUCE or page.keys_done(process.slot) == process.keys_told:
+            if process.launch.work is not Work.KEYS or page.keys_done(process.slot) == process.keys_told:
                 continue
             progress = page.read(process.slot)
             if progress.state is WorkState.RUNNING and progress.last_key_real_ns:

@@ -22,7 +22,7 @@ from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
 from emulator.storage.places import IMAGES_DIRECTORY
-from emulator.vocabulary import Kind, transfer_ns
+from emulator.vocabulary import Work, transfer_ns
 
 _FIRST_PID = 300
 _PIDS_A_SUPERVISOR = 4000
@@ -76,13 +76,13 @@ class NodeImages:
         """Launch parameters of a task: where its images go, and the image it resumes from."""
         scale, tier = self._run.time_scale, self._tier
         bytes_scale = scale * self._run.memory_scale
-        dumper = PagesDumper.name if launch.kind is Kind.MAP else self.dumper  # a map's files are its node's own
+        dumper = PagesDumper.name if launch.work is Work.SHUFFLE else self.dumper  # a map's files are its node's own
         if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
             return {}  # a program has no counters to start from
         images = ImageParameters(
             dumper=dumper,
             criu=self._criu,
-            folder=str(self._of_job(node, launch.job) / f"{launch.kind.value}-{launch.task:05d}"),
+            folder=str(self._of_job(node, launch.job) / f"{launch.group}-{launch.task:05d}"),
             staging=str(self._work_dir / node / "staging"),
             at_most=AT_MOST if tier.incremental else 1,
             device=str(self._work_dir / node / "device"),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.core.application_master.task_attempt import task_named
+from emulator.core.application_master.task_attempt import task_name, task_named
 from emulator.core.effects import Send
 from emulator.core.messages import (
     RESOURCE_MANAGER,
@@ -43,7 +43,7 @@ from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
 from emulator.records.journal import Record
 from emulator.records.journal_tail import JournalTail
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
-from emulator.vocabulary import Frozen, JobFacts, Kind, Order
+from emulator.vocabulary import Frozen, JobFacts, Order
 
 _LINK_NAME = "live"
 _ENDPOINT_NAME = "orders.json"
@@ -176,7 +176,7 @@ class TaskStatus:
     """One task as the records of a journal show it."""
 
     def __init__(self, job: str, task: TaskId) -> None:
-        self.name = f"{job}/{task.kind.value[0]}{task.number:03d}"
+        self.name = task_name(job, task.group, task.number)
         self.orders = 0
         """That users have given about it."""
         self.container = ""
@@ -185,7 +185,7 @@ class TaskStatus:
         """The newest of that."""
         self.reported_ns = 0
         self._job = job
-        self._task = task
+        self._ordered = self._task = task
         self._is_held = False
         """The last order was to suspend it."""
         self._submitted: dict[str, JobFacts] = {}
@@ -202,15 +202,18 @@ class TaskStatus:
             self._reported(message.report, record.t_ns)
         elif isinstance(message, SubmitJob):
             self._submitted[message.job] = message.facts
+            if message.job == self._job:
+                self._task = TaskId(message.facts.meant(self._ordered.group), self._ordered.number)
+                self.name = task_name(self._job, *self._task)
         elif isinstance(message, JobFinished):
             self._job_ended |= message.job == self._job
-        elif isinstance(message, OrderTask) and (message.job, message.order.task) == (self._job, self._task):
+        elif isinstance(message, OrderTask) and (message.job, message.order.task) == (self._job, self._ordered):
             self.orders += 1
             self._is_held = message.order.order is Order.SUSPEND
         for effect in record.effects:
             if isinstance(effect, Send) and isinstance(effect.message, StartContainer):
                 start = effect.message
-                is_its = (start.job, start.kind, start.task) == (self._job, *self._task)
+                is_its = (start.job, start.group, start.task) == (self._job, *self._task)
                 if is_its and start.container != self.container:
                     self.container, self.report = start.container, None
 
@@ -224,9 +227,9 @@ class TaskStatus:
         if facts is None:
             near = suggestion(self._job, self._submitted)
             raise ConfigError(f"no job '{self._job}' has been submitted{near or f': {list(self._submitted)}'}")
-        kind, count = self._task.kind, facts.maps if self._task.kind is Kind.MAP else facts.reduces
-        if self._task.number >= count:
-            raise ConfigError(f"'{self._job}' has {count} {kind.value}s, counted from 0")
+        problem = facts.lacks(self._task.group, self._task.number)
+        if problem is not None:
+            raise ConfigError(problem)
         state = self.report.state if self.report else None
         if order is Order.RESUME:
             if state is not ContainerState.SUSPENDED and (self._has_ended or not self._is_held):

@@ -48,7 +48,7 @@ from emulator.policies.views import (
     Take,
     TaskView,
 )
-from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Tier
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, StartsAfter, TaskGroup, Tier, Work
 
 if TYPE_CHECKING:
     from analysis.load import Results
@@ -63,7 +63,6 @@ __all__ = [
     "Frozen",
     "JobFacts",
     "JobView",
-    "Kind",
     "Known",
     "MeasuredCosts",
     "Mechanism",
@@ -82,10 +81,13 @@ __all__ = [
     "Score",
     "ShareAllocation",
     "ShareDecision",
+    "StartsAfter",
     "SuspendedView",
     "Take",
+    "TaskGroup",
     "TaskView",
     "Tier",
+    "Work",
     "__version__",
     "load",
     "run",

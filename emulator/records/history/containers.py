@@ -10,7 +10,7 @@ from emulator.core.completions import RealCost
 from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.saved import ProcessImage
 from emulator.records.history.columns import Mark, computed
-from emulator.vocabulary import Frozen, Kind
+from emulator.vocabulary import Frozen, Work
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
 """Ends after which an attempt's work since the checkpoint it started from must be done again."""
@@ -223,7 +223,7 @@ class ContainerStory:
                 found.append(Operation(name, self.container, begin_ns, end_ns, cost, swapped_bytes))
 
         ready_ns = max(self.start.ready_ns, self.input_ready_ns or 0)
-        if self.start.kind is Kind.APPLICATION_MASTER:
+        if self.start.work is Work.MASTER:
             add("schedule", ready_ns, self.first_key_ns, self.launch_cost)
             add("application_master_start", self.launch_ns, self.first_key_ns, self.launch_cost)
             return found

@@ -17,7 +17,7 @@ from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, TaskView
 from emulator.records.history.columns import Mark
-from emulator.vocabulary import Frozen, Kind, Mechanism
+from emulator.vocabulary import Frozen, Mechanism
 
 
 class Chooser(StrEnum):
@@ -91,8 +91,8 @@ class Candidate(Frozen, kw_only=True):
     """A task: its attempt."""
     job: str
     """The job, or the job of the task."""
-    kind: Kind | None = None
-    """A task: its kind."""
+    kind: str | None = None
+    """A task: the name of its group."""
     task: int | None = None
     """A task: its number."""
     container: str | None = None
@@ -176,7 +176,7 @@ def _tasks(
             score=value,
             progress=None if task.keys_done is None or not task.keys_total else task.keys_done / task.keys_total,
             remaining_ns=task.remaining_ns,
-            kind=task.kind,
+            kind=task.group,
             task=task.task,
             container=task.container,
             node=task.node,

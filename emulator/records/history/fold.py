@@ -64,7 +64,6 @@ from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
-from emulator.vocabulary import Kind
 
 _KILLS_IN_VAIN = 200
 """Kills of a task, on average over the tasks that were killed since one last succeeded."""
@@ -88,7 +87,7 @@ class HistoryBuilder:
         self._decisions: list[Decision] = []
         self._kills = 0
         """How many attempts were killed since a task last succeeded."""
-        self._killed_tasks: set[tuple[str, Kind, int]] = set()
+        self._killed_tasks: set[tuple[str, str, int]] = set()
         """Their tasks."""
         self._committed: dict[str, str] = {}
         """By container, the digest of what its program left."""
@@ -279,7 +278,7 @@ class HistoryBuilder:
             self._killed_tasks.clear()
         elif report.outcome is Outcome.KILLED and story.start is not None:
             self._kills += 1
-            self._killed_tasks.add((story.start.job, story.start.kind, story.start.task))
+            self._killed_tasks.add((story.start.job, story.start.group, story.start.task))
 
     # ---- messages to the ResourceManager ----
 

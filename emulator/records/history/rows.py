@@ -23,7 +23,7 @@ from emulator.records.history.containers import (
     SuspendedSpan,
 )
 from emulator.records.history.decisions import Decision
-from emulator.vocabulary import Frozen, Kind
+from emulator.vocabulary import MASTER, Frozen, TaskGroup, Work
 
 
 class AttemptRow(Frozen, kw_only=True):
@@ -33,10 +33,11 @@ class AttemptRow(Frozen, kw_only=True):
     """Name of its job."""
     queue: str
     """Queue of its job."""
-    kind: Kind
-    """``am`` is the ApplicationMaster."""
+    kind: str
+    """Name of its task's group: ``map``, ``reduce``, ``tasks`` or one that the job's file names; ``am``: it is the
+    ApplicationMaster."""
     task: int
-    """Number of its task among the job's tasks of this kind, from 0."""
+    """Number of its task among the job's tasks of this group, from 0."""
     attempt: Annotated[str, Mark.DISTINCT]
     """Its name: job, task, and which attempt at the task."""
     container: Annotated[str, Mark.DISTINCT]
@@ -103,21 +104,21 @@ class AttemptRow(Frozen, kw_only=True):
         """
         start = story.start
         assert start is not None
-        saved, is_reduce = start.saved, start.kind is Kind.REDUCE
+        saved, walks_keys = start.saved, start.work is Work.KEYS
         keys_start = saved.keys_done if saved else 0
         keys_done = story.keys_done
-        if not is_reduce:
+        if not walks_keys:
             keys_done = 0
         elif keys_done is not None:
             keys_done = max(keys_start, keys_done)  # a process that did not start has counted nothing
-        works = start.kind is not Kind.APPLICATION_MASTER
+        works = start.work is not Work.MASTER
         active_ns = story.running_ns(story.first_key_ns) if works else 0
         lost = story.outcome in LOST_OUTCOMES or superseded
         useful = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and not superseded
         return cls(
             job=start.job,
             queue=spec.queue,
-            kind=start.kind,
+            kind=start.group,
             task=start.task,
             attempt=start.attempt,
             container=story.container,
@@ -133,7 +134,7 @@ class AttemptRow(Frozen, kw_only=True):
             slot_freed_ns=story.slot_freed_ns,
             keys_start=keys_start,
             keys_done=keys_done,
-            keys_total=spec.reduce_keys[start.task] if is_reduce else 0,
+            keys_total=spec.keys_of(spec.facts.group(start.group), start.task),
             resumed_from=attempt_of.get(saved.past_containers[-1]) if saved else None,
             suspended_spans=story.suspended_spans,
             busy_ns=story.running_ns(story.launched_ns),
@@ -147,16 +148,16 @@ class AttemptRow(Frozen, kw_only=True):
 
 
 class TaskRow(Frozen):
-    """One map or reduce."""
+    """One task."""
 
     job: str
     """Name of its job."""
     queue: str
     """Queue of its job."""
-    kind: Kind
-    """``map`` or ``reduce``."""
+    kind: str
+    """Name of its group: ``map``, ``reduce``, ``tasks`` or one that the job's file names."""
     task: int
-    """Its number among the job's tasks of this kind, from 0."""
+    """Its number among the job's tasks of this group, from 0."""
     outcome: Outcome | None
     """Of its last attempt.  None: there was none, or its end was not recorded."""
     length_ns: int
@@ -182,24 +183,23 @@ class TaskRow(Frozen):
     def of(
         cls,
         spec: JobSpec,
-        kind: Kind,
+        group: TaskGroup,
         task: int,
         attempts: Sequence[AttemptRow],
         stories: Sequence[ContainerStory],
         job_finish_ns: int | None,
     ) -> TaskRow:
         """A task of a job, of its attempts and of what is known about their containers, in the order of time."""
-        is_reduce = kind is Kind.REDUCE
         starts_ns = [row.first_key_ns for row in attempts if row.first_key_ns is not None]
         ends_ns = [row.ended_ns for row in attempts if row.outcome is Outcome.SUCCEEDED and row.ended_ns is not None]
         return cls(
             job=spec.name,
             queue=spec.queue,
-            kind=kind,
+            kind=group.name,
             task=task,
             outcome=attempts[-1].outcome if attempts else None,
-            length_ns=(spec.reduce_ns if is_reduce else spec.map_ns)[task],
-            keys_total=spec.reduce_keys[task] if is_reduce else 0,
+            length_ns=spec.length_ns(group, task),
+            keys_total=spec.keys_of(group, task),
             attempts=len(attempts),
             suspensions=sum(story.suspensions for story in stories),
             kills=sum(story.was_preempted_by_kill(job_finish_ns) for story in stories),
@@ -285,7 +285,7 @@ class JobRow(Frozen):
             overhead_ns=sum(row.overhead_ns for row in attempts),
             reason=end.reason if end else "",
             busy_ns=sum(row.busy_ns for row in attempts),
-            masters_busy_ns=sum(row.busy_ns for row in attempts if row.kind is Kind.APPLICATION_MASTER),
+            masters_busy_ns=sum(row.busy_ns for row in attempts if row.kind == MASTER),
             weight_ppm=spec.facts.weight_ppm,
         )
 

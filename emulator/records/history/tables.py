@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,9 +13,7 @@ from emulator.core.messages import JobFinished, Outcome
 from emulator.records.history.containers import ContainerStory
 from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
 from emulator.records.journal import JournalError
-from emulator.vocabulary import Kind
-
-_KIND_ORDER = {Kind.APPLICATION_MASTER: 0, Kind.MAP: 1, Kind.REDUCE: 2}
+from emulator.vocabulary import MASTER
 
 
 def tables_by_job(
@@ -39,7 +38,7 @@ def tables_by_job(
         by_job[story.start.job].append(story)
         attempt_of[story.container] = story.start.attempt
     for spec in jobs:
-        mine = sorted(by_job.pop(spec.name), key=_order)
+        mine = sorted(by_job.pop(spec.name), key=partial(_order, _places(spec)))
         checkpoint_bytes = sum(story.checkpoint_bytes for story in mine)
         history = History([], [], [], [], checkpoint_bytes, sum(story.swapped_bytes for story in mine))
         _add_job(history, spec, mine, attempt_of, finished.get(spec.name), submitted.get(spec.name))
@@ -62,10 +61,15 @@ def _lists(history: History) -> tuple[list[Any], ...]:
     return history.jobs, history.tasks, history.attempts, history.operations, history.decisions, history.images
 
 
-def _order(story: ContainerStory) -> tuple[int, int, int, str]:
+def _places(spec: JobSpec) -> dict[str, int]:
+    """The ApplicationMaster first, then the groups of the job in their order."""
+    return {name: place for place, name in enumerate((MASTER, *(group.name for group in spec.facts.groups)))}
+
+
+def _order(places: Mapping[str, int], story: ContainerStory) -> tuple[int, int, int, str]:
     start = story.start
     assert start is not None
-    return _KIND_ORDER[start.kind], start.task, start.ready_ns, story.container
+    return places[start.group], start.task, start.ready_ns, story.container
 
 
 def _add_job(
@@ -77,21 +81,19 @@ def _add_job(
     submitted_ns: int | None,
 ) -> None:
     finish_ns = end.finish_ns if end else None
-    by_task: dict[tuple[Kind, int], list[ContainerStory]] = {}
+    by_task: dict[tuple[str, int], list[ContainerStory]] = {}
     for story in stories:
         assert story.start is not None
-        by_task.setdefault((story.start.kind, story.start.task), []).append(story)
+        by_task.setdefault((story.start.group, story.start.task), []).append(story)
         history.operations.extend(story.operations(finish_ns))
-    masters = by_task.pop((Kind.APPLICATION_MASTER, 0), [])
+    masters = by_task.pop((MASTER, 0), [])
     history.attempts.extend(AttemptRow.of(spec, story, attempt_of) for story in masters)
-    tasks = [(Kind.MAP, number) for number in range(len(spec.map_ns))]
-    tasks += [(Kind.REDUCE, number) for number in range(len(spec.reduce_ns))]
-    for kind, number in tasks:
-        mine = by_task.get((kind, number), [])
+    for group, number in ((each, number) for each in spec.facts.groups for number in range(each.count)):
+        mine = by_task.get((group.name, number), [])
         attempts = _attempts(spec, mine, attempt_of)
         history.attempts.extend(attempts)
         history.images.extend(ImageRow.of(mine, finish_ns))
-        history.tasks.append(TaskRow.of(spec, kind, number, attempts, mine, finish_ns))
+        history.tasks.append(TaskRow.of(spec, group, number, attempts, mine, finish_ns))
     history.jobs.append(JobRow.of(spec, history.tasks, history.attempts, end, submitted_ns))
 
 
