@@ -28,7 +28,7 @@ COMPLETIONS = {
 class Host:
     """One supervisor in `directory`; leaving the block closes it and checks that nothing of it is left."""
 
-    def __init__(self, directory: Path, slots: int = 8, first_pid: int | None = None) -> None:
+    def __init__(self, directory: Path, slots: int = 8, first_pid: int | None = None, ahead: int = 0) -> None:
         self.directory = directory
         self.bound_s = BOUND_S
         """How long a test waits for an event."""
@@ -39,7 +39,9 @@ class Host:
         self._taken: set[int] = set()
         self._next_slot = 0
         self.slots: dict[str, int] = {}
-        self.client = SupervisorClient(self.run_id, directory, slots, self._on_event, self._on_lost, first_pid)
+        self.client = SupervisorClient(
+            self.run_id, directory, slots, self._on_event, self._on_lost, first_pid, ahead=ahead
+        )
 
     async def __aenter__(self) -> Host:
         self._descriptors = open_descriptors()

@@ -1,9 +1,9 @@
 """What this machine can do now: a burst of launches like the one in the demonstration's runs, and timers after it.
 
-All reduces of research-XL start at once, on as many containers.  A launch costs processor time (a fork, then fetching
-and merging the maps' output), so the last one is late by what all of them cost.  This burst limits the time scale.  So
-it is made here: the same processes, as many, without Ray.  Each task then walks some keys and says how late its timers
-were.
+All reduces of research-XL start at once, on as many containers.  A launch costs processor time (fetching and merging
+the maps' output, and a fork if no process was made ahead), so the last one is late by what all of them cost.  This
+burst limits the time scale.  So it is made here: the same processes, as many, without Ray.  Each task then walks some
+keys and says how late its timers were.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
 from emulator.records.lag import LagRecorder
 
 _BURSTS = 3
+_BEFORE_REAL_S = 0.5
+"""In a run the maps go on for so long before the reduces start; meanwhile processes are made ahead."""
 _REDUCES = 47
 """Of research-XL."""
 _JOB = make_job("burst", 4, _REDUCES, keys=8, real_s=0.4)
@@ -34,13 +36,13 @@ class Load:
 
 
 def measure_load() -> Load:
-    """Measure this machine; takes two seconds and a half if it is quiet.  Raises RunError, OSError."""
+    """Measure this machine; takes four seconds if it is quiet.  Raises RunError, OSError."""
     with run_of_its_own() as (run_id, directory):
         return asyncio.run(_measure(run_id, directory))
 
 
 async def _measure(run_id: str, directory: Path) -> Load:
-    async with MeasuredHost(run_id, directory, _REDUCES, (_MAPS_NODE, _NODE)) as host:
+    async with MeasuredHost(run_id, directory, _REDUCES, (_MAPS_NODE, _NODE), _REDUCES) as host:
         for task in range(len(_JOB.map_ns)):
             host.launch_map(f"map-{task}", _JOB, task)
             await host.answer(f"map-{task}", "exited")
@@ -52,6 +54,7 @@ async def _measure(run_id: str, directory: Path) -> Load:
 
 
 async def _burst(host: MeasuredHost, number: int) -> tuple[float, ...]:
+    await asyncio.sleep(_BEFORE_REAL_S)
     containers = [f"burst-{number}-{task}" for task in range(_REDUCES)]
     outputs = host.outputs(_JOB)
     ordered = [host.launch_reduce(name, _JOB, task, _NODE, outputs) for task, name in enumerate(containers)]

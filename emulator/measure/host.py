@@ -50,7 +50,9 @@ def run_of_its_own() -> Iterator[tuple[str, Path]]:
 class MeasuredHost:
     """An asynchronous context manager; leaving it ends every process it has started."""
 
-    def __init__(self, run_id: str, directory: Path, slots: int, nodes: Sequence[str] = ("node-1",)) -> None:
+    def __init__(
+        self, run_id: str, directory: Path, slots: int, nodes: Sequence[str] = ("node-1",), ahead: int = 0
+    ) -> None:
         self.directory = directory
         self.urls: dict[str, str] = {}
         self._nodes = nodes
@@ -58,7 +60,7 @@ class MeasuredHost:
         self._free_slots = list(range(slots - 1, -1, -1))
         self._slot_of: dict[str, int] = {}
         self._answers: dict[tuple[str, str], asyncio.Future[dict[str, Any]]] = {}
-        self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._fail)
+        self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._fail, ahead=ahead)
         self._shuffle = ShuffleProcess(run_id, self._secret, directory, nodes, "127.0.0.1")
         self._lost: str | None = None
         self._leaving = False

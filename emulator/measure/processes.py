@@ -20,6 +20,7 @@ _SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
 """The same with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
+_SLOTS = 16
 
 
 def measure_processes(around: Surroundings) -> Samples:
@@ -29,7 +30,7 @@ def measure_processes(around: Surroundings) -> Samples:
 
 async def _measure(around: Surroundings) -> Samples:
     samples = Samples()
-    async with MeasuredHost(around.run_id, around.directory, 16, (_MAPS_NODE, _NODE)) as host:
+    async with MeasuredHost(around.run_id, around.directory, _SLOTS, (_MAPS_NODE, _NODE), _SLOTS) as host:
         for job in (_FETCHED, _PREEMPTED):
             for task in range(len(job.map_ns)):
                 await _run_map(host, job, task, f"{job.name}-map-{task}")

@@ -37,7 +37,7 @@ def test_every_command_has_exactly_one_completion(steps: list[tuple[str, Any]]) 
 
 async def _run(directory: Path, steps: list[tuple[str, Any]]) -> None:
     asked: Counter[tuple[str, str]] = Counter()
-    async with Host(directory, slots=64) as host:
+    async with Host(directory, slots=64, ahead=16) as host:
         for op, argument in steps:
             if op == "pause":
                 await asyncio.sleep(argument)

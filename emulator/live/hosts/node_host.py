@@ -147,6 +147,7 @@ class NodeHost(MachineHost):
             self._on_supervisor_lost,
             None if self._images is None else self._images.first_pid(),
             lambda late, at: self.gaps.add(gap(f"supervisor of {name}", late, at, self.clock)),
+            sum(self._settings_of[node].containers for node in self.nodes),
         )
 
     # ---- life ----

@@ -19,7 +19,7 @@ from typing import Any
 from emulator.live.parent import PR_SET_CHILD_SUBREAPER, libc
 from emulator.live.tasks import partial_output
 from emulator.live.tasks.progress_page import WorkState
-from emulator.live.tasks.task import CONTROL_SIGNALS, EXIT_IO_FAILED, SUSPEND, TaskProcess, failure_reason
+from emulator.live.tasks.task import BLOCKED_SIGNALS, EXIT_IO_FAILED, SUSPEND, TaskProcess, failure_reason
 from emulator.storage.local import sync_directory
 from emulator.storage.tree_digest import tree_digest
 
@@ -71,7 +71,7 @@ def _prepare(params: dict[str, Any], directory: Path) -> None:
 def _become(params: dict[str, Any]) -> None:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # its orphans stay below it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, CONTROL_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
     command = params["command"]
     names = {"NATJAM_JOB": params["job"], "NATJAM_TASK": str(params["task"]), "NATJAM_OUTPUT": params["directory"]}
     try:

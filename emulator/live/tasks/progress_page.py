@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 SLOT_BYTES = 64
+AHEAD_SUFFIX = "-ahead"
+"""Of the folder beside the page, with its name, that processes made ahead of their tasks use."""
 _SLOT = struct.Struct("=8Q")
 _KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED, _ALIVE = range(7)
 

@@ -9,6 +9,7 @@ the middle of a key: the task closes its files and stops itself.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from emulator.live.tasks import checkpoint, partial_output, records, shuffle
 from emulator.live.tasks.checkpoint import CheckpointFile
 from emulator.live.tasks.containers import CHECKPOINT_FILE, INPUT_FILE
 from emulator.live.tasks.kept_files import kept_files
-from emulator.live.tasks.progress_page import WorkState
+from emulator.live.tasks.progress_page import SLOT_BYTES, SlotWriter, WorkState
 from emulator.live.tasks.task import (
     CHECKPOINT,
     EXIT_CHECKPOINTED,
@@ -62,6 +63,42 @@ def run(task: TaskProcess) -> int:
     ) as error:
         task.report("failed", reason=failure_reason(error))
         return EXIT_IO_FAILED
+
+
+def rehearse(directory: str) -> None:
+    """Do what a reduce does up to its first key, with a small input of its own in ``directory``, which is removed.
+
+    Whatever this writes to is memory of this process afterwards, and no longer a copy to be made of its parent's.
+    """
+    params = {
+        "container_id": "rehearsal",
+        "job": "rehearsal",
+        "task": 0,
+        "maps": 1,
+        "keys": 1,
+        "reduce_keys": [1],
+        "duration_ns": 0,
+        "output_bytes": None,
+        "outputs": [{"map": 0, "url": ""}],
+        "checkpoint": None,
+        "node": "here",
+        "work_dir": directory,
+        "output_dir": directory,
+        "store": None,
+        "secret": "",
+        "network_bytes_real_s": 10**12,
+        "origin_real_ns": time.monotonic_ns(),
+        "scale": 1.0,
+        "first_key_at_ns": 0,
+    }
+    nobody = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        shuffle.rehearse(params)
+        slot = SlotWriter(memoryview(bytearray(SLOT_BYTES)).cast("Q"), 0)
+        _Reduce(TaskProcess(params, slot, nobody)).rehearse()
+    finally:
+        os.close(nobody)
+        shutil.rmtree(directory)
 
 
 class _Reduce:
@@ -117,6 +154,15 @@ class _Reduce:
             return EXIT_CHECKPOINTED
         self._commit()
         return EXIT_DONE
+
+    def rehearse(self) -> None:
+        """Do all but the commit."""
+        self._localise()
+        self._wait_first_key()
+        self._walk()
+        self._output.close(durable=False)
+        assert self._reader is not None
+        self._reader.close()
 
     # Input
 

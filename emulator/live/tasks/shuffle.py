@@ -18,6 +18,7 @@ import io
 import itertools
 import os
 import re
+import socket
 import struct
 import tempfile
 import time
@@ -131,6 +132,20 @@ def warm_up() -> None:
     read_response_head(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
 
+def rehearse(params: dict[str, Any]) -> None:
+    """Make the merged input of one key that ``params`` stand for, with an answer as a service would give it."""
+    directory = records.map_directory(params["work_dir"], params["job"], 0)
+    [partition] = records.write_map_output(directory, [[(b"key", b"value")]])
+    data = _read_file(os.path.join(directory, records.DATA_NAME), partition.length, 0)
+    frame = FRAME.pack(0, partition.length, partition.records, partition.crc32) + data
+    target = request_target(params["job"], 0, [(params["node"], 0)])
+    here, there = socket.socketpair()
+    with here, there, _Fetch(params, directory, lambda: False) as fetch:
+        there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(frame) + frame)
+        fetch.exchange(here, signature(params["secret"], target).encode(), [0], "rehearsal")
+        records.merge(list(fetch.sources.values()), records.input_path(params["work_dir"], params["job"], 0))
+
+
 def _localised(params: dict[str, Any]) -> str | None:
     """The merged input if it is on this node's disk: at the checkpoint's path, or at its usual path."""
     paths = [records.input_path(params["work_dir"], params["job"], params["task"])]
@@ -230,11 +245,14 @@ class _Fetch:
             f"{SIGNATURE_HEADER}: {signature(self._params['secret'], target)}\r\n\r\n"
         )
         with encryption.connected((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_REAL_S) as connection:
-            connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
-            connection.sendall(head.encode())
-            with connection.makefile("rb") as response:
-                length = read_response_head(response)
-                self._receive(response, [map_index for _, map_index in outputs], length, service)
+            self.exchange(connection, head.encode(), [map_index for _, map_index in outputs], service)
+
+    def exchange(self, connection: socket.socket, head: bytes, maps: list[int], service: str) -> None:
+        """Send a request for these maps and take the answer."""
+        connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
+        connection.sendall(head)
+        with connection.makefile("rb") as response:
+            self._receive(response, maps, read_response_head(response), service)
 
     def _receive(self, response: BinaryIO, maps: list[int], length: int, service: str) -> None:
         for map_index in maps:

@@ -57,6 +57,11 @@ class StartQueue:
             return 0
         return self._until_real_ns[next(iter(self._until_real_ns))] - now_real_ns
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a container waits for its turn, or has it."""
+        return bool(self._waiting or self._until_real_ns)
+
     def forget(self, container: ContainerProcess) -> None:
         """The container has ended, or will never start."""
         self._waiting.pop(container.id, None)

@@ -39,7 +39,7 @@ from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
 from emulator.live.memory.held import swapped_bytes_of
 from emulator.live.parent import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, libc
 from emulator.live.tasks import shuffle
-from emulator.live.tasks.children import TASKS, Children
+from emulator.live.tasks.children import REHEARSED, TASKS, Children
 from emulator.live.tasks.command import last_words
 from emulator.live.tasks.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.tasks.imaging import ImageWork, attach
@@ -47,7 +47,7 @@ from emulator.live.tasks.program_work import ProgramWork
 from emulator.live.tasks.progress_page import ProgressPage
 from emulator.live.tasks.starts import StartQueue
 from emulator.live.tasks.task import (
-    CONTROL_SIGNALS,
+    BLOCKED_SIGNALS,
     INPUT_CHANGED,
     SUSPEND,
     failure_reason,
@@ -67,7 +67,9 @@ _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 class Supervisor:
     """The event loop.  `run` returns the exit status when everything is closed, killed and reaped."""
 
-    def __init__(self, page_path: str, page: ProgressPage, command_descriptor: int, event_descriptor: int) -> None:
+    def __init__(
+        self, page_path: str, page: ProgressPage, command_descriptor: int, event_descriptor: int, most_ahead: int = 0
+    ) -> None:
         self._page = page
         self._commands_in = command_descriptor
         self._events_out = event_descriptor
@@ -82,7 +84,7 @@ class Supervisor:
         self._by_pid: dict[int, ContainerProcess] = {}
         self._starts = StartQueue(_STARTS_A_CORE * len(os.sched_getaffinity(0)))
         not_theirs = (command_descriptor, event_descriptor, self._reports_in, self._wakeup_in, self._wakeup_out)
-        self._children = Children(page_path, page, self._reports_out, not_theirs)
+        self._children = Children(page_path, page, self._reports_out, not_theirs, most_ahead)
         self._images = ImageWork(self._children.fork_helper)
         self._programs = ProgramWork(
             self._children.fork_helper, self._children.report, os.kill, self._after, self._strangers
@@ -131,9 +133,12 @@ class Supervisor:
             while self._timers and self._timers[0][0] <= time.monotonic_ns():
                 heapq.heappop(self._timers)[2]()
             self._flush()
-            if self._has_forked and self._poll_timeout_ms() != 0:
-                self._has_forked = False
-                self._rehearse_suspend()
+            if self._poll_timeout_ms() != 0:
+                if not self._closing and not self._starts.is_busy:
+                    self._children.make_ahead(len(self._containers))
+                if self._has_forked:
+                    self._has_forked = False
+                    self._rehearse_suspend()
             if not self._outbox:
                 with suppress(KeyError):
                     poll.unregister(self._events_out)
@@ -153,7 +158,7 @@ class Supervisor:
         self._at(time.monotonic_ns() + real_ns, action)
 
     def _finished(self) -> bool:
-        if not self._closing or self._containers:
+        if not self._closing or self._containers or self._children.has_ahead:
             return False
         now_real_ns = time.monotonic_ns()
         self._reaped_all_real_ns = self._reaped_all_real_ns or now_real_ns
@@ -163,7 +168,7 @@ class Supervisor:
         def terminate(_signal: int, _frame: object) -> None:
             self._terminated = True
 
-        signal.pthread_sigmask(signal.SIG_BLOCK, CONTROL_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
         signal.signal(signal.SIGTERM, terminate)
@@ -239,6 +244,7 @@ class Supervisor:
                 self._fail_launch(container, "the supervisor is closing")
         for container in self._by_pid.values():
             self._signal(container, signal.SIGKILL)
+        self._children.end_ahead()
 
     # Starting
 
@@ -327,7 +333,9 @@ class Supervisor:
             return
         try:
             if not container.is_program:
-                attach(container.params["restore"]["folder"], self._children.attachment(container))
+                attach(
+                    container.params["restore"]["folder"], self._children.attachment(container.slot, container.params)
+                )
         except OSError as error:
             self._kill_rest(outcome["pid"])
             self._fail_launch(container, _launch_reason(error))
@@ -416,6 +424,9 @@ class Supervisor:
                 return
             self._reports.feed(data)
             for pid, event, fields in self._reports:
+                if event == REHEARSED:
+                    self._children.rehearsed(pid)
+                    continue
                 if self._programs.reported(pid, event, fields):
                     continue
                 container = self._by_pid[pid]
@@ -454,7 +465,9 @@ class Supervisor:
                 continue
             self._read_reports()  # its last reports are in the pipe
             code = change.si_status if exited_normally else None
-            if container is None:  # a helper, or an orphan of some process
+            if container is None:  # a helper, an orphan of some process, or made ahead
+                if self._children.ahead_ended(change.si_pid):
+                    continue
                 if not self._images.helper_ended(change.si_pid, code):
                     self._programs.helper_ended(change.si_pid)
                 continue
@@ -488,7 +501,7 @@ class Supervisor:
         """Of the children of this process those that it does not know; None while criu makes some."""
         if self._images.is_restoring:
             return None
-        known = (self._by_pid.__contains__, self._images.is_helper, self._programs.is_helper)
+        known = (self._by_pid.__contains__, self._images.is_helper, self._programs.is_helper, self._children.is_ahead)
         return [pid for pid in children if not any(is_it(pid) for is_it in known)]
 
     # Events
@@ -539,6 +552,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m emulator.live.tasks.supervisor", description=__doc__)
     parser.add_argument("--page", required=True, help="the progress page, an existing file")
     parser.add_argument("--slots", required=True, type=int, help="slots in the page")
+    parser.add_argument("--ahead", default=0, type=int, help="tasks for which processes are made ahead")
     arguments = parser.parse_args()
     # Fires when the thread that started us ends; if it has already ended, the end of stdin shows that.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -549,7 +563,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         print(f"natjam supervisor: cannot use the progress page: {error}", file=sys.stderr)
         return os.EX_USAGE
-    supervisor = Supervisor(arguments.page, page, commands, events)
+    supervisor = Supervisor(arguments.page, page, commands, events, arguments.ahead)
     shuffle.warm_up()
     gc.collect()
     gc.freeze()  # keep a task's collector from touching, and so copying, pages shared with us

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ import msgpack
 
 from emulator.live.janitor import RUN_VARIABLE
 from emulator.live.tasks.own_pids import CLONE_NEWPID, unshare
-from emulator.live.tasks.progress_page import ProgressPage
+from emulator.live.tasks.progress_page import AHEAD_SUFFIX, ProgressPage
 from emulator.live.wire import pack
 
 TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
@@ -31,6 +32,8 @@ TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 _START_PATIENCE_REAL_S = 30.0
 _KEPT_ERROR_LINES = 20
+_MOST_AHEAD = 48
+"""Processes made ahead; each has some 3 MB of its own.  The papers' clusters have as many containers."""
 
 
 def environment_without_token(run_id: str) -> dict[str, str]:
@@ -51,6 +54,8 @@ class SupervisorClient:
 
     `on_late` is told for how long the supervisor has stood still (real ns), and when it went on.
 
+    For up to `ahead` tasks at once it makes processes before they are launched (``emulator.live.tasks.children``).
+
     With `first_pid` it gets its own pid namespace, in which process ids start there.  So criu can restore processes
     whatever else runs on the machine, and all of them die with the supervisor.  Needs root.
     """
@@ -64,6 +69,7 @@ class SupervisorClient:
         on_lost: Callable[[str], None],
         first_pid: int | None = None,
         on_late: Callable[[int, int], None] = lambda late_real_ns, real_ns: None,
+        ahead: int = 0,
     ) -> None:
         self._run_id = run_id
         self._page_path = Path(work_dir, f"page-{secrets.token_hex(4)}")
@@ -72,6 +78,7 @@ class SupervisorClient:
         self._on_lost = on_lost
         self._first_pid = first_pid
         self._on_late = on_late
+        self._ahead = min(ahead, _MOST_AHEAD)
         self._outgoing: list[bytes] = []
         self._closing = False
         self._error_lines: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
@@ -142,13 +149,14 @@ class SupervisorClient:
             self._page.close()
             self._page = None
             self._page_path.unlink(missing_ok=True)
+            shutil.rmtree(f"{self._page_path}{AHEAD_SUFFIX}", ignore_errors=True)
 
     # In the keeper thread
 
     def _keep(self, started: asyncio.Future[subprocess.Popen[bytes]]) -> None:
         """Create the supervisor and wait until it has ended."""
         command = [sys.executable, "-m", "emulator.live.tasks.supervisor"]
-        command += ["--page", str(self._page_path), "--slots", str(self._slots)]
+        command += ["--page", str(self._page_path), "--slots", str(self._slots), "--ahead", str(self._ahead)]
         if self._first_pid is not None:
             command = [sys.executable, "-m", "emulator.live.tasks.own_pids", str(self._first_pid), *command]
         pipe = subprocess.PIPE

@@ -31,6 +31,9 @@ EXIT_CHECKPOINTED = os.EX_TEMPFAIL
 
 SUSPEND, CHECKPOINT, INPUT_CHANGED = signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2
 CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
+START = signal.Signals(signal.SIGRTMIN)
+"""Tells a process that was made ahead which task it is; a signal of its own, as two of one kind can become one."""
+BLOCKED_SIGNALS = CONTROL_SIGNALS | {START}
 
 ATTACHMENT = "attachment"
 """File in the folder of a task's images: the new place of a process that criu has restored."""
