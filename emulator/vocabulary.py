@@ -57,8 +57,6 @@ class TaskGroup(Frozen):
     work: Work = Work.KEYS
     may_be_victim: bool | None = None
     """None: as ``scheduler.victims`` says of its kind of work."""
-    minimum: int = 0
-    """How many of its tasks are of use only together."""
     starts_after: StartsAfter | None = None
     """None: requested when the job starts."""
     mean_ns: int | None = None

@@ -53,7 +53,8 @@ TaskMemory = _Memory | Annotated[tuple[_Memory, ...], Field(min_length=1)]
 """One memory for all tasks, or a list that is cycled over the maps and over the reduces; GiB."""
 
 
-def _longest(lengths: Lengths) -> float:
+def longest_s(lengths: Lengths) -> float:
+    """The longest length that tasks may have."""
     if isinstance(lengths, UniformLengths):
         return lengths.longest
     return max(lengths) if isinstance(lengths, tuple) else lengths
@@ -128,8 +129,6 @@ class GroupEntry(Strict):
     """As for a job of maps and reduces."""
     may_be_victim: bool = True
     """Whether its tasks may be preempted."""
-    minimum: Annotated[int, Field(ge=0)] = 0
-    """How many of its tasks are of use only together."""
     starts_after: AfterGroup | None = None
     """Null: its containers are requested when the job starts."""
 
@@ -137,8 +136,6 @@ class GroupEntry(Strict):
     def _is_possible(self) -> GroupEntry:
         if self.name in _TAKEN:
             raise ValueError(f"name: '{self.name}' has a meaning of its own; choose another")
-        if self.minimum > self.count:
-            raise ValueError(f"minimum {self.minimum} is above count {self.count}; lower it")
         return self
 
 
@@ -193,13 +190,14 @@ class JobEntry(Strict):
     def _has_tasks(self) -> JobEntry:
         if self.tasks is not None and (self.maps or self.reduces or self.memory_gb is not None):
             raise ValueError("tasks replaces maps, reduces and memory_gb; remove those")
-        if self.groups is not None:
-            self._check_groups(self.groups)
-        elif self.maps == 0 and self.reduces == 0 and self.tasks is None:
+        if self.groups is not None and (
+            self.tasks is not None or self.maps or self.reduces or self.memory_gb is not None
+        ):
+            raise ValueError("groups replaces maps, reduces, tasks and memory_gb; remove those")
+        if self.maps == 0 and self.reduces == 0 and self.tasks is None and self.groups is None:
             raise ValueError("a job needs at least one map or one reduce, or tasks")
-        if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
-            longest = _longest(self.reduce_s)
-            raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
+        if self.reduces and longest_s(self.reduce_s) > MAX_KEYS * self.key_s:
+            raise ValueError(f"a reduce of {longest_s(self.reduce_s):g} s would walk over {MAX_KEYS} keys; raise key_s")
         if self.deadline_s is not None and self.deadline_after_s is not None:
             raise ValueError("give deadline_s (absolute) or deadline_after_s (after the submission), not both")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
@@ -213,25 +211,6 @@ class JobEntry(Strict):
             low, high = self.min_containers, self.max_containers
             raise ValueError(f"min_containers {low} is above max_containers {high}; lower it")
         return self
-
-    def _check_groups(self, groups: tuple[GroupEntry, ...]) -> None:
-        if self.tasks is not None or self.maps or self.reduces or self.memory_gb is not None:
-            raise ValueError("groups replaces maps, reduces, tasks and memory_gb; remove those")
-        by_name = {group.name: group for group in groups}
-        if len(by_name) < len(groups):
-            raise ValueError("groups: two have the same name; rename one")
-        for group in groups:
-            longest = _longest(group.length_s)
-            if longest > MAX_KEYS * self.key_s:
-                raise ValueError(f"groups: a task of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
-            seen, after = {group.name}, group.starts_after
-            while after is not None:
-                if after.group not in by_name:
-                    raise ValueError(f"groups: starts_after: there is no group '{after.group}' in this job")
-                if after.group in seen:
-                    raise ValueError(f"groups: '{after.group}' starts after itself; remove one starts_after")
-                seen.add(after.group)
-                after = by_name[after.group].starts_after
 
 
 Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "table", "natjam"]

@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 import tempfile
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -299,10 +300,15 @@ def validate(
 
 
 def _counted(jobs: Sequence[JobSpec]) -> str:
-    maps = sum(len(job.map_ns) for job in jobs)
-    reduces, programs = (sum(len(job.reduce_ns) for job in jobs if (job.program is None) == of) for of in (True, False))
+    from emulator.vocabulary import MAP, REDUCE, TASKS
+
+    counts: Counter[str] = Counter()
+    for group in (group for job in jobs for group in job.facts.groups):
+        counts[group.name] += group.count
+    maps, reduces, programs = counts.pop(MAP, 0), counts.pop(REDUCE, 0), counts.pop(TASKS, 0)
     of_programs = f", {programs} tasks that are programs" if programs else ""
-    return f"{len(jobs)} jobs, {maps} maps, {reduces} reduces{of_programs}"
+    others = "".join(f", {count} {name}" for name, count in counts.items())
+    return f"{len(jobs)} jobs, {maps} maps, {reduces} reduces{of_programs}{others}"
 
 
 @app.command()

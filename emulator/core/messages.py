@@ -82,7 +82,6 @@ class TaskId(NamedTuple):
     """One task of a job."""
 
     group: str
-    """Name of its group."""
     number: int
     """Among the tasks of its group, from 0."""
 
@@ -103,7 +102,6 @@ class ContainerReport(Frozen):
     container: str
     job: str
     group: str
-    """Of its task; an ApplicationMaster's is ``emulator.vocabulary.MASTER``, here and everywhere."""
     node: str
     revision: int
     state: ContainerState
@@ -142,8 +140,7 @@ class Ask(Frozen):
     """All containers that a job still wants, apart from those in the answers that the heartbeat acknowledges."""
 
     new: tuple[tuple[str, int], ...] = ()
-    """Pairs (name of a group, number of its new tasks that wait), in the order of the groups, without those where
-    none waits."""
+    """Pairs (group, how many new tasks of it wait), in the order of the groups, without those where none waits."""
     resumes: tuple[ResumeAsk, ...] = ()
     avoided: tuple[str, ...] = ()
     """Nodes where the job wants no new task, because too much has failed there."""

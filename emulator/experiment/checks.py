@@ -16,6 +16,7 @@ from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
+from emulator.experiment.groups import group_problems
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
 from emulator.experiment.triggers import trigger_problems
@@ -202,6 +203,8 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
         for kind, count in (("map", slots.map), ("reduce", slots.reduce)):
             if getattr(job, f"{kind}s") and not count:
                 yield ("workload", "jobs", index, f"{kind}s"), f"there are no slots for {kind}s (cluster.slots.{kind})"
+        if job.groups is not None and not slots.reduce:
+            yield ("workload", "jobs", index, "groups"), "there are no slots for its tasks (cluster.slots.reduce)"
     allocation = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
     if scheduler is None or allocation is None:
         return
@@ -337,6 +340,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
                 f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
                 " raise container_memory_gb",
             )
+        yield from group_problems(where, job, None if cluster is None else cluster.container_memory_gb)
         held_gb = max(job.memory_gb) if isinstance(job.memory_gb, tuple) else job.memory_gb or 0
         if cluster is not None and held_gb > cluster.container_memory_gb:
             yield (

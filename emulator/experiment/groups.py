@@ -1,9 +1,13 @@
-"""The groups of a job's tasks, from the job's entry in an experiment file."""
+"""The groups of a job's tasks, from the job's entry in an experiment file, and their checks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from emulator.files.problems import Problem, suggestion
+from emulator.files.yaml_values import Location
 from emulator.vocabulary import TASKS, StartsAfter, TaskGroup, map_reduce
-from workloads.schema import GroupEntry, JobEntry
+from workloads.schema import MAX_KEYS, GroupEntry, JobEntry, longest_s
 
 BYTES_PER_GB = 2**30
 
@@ -23,7 +27,6 @@ def _group(entry: GroupEntry) -> TaskGroup:
         name=entry.name,
         count=entry.count,
         may_be_victim=entry.may_be_victim,
-        minimum=entry.minimum,
         starts_after=None if after is None else StartsAfter(after.group, round(after.share * 1_000_000)),
         task_memory_bytes=task_memory_bytes(entry.memory_gb),
     )
@@ -35,3 +38,41 @@ def task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int,
         return ()
     sizes_gb = memory_gb if isinstance(memory_gb, tuple) else (memory_gb,)
     return tuple(int(size_gb * BYTES_PER_GB) for size_gb in sizes_gb)
+
+
+def group_problems(where: Location, job: JobEntry, container_memory_gb: float | None) -> Iterator[Problem]:
+    """What is wrong with the groups of a job; ``where`` the job is in its file."""
+    by_name: dict[str, GroupEntry] = {}
+    for index, group in enumerate(job.groups or ()):
+        here: Location = (*where, "groups", index)
+        if group.name in by_name:
+            yield (*here, "name"), f"'{group.name}' is the name of an earlier group; change one"
+        by_name.setdefault(group.name, group)
+        if longest_s(group.length_s) > MAX_KEYS * job.key_s:
+            yield (*here, "length_s"), f"a task would walk over {MAX_KEYS} keys; raise key_s"
+        held_gb = max(group.memory_gb) if isinstance(group.memory_gb, tuple) else group.memory_gb or 0
+        if container_memory_gb is not None and held_gb > container_memory_gb:
+            yield (
+                (*here, "memory_gb"),
+                f"a task that holds {held_gb:g} GB does not fit a container of {container_memory_gb:g} GB;"
+                " raise container_memory_gb",
+            )
+    for index, group in enumerate(job.groups or ()):
+        place: Location = (*where, "groups", index, "starts_after", "group")
+        if group.starts_after is None:
+            continue
+        if group.starts_after.group not in by_name:
+            near = suggestion(group.starts_after.group, by_name)
+            yield place, f"'{job.name}' has no group '{group.starts_after.group}'{near}"
+        elif _waits_for_itself(group, by_name):
+            yield place, f"'{group.name}' waits for itself; remove one starts_after"
+
+
+def _waits_for_itself(group: GroupEntry, by_name: Mapping[str, GroupEntry]) -> bool:
+    seen = {group.name}
+    while group.starts_after is not None and group.starts_after.group in by_name:
+        group = by_name[group.starts_after.group]
+        if group.name in seen:
+            return True
+        seen.add(group.name)
+    return False

@@ -22,7 +22,8 @@ _PROCESS_BYTES = 8 << 20
 
 def largest_task_bytes(jobs: Iterable[JobSpec]) -> int:
     """The most memory that a task of these jobs uses, emulated; 0: none uses any."""
-    return max((max(job.facts.task_memory_bytes, default=0) for job in jobs), default=0)
+    kinds = (sizes for job in jobs for sizes in (job.facts, *job.facts.groups))
+    return max((max(sizes.task_memory_bytes, default=0) for sizes in kinds), default=0)
 
 
 def why_no_swap() -> str | None:
