@@ -128,6 +128,8 @@ class JobFacts(Frozen):
     max_containers: int | None = None
     """Most containers it may hold at a time; None: as many as its tasks that write output for the
     shuffle, or its other tasks, whichever are more."""
+    gang: int | None = None
+    """Fewest of its tasks that must have room at once before any of them starts; None: each starts by itself."""
 
     @property
     def maps(self) -> int:

@@ -165,11 +165,12 @@ def make_job(
     key_s: float = 1.0,
     deadline_s: float | None = None,
     priority: int = 0,
+    gang: int | None = None,
 ) -> JobSpec:
     """A job whose reduces have keys of about ``key_s``."""
     deadline_ns = None if deadline_s is None else round(deadline_s * SECOND_NS)
     return JobSpec(
-        JobFacts(name, queue, map_reduce(len(maps_s), len(reduces_s)), deadline_ns, priority, GIB_BYTES),
+        JobFacts(name, queue, map_reduce(len(maps_s), len(reduces_s)), deadline_ns, priority, GIB_BYTES, gang=gang),
         submit_ns=round(submit_s * SECOND_NS),
         map_ns=tuple(round(length * SECOND_NS) for length in maps_s),
         reduce_ns=tuple(round(length * SECOND_NS) for length in reduces_s),

@@ -8,6 +8,9 @@ a node, whether a task is launched beside one that still runs, and which keys ea
 a reduce consists of the containers that its last attempt resumed from, in order; together they must have walked every
 key exactly once.
 
+No gang is half placed: when its first task gets a container at the ResourceManager, as many do as it needs at once, or
+all that are left; and as many are started when its ApplicationMaster starts the first.
+
 A node that was given up may live on for a while, and its tasks then run beside their replacements.  So may a container
 whose job has ended.
 """
@@ -19,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task_attempt import AttemptState
 from emulator.core.completions import Exited
 from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
@@ -30,6 +34,7 @@ from emulator.core.messages import (
     NodeLost,
 )
 from emulator.core.node_manager.node_manager import NodeManager
+from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.policies.policy import Reads
@@ -76,6 +81,7 @@ class Invariants:
         """Jobs that have ended, as reported by the ResourceManager."""
         self._settings = settings
         self._jobs = jobs
+        self._gangs = {name for name, job in jobs.items() if job.facts.gang is not None}
         self._walks: dict[str, _Walk] = {}
         self._containers: set[str] = set()
         """All containers that were launched."""
@@ -84,6 +90,8 @@ class Invariants:
         self._registrations: dict[str, int] = {}
         self._launched: list[Launch] = []
         """Launches since the last check."""
+        self._placed: dict[str, bool] = {}
+        """Of each machine that a gang is known to, and the gang: whether a task of it has a container there."""
         self._judged: dict[str, int] = {}
         """Revision of each machine when its state was last checked."""
 
@@ -124,6 +132,26 @@ class Invariants:
         self._launched.clear()
         if isinstance(machine, NodeManager):
             self._look_at_node(cluster, machine)
+        elif isinstance(machine, ResourceManager):
+            for name in self._gangs & machine.state.applications.keys():
+                self._look_at_gang(machine.state.applications[name])
+        elif isinstance(machine, ApplicationMaster) and machine.tasks.gang is not None:
+            tasks, gang = machine.tasks, machine.tasks.gang
+            count = len(
+                {attempt.task for attempt in tasks.live.values() if attempt.state is not AttemptState.SUSPENDED}
+            )
+            self._look_at_start(address, len(placed), 0 if gang.disbands else tasks.needed)
+
+    def _look_at_gang(self, application: Application) -> None:
+        count, pending = application.members + application.taken, application.requests.pending
+        needed = min(application.facts.gang or 0, count + pending)
+        self._look_at_start(f"rm: {application.name}", count, needed)
+
+    def _look_at_start(self, where: str, count: int, needed: int) -> None:
+        """Where the tasks of a gang have ``count`` containers, which it must have at least when it starts."""
+        if count and not self._placed.get(where):
+            require(count >= needed, f"{where}: a gang of {needed} starts with {count} containers")
+        self._placed[where] = count > 0
 
     def _look_at_launch(self, cluster: SimulatedCluster, launch: Launch) -> None:
         require(launch.container not in self._containers, f"{launch.container} is launched twice")

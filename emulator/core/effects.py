@@ -147,7 +147,17 @@ class ExplainTaskEviction(_Effect):
     """What happens to each victim, and why."""
 
 
-EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction)
+class ExplainGang(_Effect):
+    """Why the gang of ``job`` has not started yet: it waits for room for so many tasks at once."""
+
+    job: str
+    at_once: int
+    """Containers that it needs at one time."""
+    free: int
+    """How many of them are free for it."""
+
+
+EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction, ExplainGang)
 
 
 Effect: TypeAlias = (
@@ -166,5 +176,6 @@ Effect: TypeAlias = (
     | CleanUp
     | ExplainJobEviction
     | ExplainTaskEviction
+    | ExplainGang
 )
 """All effects."""

@@ -144,6 +144,8 @@ class Ask(Frozen):
     resumes: tuple[ResumeAsk, ...] = ()
     avoided: tuple[str, ...] = ()
     """Nodes where the job wants no new task, because too much has failed there."""
+    at_once: int = 0
+    """Fewest containers that are of use to it, all given at one time; 0: each is of use by itself."""
 
 
 class AllocatedContainer(Frozen):

@@ -61,6 +61,10 @@ class JobView(Frozen):
     """Whether its work is estimated from other jobs, because it has a group of tasks of which none has finished yet."""
     task_ns: int = 0
     """Mean length of its tasks; 0 in fluid runs, where a job has no tasks."""
+    members: int = 0
+    """Tasks of a gang that hold a container; 0 for other jobs."""
+    at_once: int = 0
+    """Fewest containers that it can be given, all at one time; 0: one by one."""
     begun_ns: int = 0
     """Part of ``work_left_ns`` that its running tasks have probably done, estimated from how long they have run."""
 
@@ -68,6 +72,11 @@ class JobView(Frozen):
     def name(self) -> str:
         """Name of the job."""
         return self.facts.name
+
+    @property
+    def goes_whole(self) -> bool:
+        """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
+        return self.facts.gang is not None and self.members <= self.facts.gang
 
 
 class TaskView(Frozen):
@@ -204,7 +213,8 @@ class CycleDecision(Frozen):
     """What one cycle of a scheduler gives and takes: it chooses a node for each request."""
 
     grants: tuple[tuple[str, str], ...] = ()
-    """Pairs of a job and a node with a free container for it; the job's own order says which task gets it."""
+    """Pairs of a job and a node with a free container for it; the job's own order says which task gets it.  A gang gets
+    at least as many as it needs at once (``JobView.at_once``), or none."""
     takes: tuple[str, ...] = ()
     """Containers of tasks to take back by name."""
     valid_until_ns: int | None = None
@@ -269,6 +279,12 @@ class ClusterView:
     def queues(self) -> tuple[QueueView, ...]:
         """All queues, in the order of the experiment file."""
         return self._source.queue_views()
+
+    def with_queues(self, queues: tuple[QueueView, ...]) -> ClusterView:
+        """The same cluster with other queues: what would be decided if they held more."""
+        other = ClusterView(self.now_ns, self._source)
+        other.__dict__["queues"] = queues  # as if they had been read
+        return other
 
     @cached_property
     def jobs(self) -> Mapping[str, JobView]:

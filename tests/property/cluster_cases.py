@@ -284,6 +284,21 @@ def cases(
 
 
 @st.composite
+def with_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
+    """The same, where most jobs are gangs, of all their tasks or of fewer."""
+    case = draw(of)
+    most = {queue.name: queue.maximum - 1 for queue in case.settings.scheduler.queues}
+    jobs = []
+    for job in case.jobs:
+        tasks = len(job.map_ns) + len(job.reduce_ns)
+        largest = min(tasks, most[job.queue], sum(node.containers for node in case.settings.nodes) - 1)
+        sizes = st.sampled_from((None, largest, largest)) | st.integers(1, largest)
+        gang = draw(sizes) if largest >= 1 else None
+        jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
+    return replace(case, jobs=tuple(jobs))
+
+
+@st.composite
 def ordered_about(draw: st.DrawFn) -> Case:
     """The same, and a user who suspends, resumes and kills reduces, and resumes all in the end."""
     case = draw(cases(CALM | BAD_NETWORK))

@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from emulator.core.application_master.attempt_reports import AttemptReports
+from emulator.core.application_master.gang import Gang
 from emulator.core.application_master.job_progress import WHOLE_PPM, progress_ppm, work_ppm
 from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.map_reruns import MapReruns
@@ -59,7 +60,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.settings import Settings
-from emulator.vocabulary import Work
+from emulator.vocabulary import Mechanism, Work
 
 
 class JobEvent(Symbol):
@@ -184,7 +185,7 @@ class ApplicationMaster(StateMachine):
 
     @property
     def _owes(self) -> bool:
-        return self.tasks.releaser.owes or self._orders.owes
+        return self.tasks.releaser.owes or self._orders.owes or self._goes_whole
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
@@ -205,8 +206,14 @@ class ApplicationMaster(StateMachine):
         releaser.debt = max(0, releaser.debt - answer.withdrawn) + answer.reclaim
         releaser.named.update(dict.fromkeys(answer.named))
         releaser.named.update(answer.device_queues)
+        at_once = self.tasks.at_once
+        is_of_use = at_once is not None and len(answer.allocated) >= at_once
         for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer
-            effects += self._assign(allocation, now_ns)
+            effects += self._assign(allocation, now_ns) if is_of_use else self._give_back(allocation, now_ns)
+        if not is_of_use and answer.allocated:
+            self.tasks.asks.say_again()
+        if answer.reclaim or answer.named:
+            self.tasks.lost_to_gang()
         for report in answer.finished:
             effects += self._take_report(report, now_ns)
         for node in answer.lost_nodes:
@@ -224,7 +231,8 @@ class ApplicationMaster(StateMachine):
         if self._marks_passed < len(self._marks):
             done_ppm = work_ppm((*self.tasks.maps, *self.tasks.walkers))
             self._marks_passed = max(self._marks_passed, bisect_right(self._marks, min(done_ppm, WHOLE_PPM - 1)))
-        return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress, self._marks_passed))]
+        asks, at_once = self.tasks.asks, self.tasks.at_once
+        return [Send(RESOURCE_MANAGER, asks.heartbeat(now_ns, progress, self._marks_passed, at_once))]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
         """Read progress for the next heartbeat, so a heartbeat reports progress that is one period old."""
@@ -270,7 +278,9 @@ class ApplicationMaster(StateMachine):
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
     def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
-        """No attempt waits for it any more (its task has ended): the kill frees it at the NodeManager."""
+        """No attempt waits for it any more (its task has ended), or its gang has no use for so few: the kill frees it
+        at the NodeManager."""
+        self.tasks.lost_to_gang()
         command = KillContainer(allocation.container, self.job, "not needed any more")
         return [self.tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
@@ -301,16 +311,49 @@ class ApplicationMaster(StateMachine):
 
     def _release(self, now_ns: int) -> list[Effect]:
         """Evict held tasks; read progress if containers are owed and there are candidates."""
-        if self.state is not JobState.RUNNING or not (self.tasks.held or self.tasks.releaser.owes):
+        if self.state is not JobState.RUNNING:
             return []
-        effects = self._evict(self._orders.victims(now_ns), now_ns)
+        effects = [] if self.tasks.gang is None else self._keep_whole(self.tasks.gang, now_ns)
+        if not (self.tasks.held or self.tasks.releaser.owes or self._goes_whole):
+            return effects
+        effects += self._evict(self._orders.victims(now_ns), now_ns)
         return effects + self._read_to_release(now_ns)
+
+    def _keep_whole(self, gang: Gang, now_ns: int) -> list[Effect]:
+        """Let the gang disband if too few of it are left, and kill what of it is being launched then."""
+        tasks, is_in = self.tasks, gang.is_in(self.tasks.live)
+        if gang.was_in and not is_in:
+            gang.disbands = False
+            tasks.releaser.debt = 0
+            tasks.releaser.named.clear()
+            tasks.asks.say_again()
+        gang.was_in = is_in
+        if gang.has_lost and is_in and not gang.disbands:
+            to_give = tasks.releaser.debt + len(tasks.releaser.named.keys() & tasks.live.keys())
+            gang.disbands = gang.stays(tasks.live) - to_give < tasks.needed
+            tasks.asks.say_again()
+        gang.has_lost = False
+        launched = gang.being_launched(tasks.live) if gang.disbands else []
+        for attempt in launched:
+            attempt.move(AttemptEvent.CHOOSE)
+            attempt.mechanism, attempt.pays_debt = Mechanism.KILL, False
+        return self._evict(launched, now_ns)
+
+    @property
+    def _goes_whole(self) -> bool:
+        return self.tasks.gang is not None and self.tasks.gang.disbands
+
+    def _candidates(self, now_ns: int) -> list[TaskAttempt]:
+        """Tasks that may give their containers back now."""
+        if self.tasks.gang is not None and self.tasks.gang.disbands:
+            return self.tasks.gang.to_evict(self.tasks.live)
+        return self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
 
     def _read_to_release(self, now_ns: int) -> list[Effect]:
         self.tasks.releaser.forget_ended(self.tasks.live)
-        if not self.tasks.releaser.owes:
+        if not (self.tasks.releaser.owes or self._goes_whole):
             return []
-        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
+        candidates = self._candidates(now_ns)
         if not candidates:
             return []
         return [ReadProgress(tuple(a.container for a in candidates if a.container is not None and a.keys_total))]
@@ -319,8 +362,7 @@ class ApplicationMaster(StateMachine):
         if self.state is not JobState.RUNNING:
             return []
         self.tasks.releaser.read(message, self.tasks.live, now_ns)
-        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
-        choice = self.tasks.releaser.choose(candidates, now_ns)
+        choice = self.tasks.releaser.choose(self._candidates(now_ns), now_ns, self._goes_whole)
         self._rivals.speculate(now_ns)
         if choice is None:
             return []

@@ -6,7 +6,8 @@ A new task waits for any container.  A suspended attempt waits for a container t
 checkpoint if possible, or only on the node of its stopped process.  Each heartbeat carries the whole ask, so a later
 ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
 once, in the order of the ids, and every heartbeat returns the id of the last.  The ResourceManager takes what it gives
-off the ask, so that an answer alone leaves nothing to say.
+off the ask, so that an answer alone leaves nothing to say.  A gang says how many containers are of use only together
+(``emulator.core.application_master.gang``).
 """
 
 from __future__ import annotations
@@ -137,9 +138,15 @@ class Asks:
     def _is_new(self) -> bool:
         return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
 
-    def heartbeat(self, now_ns: int, progress_ppm: int | None, marks: int) -> ApplicationHeartbeat:
-        """The next heartbeat."""
-        ask = self._made_anew(now_ns) if self._said is None or self._is_new else self._said.ask
+    def say_again(self) -> None:
+        """What the job can use has changed, although the same attempts wait."""
+        self._unsaid = True
+
+    def heartbeat(
+        self, now_ns: int, progress_ppm: int | None, marks: int, at_once: int | None = 0
+    ) -> ApplicationHeartbeat:
+        """The next heartbeat.  ``at_once``: how many containers are of use only together; None: none is of use now."""
+        ask = self._made_anew(now_ns, at_once) if self._said is None or self._is_new else self._said.ask
         self._unsaid = False
         says = _Said(ask, progress_ppm, marks)
         if says == self._said and not self._told.unheard:
@@ -168,12 +175,15 @@ class Asks:
             self._said = self._said._replace(ask=left_of(self._said.ask, answer.allocated))
         return True
 
-    def _made_anew(self, now_ns: int) -> Ask:
+    def _made_anew(self, now_ns: int, at_once: int | None) -> Ask:
+        if at_once is None:
+            return Ask(avoided=self._blacklist.avoided)
         resumes = self._resuming.in_order(self._resumes.values(), now_ns)
         return Ask(
             new=tuple([(group, len(waiting)) for group, waiting in self._waiting.items() if waiting]),
             resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
             avoided=self._blacklist.avoided,
+            at_once=at_once,
         )
 
 
@@ -187,6 +197,7 @@ def left_of(ask: Ask, given: Sequence[AllocatedContainer]) -> Ask:
         ask,
         new=tuple([(group, left) for group, count in ask.new if (left := count - new.count(group)) > 0]),
         resumes=tuple([resume for resume in ask.resumes if resume.task not in resumed]),
+        at_once=ask.at_once if len(given) < ask.at_once else 0,  # fewer are of no use, and are given back
     )
 
 

@@ -99,6 +99,7 @@ class AttemptReports:
         """An attempt was stopped and asks to resume.  If two attempts at a task are stopped, only the one with more
         keys done may resume; the other is killed."""
         tasks = self._tasks
+        tasks.lost_to_gang()
         if tasks.of(attempt).state is TaskState.SUCCEEDED:
             return []  # another attempt has succeeded: this one will be killed
         if attempt.task in tasks.held:
@@ -155,6 +156,7 @@ class AttemptReports:
     def _retry(self, task: Task, now_ns: int) -> None:
         """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
         tasks = self._tasks
+        tasks.lost_to_gang()
         task.move(TaskEvent.RETRY)
         if not task.keys_total:
             tasks.map_news_ns = now_ns

@@ -3,7 +3,8 @@
 Theory of operation
 -------------------
 A group's containers are requested all at once, as soon as enough tasks of the group that it starts after have
-succeeded.  The job is done when all tasks that walk keys are; a job without any, when its maps are.
+succeeded; those of a job with a gang, when it starts.  The job is done when all tasks that walk keys are; a job without
+any, when its maps are.
 """
 
 from __future__ import annotations
@@ -33,11 +34,17 @@ class Groups:
         self._succeeded = dict.fromkeys(self.tasks, 0)
         self._slow_start_ppm = slow_start_ppm
         self._not_started = list(spec.facts.groups)
+        self._at_once = spec.facts.gang is not None
 
     @property
     def done(self) -> bool:
         """Whether the job is done."""
         return self.walkers_done == len(self.walkers) if self.walkers else self.maps_are_done
+
+    @property
+    def unfinished(self) -> int:
+        """Tasks that have not succeeded."""
+        return len(self.maps) + len(self.walkers) - self.maps_done - self.walkers_done
 
     @property
     def maps_are_done(self) -> bool:
@@ -61,7 +68,7 @@ class Groups:
 
     def _may_start(self, group: TaskGroup) -> bool:
         after = group.starts_after
-        if after is None:
+        if after is None or self._at_once:
             return True
         share_ppm = self._slow_start_ppm if after.share_ppm is None else after.share_ppm
         return self._succeeded[after.group] * _PPM >= len(self.tasks[after.group]) * share_ppm

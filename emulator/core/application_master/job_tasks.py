@@ -6,6 +6,7 @@ The parts of the ApplicationMaster share it: ``attempt_reports``, ``map_reruns``
 from __future__ import annotations
 
 from emulator.core.application_master.asks import Asks
+from emulator.core.application_master.gang import Gang
 from emulator.core.application_master.groups import Groups
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.application_master.releaser import Releaser
@@ -43,6 +44,8 @@ class JobTasks:
         self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, len(settings.nodes))
         resuming = Resuming(settings.scheduler.resume_order, self.releaser)
         self.asks = Asks(spec.facts, resuming, self.blacklist)
+        self.gang = None if spec.facts.gang is None else Gang(spec.facts.gang)
+        """None: each task starts by itself."""
         self.commands = CommandLedger(settings.protocol.retry_ns)
         self.outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
         self.timers = Timers()
@@ -64,9 +67,28 @@ class JobTasks:
         """The task that an order means: see ``JobFacts.meant``."""
         return TaskId(self._facts.meant(task.group), task.number)
 
+    @property
+    def needed(self) -> int:
+        """Tasks of its gang that must run at a time; 0: it has none."""
+        return 0 if self.gang is None else self.gang.needs(self.groups.unfinished)
+
+    @property
+    def at_once(self) -> int | None:
+        """Fewest containers that are of use to it now; 0: each one is; None: none is."""
+        if self.gang is None:
+            return 0
+        if self.gang.disbands:
+            return None
+        return 0 if self.gang.is_in(self.live) else self.needed
+
     def has_container(self, attempt: TaskAttempt) -> bool:
         """Whether the attempt has a container."""
         return self.live.get(attempt.container or "") is attempt
+
+    def lost_to_gang(self) -> None:
+        """A task has lost its container, or must give it back: look whether its gang is still large enough."""
+        if self.gang is not None:
+            self.gang.has_lost = True
 
     def request(self, attempt: TaskAttempt) -> None:
         """Let a new attempt ask for a container."""
@@ -107,3 +129,9 @@ class JobTasks:
         for attempt in self.asks:
             assert self.of(attempt).state is not TaskState.SUCCEEDED, attempt.name
         assert self.releaser.debt >= 0
+        if self.gang is not None and not (self.failure or self.groups.done):
+            self._validate_gang(self.gang)
+
+    def _validate_gang(self, gang: Gang) -> None:
+        assert gang.disbands or not gang.has_lost or not gang.is_in(self.live), f"{self.job}: half a gang stays"
+        assert not (gang.disbands and gang.being_launched(self.live)), f"{self.job}: a task starts in a gang that ends"

@@ -25,7 +25,7 @@ from emulator.core.messages import ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts, Work
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Work
 
 
 class Choice(NamedTuple):
@@ -76,21 +76,25 @@ class Releaser:
                 if attempt.running_since_ns <= at_ns <= until_ns:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
-    def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
-        """Choose victims for as much of the debt as ``candidates`` allow, and mark them.
+    def choose(self, candidates: list[TaskAttempt], now_ns: int, whole: bool = False) -> Choice | None:
+        """Choose victims for as much of the debt as ``candidates`` allow, and mark them; all of them if the ``whole``
+        job must give its containers back.
 
         Named containers that are not among ``candidates`` either end by themselves or are not given back.  Those whose
         wait for the device was said stay named until they can be given.
         """
-        if not self.owes or not candidates:
+        if not (whole or self.owes) or not candidates:
             return None
         tasks = tuple(self._weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
         named = tuple(task.container for task in tasks if task.container in self.named)
-        order = named or order_tasks(self._eviction, view, tasks, random)
-        chosen = self._with_mechanisms(view, tasks, order, len(named) or self.debt)
+        order = named if named and not whole else order_tasks(self._eviction, view, tasks, random)
+        if whole:
+            order += tuple(task.container for task in tasks if task.container not in order)  # nobody is spared
+        most = len(order) if whole else len(named) or self.debt
+        chosen = self._with_mechanisms(view, tasks, order, most, whole)
         self.named = {name: wait for name, wait in self.named.items() if wait is not None and name not in named}
         if not chosen:
             return None
@@ -98,8 +102,8 @@ class Releaser:
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
             victim.move(AttemptEvent.CHOOSE)
-            victim.mechanism, victim.pays_debt = decision.mechanism, not named
-        self.debt -= 0 if named else len(victims)
+            victim.mechanism, victim.pays_debt = decision.mechanism, not named and self.debt > 0
+            self.debt -= victim.pays_debt
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
@@ -107,9 +111,10 @@ class Releaser:
         return Choice(victims, why)
 
     def _with_mechanisms(
-        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int
+        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int, whole: bool
     ) -> list[tuple[str, MechanismDecision]]:
-        """At most ``most`` containers of ``order``, each with its mechanism; tasks to be waited for are left out."""
+        """At most ``most`` containers of ``order``, each with its mechanism; tasks to be waited for are left out.  If
+        the ``whole`` job goes, they are killed, and so are tasks that a node has refused to stop."""
         by_container = {task.container: task for task in tasks}
         chosen: list[tuple[str, MechanismDecision]] = []
         for container in order:
@@ -120,6 +125,8 @@ class Releaser:
             applied = applied_to(decision.mechanism, Work.KEYS if task.keys_total else Work.SHUFFLE, task.is_saved)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)
+            if whole and (task.refusals or not TRAITS[applied].frees_slot):
+                decision = MechanismDecision(Mechanism.KILL, decision.numbers)
             traits = TRAITS[decision.mechanism]
             if traits.makes_image:
                 self._images.begin(task, view.now_ns)

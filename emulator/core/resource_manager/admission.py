@@ -4,6 +4,9 @@ ApplicationMasters hold containers and are never preempted.  So a burst of jobs 
 masters that wait for each other for ever.  Hadoop's capacity scheduler lets jobs wait beyond a share of the queue
 (``maximum-am-resource-percent``).  Here a job waits only if its master would take the last container.
 
+A gang needs more than one container for tasks.  So the masters of all admitted jobs leave as many as the largest gang
+of an admitted job needs at once, and no less urgent job is admitted before a gang that waits for such room.
+
 An admitted job may still wait for its master's container.  If it belongs to a less urgent queue, it makes room for a
 job of a more urgent one; otherwise a backlog of research jobs would keep production jobs out.  Where masters take no
 container, all jobs are admitted at once.
@@ -11,7 +14,7 @@ container, all jobs are admitted at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from emulator.core.resource_manager.applications import Application
 from emulator.core.settings import QueueSettings
@@ -28,15 +31,21 @@ class Admission:
         self._waiting: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
         """In the order of submission."""
         self._masters = 0
+        self._gangs: dict[str, int] = {}
+        """Sizes of the gangs of admitted jobs."""
+        self._largest = 1
+        """Size of the largest gang ever submitted."""
 
     def submit(self, application: Application) -> None:
         """A job has been submitted."""
         self._waiting[application.queue][application.name] = application
+        self._largest = max(self._largest, application.facts.gang or 1)
 
     def end(self, application: Application) -> None:
         """A job has ended."""
         if application.admitted:
             self._masters -= 1
+            self._gangs.pop(application.name, None)
             del self._admitted[application.queue][application.name]
         else:
             del self._waiting[application.queue][application.name]
@@ -45,26 +54,35 @@ class Admission:
         """Admit the next job that may request its ApplicationMaster, in a cluster of ``containers``: the oldest job of
         the most urgent queue that has room.  For each more urgent queue, one place is kept free."""
         for queue in self._queues:
-            waiting = self._waiting[queue.name]
-            has_room = self._has_room_in_queue(queue) and self._masters < _most_masters(queue, containers)
-            if waiting and (self._outside or has_room):
-                application = waiting.pop(next(iter(waiting)))
+            application = next(iter(self._waiting[queue.name].values()), None)
+            if application is None:
+                continue
+            in_queue = self._outside or self._has_room_in_queue(queue, application)
+            if in_queue and (self._outside or self._masters < self._most_masters(queue, containers, application)):
+                del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
                 self._masters += 1
+                if application.facts.gang is not None:
+                    self._gangs[application.name] = application.facts.gang
                 return application
+            if in_queue and application.facts.gang is not None:
+                return None
         return None
 
     def displace_next(self, containers: int) -> Application | None:
         """Put an admitted job without a master back, because a job of a more urgent queue waits for its place.  It is
         the youngest such job of the least urgent queue."""
         for queue in self._queues:
-            full = self._masters >= _most_masters(queue, containers)
-            if full and self._waiting[queue.name] and self._has_room_in_queue(queue):
+            waiting = next(iter(self._waiting[queue.name].values()), None)
+            if waiting is None or not self._has_room_in_queue(queue, waiting):
+                continue
+            if self._masters >= self._most_masters(queue, containers, waiting):
                 application = self._without_master_below(queue)
                 if application is not None:
                     application.admitted = False
                     self._masters -= 1
+                    self._gangs.pop(application.name, None)
                     del self._admitted[application.queue][application.name]
                     first = {application.name: application}
                     self._waiting[application.queue] = {**first, **self._waiting[application.queue]}
@@ -79,21 +97,35 @@ class Admission:
                     return application
         return None
 
-    def _has_room_in_queue(self, queue: QueueSettings) -> bool:
-        return len(self._admitted[queue.name]) < max(1, queue.maximum - 1)
+    def _has_room_in_queue(self, queue: QueueSettings, application: Application) -> bool:
+        admitted = self._admitted[queue.name]
+        return len(admitted) < max(1, queue.maximum - self._room(application, admitted))
+
+    def _most_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
+        """``application`` of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""
+        return max(1, containers - self._room(application, self._gangs) - queue.rank)
+
+    def _room(self, application: Application, admitted: Iterable[str]) -> int:
+        """Containers that masters must leave for tasks, with the gangs of ``admitted`` jobs."""
+        own = application.facts.gang or 1
+        if not self._gangs:
+            return own
+        return max(own, *(self._gangs.get(name, 1) for name in admitted), 1)
 
     def next_given_up(self, containers: int) -> Application | None:
-        """The job to give up because lost nodes left too few ``containers``: the youngest of the least urgent queue."""
-        if containers >= 1 and self._outside:
-            return None
-        if containers >= 2 and self._masters < containers:
-            return None
-        jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
-        if containers < 2:
-            jobs += [application for of_queue in self._waiting.values() for application in of_queue.values()]
+        """The job to give up because lost nodes left too few ``containers``: the youngest of the least urgent queue.
+        The first to go are gangs that are larger than what is left."""
+        own_master = 0 if self._outside else 1
+        jobs: list[Application] = []
+        if containers < self._largest + own_master:
+            jobs = [job for job in self._all() if containers < (job.facts.gang or 1) + own_master]
+        if not jobs:
+            if self._outside or self._masters + max(self._gangs.values(), default=1) <= containers:
+                return None
+            jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
         return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)
 
-
-def _most_masters(queue: QueueSettings, containers: int) -> int:
-    """One more job of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""
-    return max(1, containers - 1 - queue.rank)
+    def _all(self) -> Iterator[Application]:
+        for of_state in (self._admitted, self._waiting):
+            for of_queue in of_state.values():
+                yield from of_queue.values()

@@ -20,7 +20,7 @@ from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
-from emulator.vocabulary import MASTER_GROUP, JobFacts, TaskGroup, Work
+from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, TaskGroup, Work
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Node:
     def _move(self, event: NodeEvent) -> None:
         self.state = NODE_TABLE.next(self.state, event, self.name)
 
-    def freed(self, now_ns: int, former_owner: str, slot: Slot) -> bool:
+    def freed(self, now_ns: int, former_owner: str | None, slot: Slot) -> bool:
         """One of its containers has become free; returns whether it can be given out."""
         if self.state is NodeState.ALIVE:
             self.free.append(FreeSlot(now_ns, former_owner, slot))
@@ -176,6 +176,8 @@ class Requests:
         """By task, in the order of resuming, with the time of the request."""
         self.avoided: frozenset[str] = frozenset()
         """Nodes on which the job wants no new tasks."""
+        self.at_once = 0
+        """Fewest containers that it can be given, all at one time; 0: one by one."""
 
     @property
     def pending(self) -> int:
@@ -198,7 +200,7 @@ class Requests:
         """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
         assert heartbeat.ask is not None
         ask = left_of(heartbeat.ask, undelivered)
-        self.avoided = frozenset(ask.avoided)
+        self.avoided, self.at_once = frozenset(ask.avoided), ask.at_once
         wanted = dict(ask.new)
         for group, since in self.since.items():
             count = wanted.get(group, 0)
@@ -289,6 +291,21 @@ class Application:
     def name(self) -> str:
         """Name of the job."""
         return self.facts.name
+
+    @property
+    def members(self) -> int:
+        """Tasks that hold a container, without those taken back by name."""
+        return self.slots - self.held[MASTER] - self.taken
+
+    @property
+    def starts_whole(self) -> bool:
+        """Whether it can use no single container: a gang of which no task has one."""
+        return self.facts.gang is not None and self.slots == self.held[MASTER]
+
+    @property
+    def goes_whole(self) -> bool:
+        """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
+        return self.facts.gang is not None and self.members <= self.facts.gang
 
     @property
     def queue(self) -> str:

@@ -10,7 +10,7 @@ to take one back (natjam, section 3.2).  Containers for a transactional workload
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from emulator.core.effects import Effect
@@ -47,7 +47,7 @@ class ByContract(ABC):
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
-        return self._offers.given_up
+        return self._offers.given_up + self._offers.gangs.explained
 
     def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
         """See ``Allocation``."""
@@ -72,7 +72,7 @@ class ByContract(ABC):
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
-        return self._victim_jobs.explain()
+        return [*self._offers.gangs.explain(), *self._victim_jobs.explain()]
 
     def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
         """Groups of jobs with a task to give, in the order in which they must give to a transactional workload."""
@@ -80,8 +80,8 @@ class ByContract(ABC):
             yield self._victim_jobs.among(self._state.queues.job_views(queue.name, now_ns))
 
     @abstractmethod
-    def _choose(self, offer: Offer) -> Grant | None:
-        """The next request to get the container offered."""
+    def _choose(self, offer: Offer) -> Sequence[Grant]:
+        """The next request to get the container offered, or all requests of a gang."""
 
     @abstractmethod
     def _lack_due_ns(self, now_ns: int) -> int | None:

@@ -4,12 +4,14 @@ Theory of operation
 -------------------
 A cycle runs when something has changed, and when the last one said that the next is due.  It sees the whole cluster,
 gives containers of nodes to jobs, and takes containers back by strict contracts; what it has taken and not got back yet
-counts as gone for its job, and is not free yet at its node.  No node is offered, so heartbeats of free nodes are not
-awaited.
+counts as gone for its job, and is not free yet at its node.  A gang gets all that it needs at once in one cycle
+(``JobView.at_once``), after the single containers of that cycle, or nothing.  No node is offered, so heartbeats of free
+nodes are not awaited.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from emulator.core.decisions import PolicyError, cycle
@@ -50,10 +52,17 @@ class ByCycles:
         self._due_ns = decision.valid_until_ns
         self.changes += 1
         taken = [self._state.containers[container] for container in decision.takes]
+        gangs: dict[str, list[Node]] = {}
         for job, name in decision.grants:
-            grant = self._grant(self._state.applications[job], self._state.nodes[name], view)
+            application, node = self._state.applications[job], self._state.nodes[name]
+            if self._offers.gangs.waits(application):
+                gangs.setdefault(job, []).append(node)
+                continue
+            grant = self._grant(application, node, view)
             if grant is not None:
                 yield grant
+        for job, nodes in gangs.items():
+            yield from self._whole(self._state.applications[job], nodes)
         for held in taken:
             self._whys.append(self._why(held, view))
             yield StrictContract(held)
@@ -61,11 +70,28 @@ class ByCycles:
     def _grant(self, application: Application, node: Node, view: ClusterView) -> Grant | None:
         """The job's first request that can use a container of the node; None: it has none that can."""
         if not node.free or self._state.used >= self._state.limit:
-            name = application.name
-            raise PolicyError(f"allocation policy {self._policy.name} gives {name} a container of {node.name}, full")
+            raise self._full(application, node)
         offer = Offer(node, view, given=0)
         master = self._offers.master_of(application, offer)
         return master or self._offers.task_of(application, offer, TASKS)
+
+    def _whole(self, gang: Application, nodes: list[Node]) -> list[Grant]:
+        """Containers for all that the gang needs at once; none if its requests cannot use those of the nodes."""
+        at_once, free = gang.requests.at_once, Counter(node.name for node in nodes)
+        if len(nodes) < at_once:
+            reason = f"gives {gang.name} {len(nodes)} containers; its gang needs {at_once} at once, or none"
+            raise PolicyError(f"allocation policy {self._policy.name} {reason}")
+        for name, count in free.items():
+            if count > len(self._state.nodes[name].free):
+                raise self._full(gang, self._state.nodes[name])
+        if len(nodes) > self._state.limit - self._state.used:
+            raise self._full(gang, nodes[-1])
+        grants = self._offers.gangs.placed(gang, free, len(nodes))
+        return grants if len(grants) >= at_once else []
+
+    def _full(self, application: Application, node: Node) -> PolicyError:
+        name = application.name
+        return PolicyError(f"allocation policy {self._policy.name} gives {name} a container of {node.name}, full")
 
     def _why(self, held: HeldContainer, view: ClusterView) -> Effect:
         tasks = view.tasks(held.job)

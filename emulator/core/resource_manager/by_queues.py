@@ -12,10 +12,13 @@ queue that may take from itself does so between its jobs.  All this happens only
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from emulator.core.decisions import allocate, order_jobs
 from emulator.core.resource_manager.allocation import Contract, Grant
+from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.by_contract import ByContract, Parts
 from emulator.core.resource_manager.offers import TASKS, Offer
 from emulator.policies.policy import Reads
@@ -31,39 +34,67 @@ class ByQueues(ByContract):
         reads = self._policy.reads - {Reads.PROGRESS}
         self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
         """Whether the policies read only the queues and their jobs, in an order that never changes."""
-        self._all_asked: tuple[int, int] | None = None
+        self._all_asked: tuple[int, int, int] | None = None
         """State of queues and Preemptor when everything possible had been asked for."""
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
 
     # ---- giving ----
 
-    def _choose(self, offer: Offer) -> Grant | None:
+    def _choose(self, offer: Offer) -> Sequence[Grant]:
         decision = allocate(self._policy, offer.view)
-        if offer.given == decision.per_heartbeat:
+        if decision.per_heartbeat is not None and offer.given >= decision.per_heartbeat:
             offer.is_for_others = True
             self._state.attention.expect(offer.node.address)  # a task may wait for this node
-            return None
+            return ()
         offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
-            grant = self._first_of(queue, decision.resumes_first, offer)
-            if grant is not None:
-                return grant
-        return None
+            grants = self._first_of(queue, decision.resumes_first, offer)
+            if grants:
+                return grants
+        return ()
 
-    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Grant | None:
-        """The next request of ``queue`` to get the container."""
+    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
+        """The next request of ``queue`` to get the container, or all requests of a gang."""
         waiting = self._state.waiting(queue, offer.view)
         for application in waiting.resuming if resumes_first else ():
-            grant = self._offers.resume_of(application, offer)
-            if grant is not None:
-                return grant
+            if self._offers.gangs.waits(application):
+                grants = self._gang_of(application, offer)
+                if grants is None or grants:
+                    return grants or ()
+            elif not offer.is_held:
+                grant = self._offers.resume_of(application, offer)
+                if grant is not None:
+                    return (grant,)
         for application in waiting.new if resumes_first else waiting.jobs:
-            grant = self._offers.master_of(application, offer)
-            grant = grant or self._offers.task_of(application, offer, TASKS, resumes=not resumes_first)
+            if self._offers.gangs.waits(application):
+                grants = self._gang_of(application, offer)
+                if grants is None or grants:
+                    return grants or ()
+                continue
+            grant = None
+            if not offer.is_held or application.master_attempts:
+                grant = self._offers.master_of(application, offer)
+            if grant is None and not offer.is_held:
+                grant = self._offers.task_of(application, offer, TASKS, resumes=not resumes_first)
             if grant is not None:
-                return grant
-        return None
+                return (grant,)
+        return ()
+
+    def _gang_of(self, gang: Application, offer: Offer) -> Sequence[Grant] | None:
+        """Containers for the whole gang, or none.  None: its queue may not grow by as many as it needs at once; the
+        jobs of its queue after it wait too, because they would take the room that it waits for."""
+        if offer.hold is not None:
+            return ()
+        at_once = gang.requests.at_once
+        own = next(queue for queue in offer.view.queues if queue.name == gang.queue)
+        grown = tuple(
+            replace(queue, used=queue.used + at_once - 1) if queue is own else queue for queue in offer.view.queues
+        )
+        if at_once > 1 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
+            self._offers.gangs.explain_wait(gang, max(0, own.maximum - own.used))
+            return None
+        return self._offers.gang_of(gang, offer)
 
     # ---- taking back ----
 
@@ -71,16 +102,21 @@ class ByQueues(ByContract):
         state = self._state
         if not state.queues.pending:
             return None
-        if state.free_nodes and state.used < state.limit:
+        if not (self._is_full or state.queues.gangs):
             return None  # natjam, section 3.2: only when the cluster is full
         if self._all_asked != self._stands or not self._asks_again_on_change:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
     @property
-    def _stands(self) -> tuple[int, int]:
+    def _is_full(self) -> bool:
+        return not self._state.free_nodes or self._state.used >= self._state.limit
+
+    @property
+    def _stands(self) -> tuple[int, int, int]:
         """Stays the same until something changes that taking back depends on."""
-        return self._state.queues.changes, self._preemptor.changes
+        state = self._state
+        return state.queues.changes, self._preemptor.changes, len(state.free_nodes) if state.queues.gangs else 0
 
     def _for_jobs(self, now_ns: int) -> Iterator[Contract]:
         view = self._state.view(now_ns)
@@ -89,34 +125,59 @@ class ByQueues(ByContract):
         all_asked = True
         for queue, victims in decision.reclaim:
             others = tuple(victim for victim in victims if victim != queue)
-            if others:
-                yield from self._from_queues(queue, others, rooms[queue], now_ns)
+            if others and not (yield from self._from_queues(queue, others, rooms[queue], now_ns)):
+                break
             if queue in victims:
                 all_asked &= yield from self._within(queue, decision.most_reclaims_in_a_run, now_ns)
         if all_asked:
             self._all_asked, self._holds_until_ns = self._stands, decision.valid_until_ns
 
-    def _from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> Iterator[Contract]:
-        """For the jobs of ``queue``, which may grow by ``room`` containers."""
+    def _from_queues(
+        self, queue: str, victims: tuple[str, ...], room: int, now_ns: int
+    ) -> Generator[Contract, None, bool]:
+        """For the jobs of ``queue``, which may grow by ``room`` containers; returns whether jobs of other queues may
+        take containers back too.  They may not if a gang holds what is free, because it would keep those as well."""
         possible: list[dict[str, JobView]] | None = None
         view = self._state.view(now_ns)
         for application in self._state.waiting(queue, view).jobs:
             outstanding = self._preemptor.outstanding(application.name)
-            while outstanding < min(application.requests.for_any_node, room):
+            is_gang = self._offers.gangs.waits(application)
+            lacking = self._lacking(application, room) - outstanding
+            while lacking > 0:
                 if possible is None:
                     possible = [self._victim_jobs.among(self._state.queues.job_views(name, now_ns)) for name in victims]
+                if is_gang and not _has_enough(lacking, possible):
+                    return False
                 jobs = next(filter(None, possible), None)
                 if jobs is None:
-                    return
-                yield self._victim_jobs.choose(application.name, tuple(jobs.values()), jobs, view)
-                outstanding += 1
+                    return True
+                contracts = self._victim_jobs.choose(application.name, tuple(jobs.values()), jobs, view, lacking)
+                yield from contracts
+                outstanding, lacking = outstanding + len(contracts), lacking - len(contracts)
+            if is_gang:
+                return application.requests.at_once > room
             room -= outstanding
+        return True
+
+    def _lacking(self, application: Application, room: int | None = None) -> int:
+        """Containers to take back for the job, if its queue may grow by ``room``.
+
+        Only a gang takes containers back while others are free: it holds these, and they are too few for it.
+        """
+        requests = application.requests
+        if requests.at_once:
+            fits = (room is None or requests.at_once <= room) and self._offers.gangs.waits(application)
+            return self._offers.gangs.lacking(application) if fits else 0
+        if not self._is_full:
+            return 0
+        return requests.for_any_node if room is None else min(requests.for_any_node, room)
 
     def _within(self, queue: str, most: int | None, now_ns: int) -> Generator[Contract, None, bool]:
         """The first waiting job takes from the jobs after it that have something to give (natjam, section 4).
 
         Each job takes as many as it lacks before it is the next one's turn; together they take at most ``most`` in one
-        run.  Returns False if that limit ended the run, so that the next run may ask for more.
+        run, a gang nevertheless all that it lacks.  Returns False if that limit ended the run, so that the next run may
+        ask for more.  Jobs after a gang that waits take nothing: it would keep that.
         """
         view = self._state.view(now_ns)
         jobs = tuple(self._state.queues.job_views(queue, now_ns))
@@ -125,13 +186,22 @@ class ByQueues(ByContract):
         made = 0
         for rank, name in enumerate(order):
             application = self._state.applications[name]
-            lacking = application.requests.for_any_node - self._preemptor.outstanding(name)
-            for _ in range(lacking):
+            lacking = self._lacking(application) - self._preemptor.outstanding(name)
+            is_gang, begun = self._offers.gangs.waits(application), False
+            while lacking > 0:
                 later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
-                if not later:
+                if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
                     return True
-                if made == most:
+                if most is not None and made >= most and not begun:
                     return False
-                yield self._victim_jobs.choose(application.name, later, possible, view)
-                made += 1
+                contracts = self._victim_jobs.choose(application.name, later, possible, view, lacking)
+                yield from contracts
+                made, lacking, begun = made + len(contracts), lacking - len(contracts), is_gang
+            if is_gang:
+                return True
         return True
+
+
+def _has_enough(lacking: int, possible: Iterable[Mapping[str, JobView]]) -> bool:
+    """Whether these jobs can give as much as a gang lacks: less is of no use to it."""
+    return sum(job.reclaimable for jobs in possible for job in jobs.values()) >= lacking

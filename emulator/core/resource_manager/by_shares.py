@@ -10,7 +10,7 @@ their share give first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -41,13 +41,13 @@ class ByShares(ByContract):
             self._shares.ask_again()
         return super().decide(asked)
 
-    def _choose(self, offer: Offer) -> Grant | None:
+    def _choose(self, offer: Offer) -> Sequence[Grant]:
         node = offer.node
         if node.has_free(Work.MASTER):
             for application in self._state.applications.values():
                 master = self._offers.master_of(application, offer)
                 if master is not None:
-                    return master
+                    return (master,)
         for instance in self._shares.instances(offer.view.now_ns):
             if not node.has_free(instance.works[0]):
                 offer.is_for_others = True
@@ -56,8 +56,8 @@ class ByShares(ByContract):
             for application in self._shares.served(instance):
                 grant = self._offers.task_of(application, offer, instance.works)
                 if grant is not None:
-                    return grant
-        return None
+                    return (grant,)
+        return ()
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
         # At every run: free containers may be for other tasks, and shares change with time.
@@ -90,7 +90,7 @@ class ByShares(ByContract):
             for _ in range(lacking - self._preemptor.outstanding(application.name)):
                 if not surplus:
                     return
-                yield self._victim_jobs.choose(application.name, tuple(surplus.values()), surplus, view)
+                yield from self._victim_jobs.choose(application.name, tuple(surplus.values()), surplus, view, 1)
 
     def _above(self, instance: Instance, now_ns: int) -> dict[str, JobView]:
         """Jobs that hold more than their share, each with its excess as the number it can give."""

@@ -77,6 +77,11 @@ class ClusterState:
         """Whether it uses a container of its node; a stopped process does not."""
         return self.nodes[held.node].ledger.on_slot(held.id)
 
+    def is_stopped_at(self, container: str, node: Node) -> bool:
+        """Whether the process can resume there; not before its node has reported that it stopped."""
+        held = self.containers.get(container)
+        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
+
     # ---- parts of views ----
 
     def queue_views(self) -> tuple[QueueView, ...]:

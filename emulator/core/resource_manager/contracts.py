@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A contract asks a job for a container, of its ApplicationMaster's choice.  If none has come back after
 ``kill_timeout``, the container that the task eviction order puts first is killed, at once (natjam, section 3.2).  Where
-tasks are ranked across jobs, the contract names the container, and that one is killed.
+tasks are ranked across jobs, the contract names the container, and that one is killed.  Of a gang that is too small
+without it, all tasks are killed, and all of them are taken by a strict contract with one.
 
 A strict contract names the container.  Such a container counts as gone for its queue and its job, although its node
 still holds it.  If the mechanism leaves nothing to do for the job, the container's node is told in answer to its next
@@ -22,7 +23,7 @@ from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
-from emulator.core.resource_manager.applications import HeldContainer, Node
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import Preemptor, Reclaim
 from emulator.core.settings import Settings
@@ -70,9 +71,18 @@ class Contracts:
             news.ask_by_name(contract.container, contract.queue_ns)
 
     def make_strict(self, contract: StrictContract, now_ns: int) -> None:
-        """Take the container: it counts as gone from now on."""
-        held, state = contract.held, self._state
-        application = state.applications[held.job]
+        """Take the container: it counts as gone from now on.  A gang that is too small without it goes whole."""
+        held, application = contract.held, self._state.applications[contract.held.job]
+        going = [held]
+        if application.goes_whole:
+            tasks = filter(self._state.may_be_victim, self._state.task_views(held.job, now_ns))
+            going += [self._state.containers[task.container] for task in tasks if task.container != held.id]
+        for each in going:
+            if not each.taken:
+                self._take(application, each, now_ns)
+
+    def _take(self, application: Application, held: HeldContainer, now_ns: int) -> None:
+        state = self._state
         held.taken = True
         application.taken += 1
         state.queues.note(application)
@@ -108,20 +118,27 @@ class Contracts:
             and entry.container in (None, task.container)
         )
         if not tasks:
-            return False
+            return state.applications[victim].facts.gang is not None and self._is_dying(victim)
         self._kills += 1
         random = keyed_random(self._seed, "rm", "kill", self._kills)
         policy = self._scheduler.task_eviction
         order = order_tasks(policy, state.view(now_ns), tasks, random)
         if not order:
             return False
-        held = state.containers[order[0]]
-        kill = KillContainer(held.id, victim, "asked back and not given in time")
-        why = explain_tasks(policy.name, victim, tasks, order, 1)
-        effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
+        whole = state.applications[victim].goes_whole
+        going = [task.container for task in state.task_views(victim, now_ns)] if whole else order[:1]
+        effects.append(explain_tasks(policy.name, victim, tasks, order, len(tasks) if whole else 1))
+        for container in going:
+            held = state.containers[container]
+            kill = KillContainer(held.id, victim, "asked back and not given in time")
+            effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         if entry.container is None:
             state.applications[victim].news.withdraw()  # this container replaces one of those asked for
         return True
+
+    def _is_dying(self, gang: str) -> bool:
+        """Whether containers of it are being killed: with the first that was not given in time, all are."""
+        return any(task.container in self._orders for task in self._state.task_views(gang, 0))
 
     def _lose_patience(self, now_ns: int) -> bool:
         """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""

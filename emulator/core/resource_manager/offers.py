@@ -13,7 +13,7 @@ No container is given out above what a transactional workload leaves (``emulator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from emulator.core.decisions import place
@@ -21,6 +21,7 @@ from emulator.core.messages import ResumeAsk, TaskId, TaskOrder
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import MASTER_GROUP, Order, Work
@@ -47,6 +48,10 @@ class Offer:
         """Whether some requests cannot use this container."""
         self.holds_until_ns: int | None = None
         """When a policy may decide otherwise even if nothing else changes."""
+        self.hold: Hold | None = None
+        """The room that a gang keeps which waits before the requests asked from now on."""
+        self.is_held = False
+        """Whether this container is part of it."""
 
     @cached_property
     def node_view(self) -> NodeView:
@@ -61,8 +66,8 @@ class Offer:
             self.holds_until_ns = at_ns
 
 
-Choose = Callable[[Offer], Grant | None]
-"""Whose request gets the container offered; None: nobody's."""
+Choose = Callable[[Offer], Sequence[Grant]]
+"""Whose request gets the container offered: nobody's, one job's, or those of a whole gang, on other nodes too."""
 
 
 class Offers:
@@ -75,6 +80,7 @@ class Offers:
         one_rack = len({node.rack for node in settings.nodes}) == 1
         self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
         self._state = state
+        self.gangs = Gangs(state)
 
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""
@@ -85,14 +91,14 @@ class Offers:
                 state.attention.refused(node.address, self._is_awaited(node), None)
                 return
             offer = Offer(node, state.view(now_ns), given)
-            grant = choose(offer)
-            if grant is None:
+            grants = choose(offer)
+            if not grants:
                 another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
                 if not another and not state.attention.selection_left_out:  # else another beat may still get one
                     state.attention.refused(node.address, offer.is_host, offer.holds_until_ns)
                 return
-            yield grant
-            given += 1
+            yield from grants
+            given += len(grants)
 
     def due_ns(self, now_ns: int) -> int | None:
         """From when on the heartbeat of any node with a free container may get one; None: none is wanted, or none would
@@ -116,7 +122,10 @@ class Offers:
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
     ) -> Grant | None:
         """The job's request for a task that does one of these and can use the container: one that writes output for the
-        shuffle, a suspended task if such are considered, a new one that walks keys."""
+        shuffle, a suspended task if such are considered, a new one that walks keys.  A gang that has not started can
+        use no single container."""
+        if application.requests.at_once or application.starts_whole:
+            return None
         since, avoids = application.requests.since, offer.node.name in application.requests.avoided
         offer.is_for_others |= avoids
         if Work.SHUFFLE in works and not avoids:
@@ -132,10 +141,28 @@ class Offers:
                     return Grant(application, group, offer.node)
         return grant
 
+    def gang_of(self, application: Application, offer: Offer) -> Sequence[Grant]:
+        """Containers for the whole gang; none: it has too little room, and holds what there is (``Offer.hold``)."""
+        grants = self.gangs.grants(application, offer.node)
+        if len(grants) >= application.requests.at_once:
+            return grants
+        self.gangs.explain_wait(application, len(grants))
+        offer.hold = self.gangs.hold(application)
+        offer.is_held = not self.gangs.spares(offer.hold, offer.node)
+        offer.is_for_others |= bool(offer.hold.at_node or application.requests.avoided)
+        for resume, since_ns in application.requests.resumes.values():
+            offer.is_host |= resume.node == offer.node.name
+            if resume.container is not None and self._placement.gives_up:
+                self._consider_giving_up(application, resume, since_ns, offer)
+        return ()
+
     def resume_of(self, application: Application, offer: Offer) -> Grant | None:
         """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
         placement rank; among equals, the first in the job's own order."""
-        task = self._resuming(application, offer) if application.requests.resumes else None
+        requests = application.requests
+        if not requests.resumes or requests.at_once or application.starts_whole:
+            return None
+        task = self._resuming(application, offer)
         return None if task is None else Grant(application, application.groups[task.group], offer.node, task)
 
     def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
@@ -147,7 +174,7 @@ class Offers:
                 break  # maps come first, else its reduces would wait for their output for ever
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
-                if self._is_stopped_at(resume.container, offer.node):
+                if self._state.is_stopped_at(resume.container, offer.node):
                     return task
                 if self._placement.gives_up:
                     self._consider_giving_up(application, resume, since_ns, offer)
@@ -169,11 +196,6 @@ class Offers:
             elif best is None or decision.rank < best[0]:
                 best = (decision.rank, task)
         return None if best is None else best[1]
-
-    def _is_stopped_at(self, container: str, node: Node) -> bool:
-        """Whether the process can resume there; not before its node has reported that it stopped."""
-        held = self._state.containers.get(container)
-        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
 
     def _consider_giving_up(self, application: Application, resume: ResumeAsk, since_ns: int, offer: Offer) -> None:
         """Ask the placement policy whether to give up a process that is stopped on another node.  Its ApplicationMaster

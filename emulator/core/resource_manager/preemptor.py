@@ -7,6 +7,9 @@ job that it is for.  The victim's ApplicationMaster is told at its next heartbea
 gets a container.  After ``kill_timeout`` (12 s) it moves to the *expired list* for ``expired`` (2 s), and a container
 of its victim is killed.  The entries, expired ones included, prevent a second request for the same need.
 
+A gang gets containers only together, so its entry is removed when the container becomes free: it is held for the gang
+(``emulator.core.resource_manager.gangs``), and its former owner has given what it was asked for.
+
 After a restart of the ResourceManager the time begins again, because no answer could reach it meanwhile.
 
 Containers that a transactional workload wants (``emulator.core.resource_manager.withholding``) are entries too, with
@@ -92,6 +95,14 @@ class Preemptor:
                 self.reclaims[other].sort(key=lambda entry: entry.since_ns)
             self._drop(fulfilled, place)
         self.withdraw_surplus(requester, pending)
+
+    def kept(self, former_owner: str, gangs: Iterable[str]) -> bool:
+        """A container of ``former_owner`` has become free, which one of these gangs may have asked for: then its entry
+        is fulfilled, although the gang gets the container only with all others.  Returns whether there was one."""
+        entries = self._naming(former_owner, gangs) if self.wanted_of(former_owner) else []
+        for _, requester, place in sorted(entries)[:1]:
+            self._drop(requester, place)
+        return bool(entries)
 
     def _naming(self, victim: str, requesters: Iterable[str]) -> list[tuple[int, str, int]]:
         return [

@@ -82,6 +82,8 @@ class QueueLedger:
         """Number of containers that all jobs together ask for."""
         self.changes = 0
         """Grows with every change of what a job holds, wants or could give."""
+        self.gangs: dict[str, None] = {}
+        """Jobs that wait for room for a gang."""
         self._settings = scheduler.queues
         self._selection = scheduler.job_selection
         self._key = scheduler.job_selection.sort_key
@@ -100,6 +102,8 @@ class QueueLedger:
         application.view = None
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
+        if application.facts.gang is not None:
+            self._note_gang(application)
         gives = (application.running_victims - application.taken, requests.for_any_node, application.progress_ppm)
         noted = self._noted[application.name]
         if gives != noted.gives:
@@ -109,8 +113,15 @@ class QueueLedger:
             application, application.slots - application.taken, pending, (pending > 0, resuming > 0, pending > resuming)
         )
 
+    def _note_gang(self, application: Application) -> None:
+        if application.requests.at_once:
+            self.gangs[application.name] = None
+        else:
+            self.gangs.pop(application.name, None)
+
     def forget(self, application: Application) -> None:
         """A job has ended."""
+        self.gangs.pop(application.name, None)
         self._note(application, 0, 0, (False, False, False))
         del self._noted[application.name]
         del self._queues[application.queue].applications[application.name]
@@ -189,6 +200,8 @@ def job_view(application: Application, now_ns: int) -> JobView:
         pending=application.requests.pending,
         progress_ppm=progress,
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
+        members=0 if application.facts.gang is None else application.members,
+        at_once=application.requests.at_once,
     )
     if progress is None:
         application.view = view

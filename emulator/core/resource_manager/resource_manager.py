@@ -305,7 +305,10 @@ class ResourceManager(StateMachine):
     def _slot_freed(
         self, held: HeldContainer, slot: Slot, application: Application | None, report: ContainerReport, now_ns: int
     ) -> None:
-        if self.state.nodes[held.node].freed(now_ns, held.job, slot):
+        owner, gangs = held.job, self.state.queues.gangs
+        if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
+            owner = None
+        if self.state.nodes[held.node].freed(now_ns, owner, slot):
             self.state.free_nodes[held.node] = None
         self.state.used -= 1
         self._withholding.freed(held.job, now_ns)
@@ -346,7 +349,8 @@ class ResourceManager(StateMachine):
         effects: list[Effect] = []
         while (given_up := self._admission.next_given_up(self.state.containers_left)) is not None:
             left = self.state.containers_left
-            too_few = f"{left} containers are left, too few for a task beside every ApplicationMaster"
+            what = f"{given_up.facts.gang} tasks at once" if given_up.facts.gang else "a task"
+            too_few = f"{left} containers are left, too few for {what} beside every ApplicationMaster"
             reason = too_few if left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:

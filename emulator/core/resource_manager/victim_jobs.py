@@ -6,6 +6,9 @@ A job can give what it holds in tasks that may be victims, net of what it was as
 equal jobs would lose everything.  The ResourceManager sees no progress of tasks, so it chooses a job; the job's
 ApplicationMaster chooses the task (``emulator.core.application_master.releaser``).  A task eviction that ranks tasks
 across jobs chooses here, among the tasks of all victim jobs.
+
+A gang gives single tasks as long as its minimum is left, then all that it has: one choice, which counts as as many
+containers as are lacking.  Once it has been asked for one of those, it is not chosen again.
 """
 
 from __future__ import annotations
@@ -43,18 +46,25 @@ class VictimJobs:
         """Those of ``jobs`` with a task to give, without the tasks already asked back."""
         asked = self._preemptor.asked()
         views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
-        return {view.name: view for view in views if view.reclaimable > 0}
+        return {
+            view.name: view for view in views if view.reclaimable > 0 and not (view.name in asked and _is_going(view))
+        }
 
     def choose(
-        self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
-    ) -> Contract:
-        """A contract with one of the jobs ``among``; updates ``jobs``, all jobs that have a container to give."""
+        self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView, lacking: int
+    ) -> list[Contract]:
+        """Contracts with one of the jobs ``among``: one, or as many as are ``lacking`` and a gang that goes whole has.
+        Updates ``jobs``, all jobs that have a container to give."""
         if self._tasks is None or (contract := self._tasks.choose(requester, among, view)) is None:
             contract = Contract(requester, self._choose_job(requester, among, view))
-        jobs[contract.victim] = net_of(jobs[contract.victim], 1)
-        if not jobs[contract.victim].reclaimable:
-            del jobs[contract.victim]
-        return contract
+        victim, count = jobs[contract.victim], 1
+        if victim.goes_whole:
+            count = min(lacking, victim.reclaimable)
+            self._choices += self._choices[-1:] * (count - 1) if contract.container is None else []
+        jobs[victim.name] = net_of(victim, count)
+        if victim.goes_whole or not jobs[victim.name].reclaimable:
+            del jobs[victim.name]
+        return [contract, *(Contract(requester, victim.name) for _ in range(count - 1))]
 
     def _choose_job(self, requester: str, among: tuple[JobView, ...], view: ClusterView) -> str:
         self._decisions += 1
@@ -74,4 +84,10 @@ class VictimJobs:
 
 def net_of(view: JobView, asked: int) -> JobView:
     """The job as the eviction must see it: without the containers already asked back."""
-    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)
+    members = max(0, view.members - asked)
+    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked, members=members)
+
+
+def _is_going(view: JobView) -> bool:
+    """Whether what was asked of it leaves less than its minimum, so that it gives all."""
+    return view.facts.gang is not None and view.members < view.facts.gang

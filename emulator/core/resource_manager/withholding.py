@@ -60,8 +60,9 @@ class Withholding:
         lacking, view = self.lacking, self._state.view(now_ns)
         for jobs in groups if lacking > 0 else ():
             while jobs and lacking > 0:
-                yield victim_jobs.choose(TRANSACTIONAL, tuple(jobs.values()), jobs, view)
-                lacking -= 1
+                contracts = victim_jobs.choose(TRANSACTIONAL, tuple(jobs.values()), jobs, view, lacking)
+                yield from contracts
+                lacking -= len(contracts)
 
     @property
     def lacking(self) -> int:

@@ -1,0 +1,159 @@
+"""Gangs: jobs whose tasks get room at once, or not at all.
+
+Theory of operation
+-------------------
+A job with a *gang* starts only when a minimum of its tasks has room at one time.  Its ask says how many containers are
+of use only together (``Ask.at_once``).  They are given in one decision, on all nodes that have them, and told in one
+answer.  So no gang is ever half placed, and gangs cannot wait for each other's halves: a deadlock would need a gang
+that holds room without running.  ApplicationMasters hold room too, and so many are admitted that the largest gang has
+room beside them (``emulator.core.resource_manager.admission``).
+
+The first gang in the order of the allocation that has too little room *holds* what is free, and requests after it do
+not get that.  There is only one such hold in the cluster, and it is not kept: every decision finds it anew, so an order
+that changes moves it.  A stopped process holds room on its own node only; the rest of the hold may be anywhere.  What
+the hold has no use for goes on to others, but not to another gang.  An ApplicationMaster that is started again passes
+every hold, because its running tasks would otherwise never end.
+
+Bound
+-----
+Room that is free and useful to the first gang is not given away.  So it starts once enough containers have become free:
+at the latest when all tasks that run at the time have ended, or, under preemption, when those taken back for it have
+been given or killed.  Its victims are asked together, and only if the gang then has room (``lacking``).  A victim that
+does not answer is killed after ``kill_timeout_s``: counted at the Preemptor's next run, told at once, and its end known
+with its node's next heartbeat.  So without lost messages the room is there within the kill timeout, the longest grace
+of the victims, and two heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from emulator.core.effects import Effect, ExplainGang
+from emulator.core.messages import TaskId
+from emulator.core.resource_manager.allocation import Grant
+from emulator.core.resource_manager.applications import Application, Node
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.vocabulary import TaskGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The room that the first waiting gang keeps."""
+
+    application: Application
+    at_node: Mapping[str, int]
+    """Containers of single nodes, for its stopped processes."""
+    anywhere: int
+    """Further containers."""
+
+
+class Gangs:
+    """Part of an allocation; see the module's theory of operation."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.explained = 0
+        """Grows with every explanation."""
+        self._state = state
+        self._short: dict[str, tuple[int, int]] = {}
+        """What was last explained of each waiting gang: containers that it needs at once, and those that are free."""
+        self._whys: list[Effect] = []
+
+    @staticmethod
+    def waits(application: Application) -> bool:
+        """Whether it is a gang that has asked for all that it needs to start."""
+        requests = application.requests
+        is_alone = requests.application_master is not None
+        return 0 < requests.at_once <= requests.pending and not is_alone
+
+    def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
+        """Containers for the gang, no more than it needs at once; fewer if there is no room for it.
+
+        New tasks, and saved ones whose old node is full, go to the node ``first``, then to the others in turn.
+        """
+        free = {name: len(self._state.nodes[name].free) for name in self._state.free_nodes}
+        if first is not None and first.name in free:
+            free = {first.name: free.pop(first.name), **free}
+        most = min(application.requests.at_once, self._state.limit - self._state.used)
+        return self.placed(application, free, most)
+
+    def placed(self, application: Application, free: dict[str, int], most: int) -> list[Grant]:
+        """The gang's requests, ``most`` at most, that have room in so many ``free`` containers of each node.
+
+        Stopped processes come first: they have no other place.
+        """
+        grants: list[Grant] = []
+        for group, task, home in self._in_order(application):
+            if len(grants) >= most:
+                break
+            name = home if task is not None and free.get(home, 0) else self._elsewhere(application, task, free)
+            if name is not None:
+                free[name] -= 1
+                grants.append(Grant(application, group, self._state.nodes[name], task))
+        return grants
+
+    def _in_order(self, application: Application) -> Iterator[tuple[TaskGroup, TaskId | None, str]]:
+        """The group of each request, and for a suspended task which it is and its old node."""
+        requests, groups = application.requests, application.groups
+        resumes = [resume for resume, _ in requests.resumes.values()]
+        for resume in resumes:
+            if resume.container and self._state.is_stopped_at(resume.container, self._state.nodes[resume.node]):
+                yield groups[resume.task.group], resume.task, resume.node
+        for group in application.for_shuffle:
+            yield from ((group, None, "") for _ in requests.since[group.name])
+        yield from ((groups[each.task.group], each.task, each.node) for each in resumes if each.container is None)
+        for group in application.others:
+            yield from ((group, None, "") for _ in requests.since[group.name])
+
+    @staticmethod
+    def _elsewhere(application: Application, task: TaskId | None, free: dict[str, int]) -> str | None:
+        """A node with a free container for a request that any node can serve."""
+        requests = application.requests
+        if task is not None and requests.resumes[task][0].container is not None:
+            return None
+        return next((name for name, left in free.items() if left and name not in requests.avoided), None)
+
+    # ---- holding room ----
+
+    @staticmethod
+    def hold(application: Application) -> Hold:
+        """The room that the gang keeps while it waits."""
+        stopped = (resume for resume, _ in application.requests.resumes.values() if resume.container is not None)
+        at_node = Counter(resume.node for resume in stopped)
+        return Hold(application, at_node, max(0, application.requests.at_once - at_node.total()))
+
+    def spares(self, hold: Hold, node: Node) -> bool:
+        """Whether a free container of ``node`` is of no use to the gang that holds room."""
+        state, avoided = self._state, hold.application.requests.avoided
+        if state.limit - state.used <= hold.application.requests.at_once:
+            return False
+        beyond = {name: len(state.nodes[name].free) - hold.at_node.get(name, 0) for name in state.free_nodes}
+        if beyond.get(node.name, 0) <= 0:
+            return False
+        useful = sum(left for name, left in beyond.items() if left > 0 and name not in avoided)
+        return node.name in avoided or useful > hold.anywhere
+
+    def lacking(self, application: Application) -> int:
+        """Containers that must be taken back so that the gang has room; 0 if none can help: stopped processes wait for
+        containers of their own nodes, and who is asked back chooses the container."""
+        requests = application.requests
+        granted = self.grants(application)
+        stopped = {task for task, (resume, _) in requests.resumes.items() if resume.container is not None}
+        resuming = sum(grant.task in stopped for grant in granted)
+        return 0 if resuming < min(len(stopped), requests.at_once) else requests.at_once - len(granted)
+
+    # ---- explaining ----
+
+    def explain_wait(self, application: Application, free: int) -> None:
+        """The gang has too little room: ``free`` containers of those that it needs."""
+        short = application.requests.at_once, free
+        if self._short.get(application.name) != short:
+            self._short[application.name] = short
+            self.explained += 1
+            self._whys.append(ExplainGang(application.name, *short))
+
+    def explain(self) -> list[Effect]:
+        """Explanations since the last call."""
+        whys, self._whys = self._whys, []
+        return whys
