@@ -24,25 +24,44 @@ AS_CONFIGURED = "as configured"
 
 
 def play(
-    file: Annotated[Path, typer.Argument(help="A site from natjam import slurm.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="From natjam import slurm or kubernetes.", show_default=False)],
     mode: Annotated[
         list[str] | None,
         typer.Option(metavar="PARTITION=MODE", help="Play it also with this PreemptMode of a partition; repeatable."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Table of all starts and ends to write (CSV).")] = None,
 ) -> None:
-    """Play the jobs of an imported Slurm site by Slurm's rules, in virtual time.
+    """Play the jobs of an imported Slurm site, or the pods of an imported Kubernetes cluster, in virtual time.
 
-    Shows for each partition how long jobs waited and took, how many were preempted, and the work that was lost. With
-    --mode the same jobs are played again under another PreemptMode: OFF, CANCEL, REQUEUE or SUSPEND. SUSPEND means
+    Slurm: shows for each partition how long jobs waited and took, how many were preempted, and the work that was lost.
+    With --mode the same jobs are played again under another PreemptMode: OFF, CANCEL, REQUEUE or SUSPEND. SUSPEND means
     SUSPEND,GANG. A job that is preempted and requeued starts anew.
+
+    Kubernetes: shows for each priority how many pods were placed, how long they waited, how many were evicted, and the
+    pod-hours that were lost. Whoever is evicted comes back as its owner has it, and starts anew.
 
     \b
     Examples:
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
       natjam play mine.yaml
       natjam play mine.yaml --mode low=SUSPEND --mode low=REQUEUE --out stays.csv
+      natjam import kubernetes cluster.json --draw 500 --out mine.yaml
+      natjam play mine.yaml --out pods.csv
     """
+    from workloads.saved import is_saved
+
+    if is_saved(file, "kubernetes"):
+        from emulator.cli.play_kubernetes import play_kubernetes
+
+        if mode:
+            raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
+        play_kubernetes(file, out)
+        return
+    _play_slurm(file, mode or (), out)
+
+
+def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
+    """Play a site, as it is configured and with other modes."""
     from emulator.policies.slurm.outcome import outcomes
     from emulator.policies.slurm.player import Player
     from workloads.slurm.saved import read_saved
@@ -52,7 +71,7 @@ def play(
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
     played: dict[str, Mapping[str, Sequence[Stay]]] = {}
     found: dict[str, list[PartitionOutcome]] = {}
-    for name, cluster in _variants(site.cluster, mode or ()).items():
+    for name, cluster in _variants(site.cluster, mode).items():
         say(f"playing {len(site.jobs):,} jobs, {name}")
         played[name] = Player(cluster, site.jobs).play()
         found[name] = list(outcomes(cluster, site.jobs, played[name]))

@@ -18,6 +18,7 @@ from emulator.policies.kubernetes.decisions import cycle, leave, look, place, vi
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
 from emulator.policies.kubernetes.model import (
+    HOSTNAME,
     ZONE,
     AntiAffinity,
     Bound,
@@ -338,11 +339,21 @@ def test_what_makes_one_that_is_set_aside_ready_again() -> None:
 
 
 def test_cycles_on_values_decide_as_the_player_does() -> None:
-    """The state between two cycles is all that decides."""
+    """The state between two cycles is all that decides; what the player remembers of nodes changes nothing."""
     for seed in range(20):
         random = Random(f"kubernetes/{seed}")
         nodes = tuple(node(f"n{number}", 8) for number in range(3))
-        pods = [pod(f"p{number}", random.randint(1, 5), random.choice((0, 0, 5, 9))) for number in range(12)]
+        lonely = (AntiAffinity({"app": "a"}, HOSTNAME),)
+        pods = [
+            pod(
+                f"p{number}",
+                random.randint(1, 5),
+                random.choice((0, 0, 5, 9)),
+                labels={"app": random.choice("ab")},
+                anti_affinity=lonely if random.random() < 0.2 * (seed % 2) else (),
+            )
+            for number in range(12)
+        ]
         played: list[Decision] = []
         grace_ns = day_ns = 10**14
         Player(

@@ -25,7 +25,8 @@ from emulator.policies.kubernetes.model import (
     Toleration,
     first_of_best,
 )
-from emulator.policies.kubernetes.player import Replacement
+from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
+from emulator.policies.kubernetes.player import Player, Replacement
 from tests.damage import damaged
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
@@ -324,6 +325,33 @@ def test_drawn_pods_are_like_those_that_ended(tmp_path: Path) -> None:
     assert len(first) == 50
     assert {each.duration_ns for each in first} == {40 * MINUTE_NS}
     assert 5 < first[-1].submit_ns / (60 * MINUTE_NS) < 20
+
+
+def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
+    """Two pods on a node of 4 cores; one of higher priority comes, and the Job's pod comes back when it can."""
+    table, out, rows = tmp_path / "arrivals.csv", tmp_path / "mine.yaml", tmp_path / "pods.csv"
+    table.write_text("submit_s,name,class,duration_s,grace_s,cpu\n0,low,batch,100,0,3\n10,high,critical,50,0,3\n")
+    nodes = tmp_path / "nodes.yaml"
+    node = "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4, memory: 4Gi}}}\n---\n"
+    nodes.write_text(node + (OBJECTS / "rest.yaml").read_text().partition("- apiVersion: policy")[0] + "kind: List\n")
+    arguments = ["import", "kubernetes", str(nodes), "--arrivals", str(table), "--out", str(out)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, ["play", str(out), "--out", str(rows)])
+    assert done.exit_code == 0, done.output
+    cluster = read_saved(out)
+    day = Player(cluster.state.nodes, cluster.arrivals, first_of_best, cluster.budgets).play()
+    assert list(outcomes(cluster.arrivals, day.runs)) == [
+        PriorityOutcome(1000, 1, 1, 0.0, 0.0, 0, 0.0),
+        PriorityOutcome(-10, 1, 1, 0.0, 0.0, 1, 10 / 3600),
+    ]
+    assert "1 evictions" in done.stdout
+    assert rows.read_text().splitlines()[1:] == [
+        "low,0.0,0.0,10.0,n,high,10.0",
+        "high,10.0,10.0,60.0,n,,0.0",
+        "low.1,10.0,60.0,160.0,n,,0.0",
+    ]
+    assert CliRunner().invoke(app, ["play", str(out), "--mode", "a=OFF"]).exit_code == 2
 
 
 def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:

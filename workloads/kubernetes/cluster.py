@@ -39,7 +39,7 @@ class Imported:
     cluster: Kubernetes
     unread: list[Unread]
     running: tuple[Arrival, ...]
-    """The pods that are on nodes, or wait, as arrivals before 0."""
+    """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
 
 def read_kubernetes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Imported:
@@ -166,12 +166,11 @@ def _by_creation(present: Sequence[Present], now_ns: int, unread: list[Unread]) 
 
 
 def _running(present: Sequence[Present], now_ns: int) -> Iterable[Arrival]:
-    """Those that have not ended, on their nodes since they started; those that wait were created before 0."""
+    """Those that have not ended: on their nodes since they started; those that wait at 0, the oldest first."""
     lengths = lengths_of(list(present))
-    for each in present:
+    for each in sorted(present, key=lambda each: each.created_ns or now_ns):
         if each.ended or each.terminating:
             continue
         length_ns = expected_ns(each, lengths, now_ns)
-        since_ns = each.start_ns if each.node else each.created_ns
-        submit_ns = 0 if since_ns is None else since_ns - now_ns
+        submit_ns = each.start_ns - now_ns if each.node and each.start_ns is not None else 0
         yield Arrival(each.pod, submit_ns, length_ns, each.grace_ns, each.replacement, each.node or None)

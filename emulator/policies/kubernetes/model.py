@@ -180,8 +180,11 @@ class BudgetSpec(Frozen):
     def now(self, bound: Iterable[Bound]) -> Budget:
         """The budget as it stands with these pods; those that terminate count as gone."""
         budget = Budget(self.name, self.selector, 0)
-        healthy = sum(budget.counts(each.pod) and not each.terminating for each in bound)
-        return replace(budget, allowed=max(healthy - self.min_available, 0))
+        return self.standing(sum(budget.counts(each.pod) and not each.terminating for each in bound))
+
+    def standing(self, healthy: int) -> Budget:
+        """The budget as it stands with so many of its pods."""
+        return Budget(self.name, self.selector, max(healthy - self.min_available, 0))
 
 
 class State(Frozen):

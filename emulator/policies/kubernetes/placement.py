@@ -36,19 +36,22 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
 
     Above 100 nodes kube-scheduler looks for some that fit and scores these only; here all are looked at.
     """
-    closed = snapshot.closed(pod)
-    if nominated in snapshot.rooms and snapshot.misfit(snapshot.rooms[nominated], pod, closed) is None:
-        return Placement(pod, nominated, was_nominated=True)
-    misfits: dict[str, Misfit] = {}
-    fitting = []
-    for name, room in snapshot.rooms.items():
-        misfit = snapshot.misfit(room, pod, closed)
-        if misfit is None:
-            fitting.append(room)
-        else:
-            misfits[name] = misfit
+    view = snapshot.view(pod)
+    answers = snapshot.misfits(view)
+    if nominated in snapshot.rooms:
+        own = snapshot.misfit(snapshot.rooms[nominated], pod, view.closed)
+        if own is None:
+            return Placement(pod, nominated, was_nominated=True)
+        answers = {**answers, nominated: own}
+    fitting, misfits = view.made_of("fits", answers, _split)
     if len(fitting) < 2:
-        return Placement(pod, fitting[0].node.name if fitting else None, {}, misfits)
-    scores = score(fitting, pod)
+        return Placement(pod, fitting[0] if fitting else None, {}, misfits)
+    scores = score([snapshot.rooms[name] for name in fitting], pod)
     node = ties([(name, each.total) for name, each in scores.items()])
     return Placement(pod, node, scores, misfits)
+
+
+def _split(answers: Mapping[str, Misfit | None]) -> tuple[list[str], Mapping[str, Misfit]]:
+    """The nodes that fit, and why the others do not."""
+    misfits = {name: misfit for name, misfit in answers.items() if misfit is not None}
+    return [name for name in answers if name not in misfits], misfits

@@ -103,9 +103,10 @@ class Player:
         budgets: Iterable[BudgetSpec] = (),
         on_decision: OnDecision | None = None,
     ) -> None:
-        self._snapshot = Snapshot(State(tuple(nodes)))
+        self._budgets = tuple(budgets)
+        self._snapshot = Snapshot(State(tuple(nodes), budgets=tuple(each.standing(0) for each in self._budgets)))
         self._queue = Queue()
-        self._ties, self._budgets, self._on_decision = ties, tuple(budgets), on_decision
+        self._ties, self._on_decision = ties, on_decision
         self._arrivals: dict[str, Arrival] = {}
         self._replaced: dict[str, tuple[str, int]] = {}
         """Of each pod in another's place: the first one's name, and how many came before it."""
@@ -180,7 +181,7 @@ class Player:
 
     def _cycle(self) -> None:
         """One cycle, and what the rest of the cluster makes of it."""
-        self._snapshot.budgets = tuple(each.now(self._snapshot.bound()) for each in self._budgets)
+        self._snapshot.restand(tuple(each.standing(self._snapshot.healthy[each.name]) for each in self._budgets))
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self.day.cycles += 1

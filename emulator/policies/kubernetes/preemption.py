@@ -91,6 +91,16 @@ class Preemption(Frozen):
         return next((criterion for criterion, mine, its in pairs if mine != its), None)
 
 
+class _Untried(Frozen):
+    """A node with nobody of lower priority."""
+
+    misfit: Misfit
+
+
+_Answer = Candidate | Misfit | _Untried
+_Sorted = tuple[tuple[Candidate, ...], Mapping[str, Misfit], tuple[str, ...]]
+
+
 def preempt_in(
     snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties
 ) -> Preemption:
@@ -102,25 +112,45 @@ def preempt_in(
         return Preemption(pod, Verdict.NEVER, misfits=misfits)
     if _victims_are_going(snapshot, pod, nominated, misfits):
         return Preemption(pod, Verdict.WAITS, misfits=misfits)
-    closed = snapshot.closed(pod)
-    candidates: list[Candidate] = []
-    useless, untried = dict(misfits), list[str]()
-    for name, room in snapshot.rooms.items():
-        if misfits[name].is_hard:
-            continue
-        found = _candidate(snapshot, room, pod, closed)
-        if isinstance(found, Candidate):
-            candidates.append(found)
-            del useless[name]
-        elif found is None:
-            untried.append(name)
-        else:
-            useless[name] = found
+    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits)
     if not candidates:
-        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=tuple(untried))
+        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=untried)
     node = _choose(candidates, ties)
     cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
-    return Preemption(pod, Verdict.PREEMPTS, node, tuple(candidates), useless, tuple(untried), tuple(cleared))
+    return Preemption(pod, Verdict.PREEMPTS, node, candidates, useless, untried, tuple(cleared))
+
+
+def _look_at_all(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> _Sorted:
+    """The candidates; why not the others; and which of the others were not tried."""
+    view = snapshot.view(pod)
+    others = snapshot.misfits(view)
+
+    def ask(name: str, of: Pod, misfit: Misfit) -> _Answer:
+        return misfit if misfit.is_hard else _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed)
+
+    def ask_for_any(name: str) -> _Answer | None:
+        misfit = others[name]
+        return misfit and ask(name, view.pod, misfit)
+
+    answers = snapshot.victims(view, ask_for_any)
+    if nominated in snapshot.rooms:
+        answers = {**answers, nominated: ask(nominated, pod, misfits[nominated])}
+    return view.made_of("victims", answers, _sort_out)
+
+
+def _sort_out(answers: Mapping[str, _Answer | None]) -> _Sorted:
+    candidates: list[Candidate] = []
+    useless: dict[str, Misfit] = {}
+    untried: list[str] = []
+    for name, each in answers.items():
+        if isinstance(each, Candidate):
+            candidates.append(each)
+        elif isinstance(each, _Untried):
+            untried.append(name)
+            useless[name] = each.misfit
+        elif each is not None:
+            useless[name] = each
+    return tuple(candidates), useless, tuple(untried)
 
 
 def by_importance(bound: Bound) -> tuple[int, float]:
@@ -155,16 +185,18 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misf
     return any(each.preempted and each.terminating and each.pod.priority < pod.priority for each in there)
 
 
-def _candidate(snapshot: Snapshot, room: Room, pod: Pod, closed: Counter[Domain]) -> Candidate | Misfit | None:
-    """The victims on a node; why the pod would not fit without them; None: nobody there is of lower priority."""
+def _candidate(
+    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain]
+) -> Candidate | Misfit | _Untried:
+    """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
-        return None
+        return _Untried(misfit)
     lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
     trial = snapshot.trial(room, pod, closed)
     trial.put((each.pod for each in lower), -1)
-    misfit = trial.misfit()
-    if misfit is not None:
-        return misfit
+    still = trial.misfit()
+    if still is not None:
+        return still
     protected = violating(lower, {each.name: each.allowed for each in snapshot.budgets}, snapshot.budgets)
     order = sorted(lower, key=lambda each: each.pod.name not in protected)  # stable: the most important ones first
     spared: set[str] = set()

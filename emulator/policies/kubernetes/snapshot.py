@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
+from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
+from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
 from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pod, State
+
+AnswerT = TypeVar("AnswerT")
 
 
 class Room:
     """A node with its pods, in the order in which they came."""
 
-    __slots__ = ("bound", "defaulted", "node", "nominated", "priorities", "used")
+    __slots__ = ("bound", "budgets", "defaulted", "node", "nominated", "priorities", "used")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -25,6 +29,8 @@ class Room:
         """How many pods request nothing of a resource."""
         self.priorities: Counter[int] = Counter()
         """How many pods have each."""
+        self.budgets: Counter[str] = Counter()
+        """How many pods each counts."""
 
     def add(self, bound: Bound, sign: int = 1) -> None:
         """A pod comes; with ``sign`` -1 it goes."""
@@ -46,15 +52,39 @@ class Snapshot:
 
     def __init__(self, state: State) -> None:
         self.rooms = {node.name: Room(node) for node in in_turn(state.nodes)}
-        self.budgets: tuple[Budget, ...] = state.budgets
+        self.healthy: Counter[str] = Counter()
+        """How many bound pods that do not terminate each budget counts."""
+        self._budgets = state.budgets
+        self._changes: list[str] = []
+        """The nodes of which something changed, one after another."""
+        self._moves: list[tuple[Bound, int]] = []
+        """Who came (1) and went (-1), one after another."""
+        self._moves_of_unsociable: list[tuple[Bound, int]] = []
+        """Those of pods with an anti-affinity of their own."""
+        self._views: dict[tuple[Shape, frozenset[tuple[Domain, int]]], View] = {}
+        self._closed: dict[Shape, tuple[int, Counter[Domain]]] = {}
+        self._counted: dict[str, tuple[str, ...]] = {}
+        """The budgets of each bound pod."""
         self._nodes: dict[str, str] = {}
         """Of each bound pod."""
-        self._unsociable: dict[str, None] = {}
-        """Bound pods with an anti-affinity of their own."""
+        self._labels_matter = False
+        """Some pod has, or had, an anti-affinity."""
         for bound in state.bound:
             self.add(bound)
         for pending in state.waiting:
             self.nominate(pending.pod, None, pending.nominated)
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """As they stand."""
+        return self._budgets
+
+    def restand(self, budgets: tuple[Budget, ...]) -> None:
+        """The same budgets allow more or less than before."""
+        changed = [new.name for old, new in zip(self._budgets, budgets, strict=True) if old != new]
+        self._budgets = budgets
+        if changed:
+            self._changes += (name for name, room in self.rooms.items() if any(map(room.budgets.get, changed)))
 
     def __getitem__(self, name: str) -> Bound:
         """A bound pod."""
@@ -72,33 +102,80 @@ class Snapshot:
         name = bound.pod.name
         self.rooms[bound.node].add(bound)
         self._nodes[name] = bound.node
-        if bound.pod.anti_affinity:
-            self._unsociable[name] = None
+        self._counted[name] = tuple(each.name for each in self._budgets if each.counts(bound.pod))
+        self._count(bound, 1)
 
     def remove(self, name: str) -> Bound:
         """A pod has gone."""
         bound = self[name]
         self.rooms[bound.node].add(bound, -1)
-        del self._nodes[name]
-        self._unsociable.pop(name, None)
+        self._count(bound, -1)
+        del self._nodes[name], self._counted[name]
         return bound
+
+    def _count(self, bound: Bound, sign: int) -> None:
+        self._changes.append(bound.node)
+        self._moves.append((bound, sign))
+        if bound.pod.anti_affinity:
+            self._moves_of_unsociable.append((bound, sign))
+            self._labels_matter = True
+        for budget in self._counted[bound.pod.name]:
+            self.rooms[bound.node].budgets[budget] += sign
+            self.healthy[budget] += sign * (not bound.terminating)
 
     def change(self, bound: Bound) -> None:
         """A bound pod is the same but for its state."""
-        self.rooms[bound.node].bound[bound.pod.name] = bound
+        name, room = bound.pod.name, self.rooms[bound.node]
+        for budget in self._counted[name]:
+            self.healthy[budget] += room.bound[name].terminating - bound.terminating
+        room.bound[name] = bound
+        self._changes.append(bound.node)
 
     def nominate(self, pod: Pod, before: str | None, after: str | None) -> None:
         """A waiting pod's nominated node changes."""
+        self._labels_matter |= bool(pod.anti_affinity)
         if before in self.rooms:
             self.rooms[before].nominated.pop(pod.name, None)
+            self._changes.append(before)
         if after in self.rooms:
             self.rooms[after].nominated[pod.name] = pod
+            self._changes.append(after)
 
-    def closed(self, pod: Pod) -> Counter[Domain]:
+    def view(self, pod: Pod) -> View:
+        """What is known of the nodes for a pod, as for any of its shape that is nominated nowhere."""
+        shape = shape_of(pod, self._labels_matter)
+        closed = self.closed(pod, shape)
+        key = shape, frozenset(closed.items())
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) >= MOST_SHAPES:
+                del self._views[next(iter(self._views))]
+            view = self._views[key] = View(pod, closed)
+        return view
+
+    def misfits(self, view: View) -> Mapping[str, Misfit | None]:
+        """Why such a pod does not fit on each node; None: it fits."""
+        return view.misfits.now(
+            self.rooms, self._changes, lambda name: self.misfit(self.rooms[name], view.pod, view.closed)
+        )
+
+    def victims(self, view: View, ask: Callable[[str], AnswerT]) -> Mapping[str, AnswerT]:
+        """What ``ask`` answers for such a pod on each node."""
+        return view.victims.now(self.rooms, self._changes, ask)
+
+    def closed(self, pod: Pod, shape: Shape) -> Counter[Domain]:
         """How many reasons close a domain to a pod: its own anti-affinity, or that of those placed."""
-        found: Counter[Domain] = Counter()
-        for bound in self.bound() if pod.anti_affinity else map(self.__getitem__, self._unsociable):
-            found.update(conflicts(pod, bound.pod, self.rooms[bound.node].node))
+        if not (self._labels_matter or pod.anti_affinity):
+            return Counter()
+        moves = self._moves if pod.anti_affinity else self._moves_of_unsociable
+        seen, found = self._closed.get(shape, (0, Counter[Domain]()))
+        if seen < len(moves):
+            found = found.copy()
+            for bound, sign in moves[seen:]:
+                for domain in conflicts(pod, bound.pod, self.rooms[bound.node].node):
+                    found[domain] += sign
+            found = +found
+            self._closed[shape] = len(moves), found
         return found
 
     def misfit(self, room: Room, pod: Pod, closed: Counter[Domain]) -> Misfit | None:

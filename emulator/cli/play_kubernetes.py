@@ -1,0 +1,80 @@
+"""``natjam play`` of an imported Kubernetes cluster."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emulator.display.console import results_console, say
+from emulator.display.tables import names, new_table, numbers
+from emulator.display.work_display import WorkDisplay, WorkStatus
+from emulator.errors import ConfigError
+from emulator.files.whole_files import written_whole
+from emulator.policies.kubernetes.model import first_of_best
+from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
+from emulator.policies.kubernetes.player import Day, Player
+from workloads.kubernetes.saved import read_saved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from emulator.display.tables import FittedTable
+    from emulator.policies.kubernetes.cycle import Decision
+    from emulator.policies.kubernetes.model import PriorityClass
+    from emulator.policies.kubernetes.player import Run
+    from workloads.kubernetes.cluster import Kubernetes
+
+_LOOK_CYCLES = 500
+
+
+def play_kubernetes(file: Path, out: Path | None) -> None:
+    """Play the pods of a file, and print what became of each priority.  Raises ConfigError."""
+    cluster = read_saved(file)
+    if not cluster.arrivals:
+        raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
+    say(f"playing {len(cluster.arrivals):,} pods on {len(cluster.state.nodes):,} nodes")
+    began_s = time.monotonic()
+    day = _play(cluster)
+    took_s = max(time.monotonic() - began_s, 1e-3)
+    results_console().print(outcome_table(outcomes(cluster.arrivals, day.runs), cluster.classes))
+    say(f"{day.cycles:,} scheduling cycles, {day.evictions:,} evictions; {day.cycles / took_s:,.0f} cycles a second")
+    if out is not None:
+        _write(out, day.runs)
+        say(f"{out}: every pod's node, start and end")
+
+
+def outcome_table(found: Iterable[PriorityOutcome], classes: Sequence[PriorityClass]) -> FittedTable:
+    """A row for each priority, with the classes that have it."""
+    figures = numbers("priority", "pods", "placed", "wait s", "longest wait s", "evictions", "lost pod-h")
+    table = new_table("", [*names("class"), *figures])
+    for each in found:
+        of = ", ".join(one.name for one in classes if one.value == each.priority)
+        waits = ("-" if wait_s is None else f"{wait_s:,.0f}" for wait_s in (each.wait_s, each.longest_wait_s))
+        counts = (f"{each.priority:,}", f"{each.pods:,}", f"{each.placed:,}")
+        table.add_row(of or "-", *counts, *waits, f"{each.evictions:,}", f"{each.lost_pod_h:,.2f}")
+    return table
+
+
+def _play(cluster: Kubernetes) -> Day:
+    last_ns, cycles = max(1, *(each.submit_ns for each in cluster.arrivals)), 0
+    with WorkDisplay(results_console(stderr=True)) as display:
+
+        def show(at_ns: int, _: Decision) -> None:
+            nonlocal cycles
+            cycles += 1
+            if cycles % _LOOK_CYCLES == 0:
+                display.update(WorkStatus("playing", max(0.0, min(1.0, at_ns / last_ns)), None))
+
+        player = Player(cluster.state.nodes, cluster.arrivals, first_of_best, cluster.budgets, on_decision=show)
+        return player.play()
+
+
+def _write(out: Path, runs: Mapping[str, Run]) -> None:
+    with written_whole(out) as unfinished, unfinished.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s"))
+        for name, run in runs.items():
+            times = ("" if at_ns is None else at_ns / 1e9 for at_ns in (run.submit_ns, run.start_ns, run.end_ns))
+            rows.writerow((name, *times, run.node or "", run.by or "", run.lost_ns / 1e9))
