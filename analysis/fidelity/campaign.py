@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
+from emulator.campaign.kept_runs import DIGESTS_NAME, KeptRuns
 from emulator.campaign.processes import ProcessWorkers
 from emulator.campaign.spread import spread
 from emulator.costs.calibration import AUTO, chosen_path, load_calibration
@@ -28,7 +29,7 @@ from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
 from emulator.policies import ALLOCATION, AXES
 from emulator.policies.allocation_forms import ShareAllocation
-from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
+from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory, sha256_of
 from emulator.records.summary import build_summary
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -100,11 +101,15 @@ def take_directory(directory: Path) -> None:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        strange = [path.name for path in directory.iterdir() if _LIVE not in path.name and path.stem != "fidelity"]
+        strange = [path.name for path in directory.iterdir() if not _is_ours(path)]
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
     if strange:
         raise ConfigError(f"{directory}: has {strange[0]}, not from a comparison; name a new or empty directory")
+
+
+def _is_ours(path: Path) -> bool:
+    return _LIVE in path.name or path.stem == "fidelity" or path.name == DIGESTS_NAME
 
 
 def run_cases(
@@ -118,19 +123,21 @@ def run_cases(
     ``on_noise`` is called for live runs that were not alone on the machine.
 
     Raises:
-        ConfigError: the directory has live runs of other experiments under these names.
+        ConfigError: the directory has live runs of other experiments under these names, or changed ones.
         RunError: a run failed.
     """
     simulated = _simulate(cases, on_status)
     clock = _Clock(cases, simulated, directory)
+    kept = KeptRuns(directory)
     for case, summaries in zip(cases, simulated, strict=True):
         live = []
         for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
             on_status(clock.status(f"{case.label}: live, {len(live) + 1} of {case.repeats}"))
-            summary = _earlier_summary(experiment, run_dir)
+            summary = _earlier_summary(experiment, run_dir, kept)
             if summary is None:
                 with clock.timing(run_dir):
                     summary = _live_summary(experiment, run_dir)
+                kept.record(run_dir.name, sha256_of(run_dir / SUMMARY_NAME))
             live.append(summary)
         if noise := _noise(case, live):
             on_noise(noise)
@@ -234,11 +241,11 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     return build_summary(simulated_history(run, draw), run, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 
-def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:
+def _earlier_summary(experiment: Experiment, run_dir: Path, kept: KeptRuns) -> Mapping[str, Any] | None:
     """The summary of a live run made before; None if there is none.  A run that was stopped is removed.
 
     Raises:
-        ConfigError: there is a run of another experiment.
+        ConfigError: there is a run of another experiment, or it is not as it was made.
     """
     try:
         if not run_dir.exists():
@@ -246,6 +253,8 @@ def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any]
         if (summary := RunDirectory(run_dir).finished_summary()) is not None:
             if load_experiment(run_dir / EXPERIMENT_NAME) != experiment:
                 raise ConfigError(f"{run_dir}: is a run of another experiment; name another directory, or remove it")
+            if (changed := kept.changed(run_dir.name, run_dir, summary)) is not None:
+                raise ConfigError(f"{run_dir}: {changed}; remove it, and it is run again")
             return summary
         shutil.rmtree(run_dir)
     except (OSError, ValueError) as error:

@@ -41,12 +41,15 @@ class KeptRuns:
 
     def problem(self, run: PlannedRun, directory: Path, summary: Mapping[str, Any]) -> str | None:
         """Why a finished run is not the one that was planned, or not as it was made; None: it is."""
-        kept = self._digests.get(run.name)
-        if kept is None:
-            found = _unlike_its_plan(run, directory, summary)
-        else:
-            found = None if sha256_of(directory / SUMMARY_NAME) == kept else f"{SUMMARY_NAME} was changed or replaced"
-        return found or _changed_file(directory, summary)
+        found = None if run.name in self._digests else _unlike_its_plan(run, directory, summary)
+        return found or self.changed(run.name, directory, summary)
+
+    def changed(self, name: str, directory: Path, summary: Mapping[str, Any]) -> str | None:
+        """What of a finished run is not as it was made; None: nothing that is known."""
+        kept = self._digests.get(name)
+        if kept is not None and sha256_of(directory / SUMMARY_NAME) != kept:
+            return f"{SUMMARY_NAME} was changed or replaced"
+        return _changed_file(directory, summary)
 
 
 def _read(file: Path) -> Mapping[str, str]:

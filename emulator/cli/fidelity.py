@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, warn
 from emulator.display.work_display import WorkDisplay, in_words
 from emulator.errors import ConfigError, RunError
 
@@ -73,9 +73,6 @@ def fidelity(
     from analysis.fidelity.drift import drifts
     from analysis.fidelity.figures import Fidelity
     from emulator.sim.session import calibration_warning
-
-    def warn(text: str) -> None:
-        warn(text)
 
     began_real_s = time.monotonic()
     scales = _time_scales(time_scale, time_scales)

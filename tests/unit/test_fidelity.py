@@ -15,12 +15,14 @@ from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
 from emulator import policies
+from emulator.campaign.kept_runs import KeptRuns
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
+from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4
 
@@ -148,8 +150,10 @@ def leave_live_runs(directory: Path, repeats: int, *overrides: str) -> None:
     """What live runs would have left, their figures those of simulations."""
     case = make_case("natjam-fig4", "natjam-fig4", load_experiment(FIG4, [*SMALLER, *overrides]), repeats)
     for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
-        run_experiment(experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
+        summary = run_experiment(experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
         (run_dir / "experiment.yaml").write_text(dump_experiment(experiment))
+        files = {**summary["files"], "experiment.yaml": sha256_of(run_dir / "experiment.yaml")}
+        (run_dir / "summary.json").write_text(json.dumps({**summary, "files": files}))
 
 
 def fidelity(*arguments: str) -> Any:
@@ -196,6 +200,29 @@ def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Pa
     result = fidelity(*arguments, "--strict")
     assert result.exit_code == 1
     assert "natjam-fig4, research-XL" in result.stderr
+
+
+def test_a_live_run_that_is_not_as_it_was_made_is_not_used(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    leave_live_runs(out, 1)
+    run = out / "natjam-fig4-live-1"
+    KeptRuns(out).record(run.name, sha256_of(run / "summary.json"))
+    arguments = (str(FIG4), "--repeats", "1", "--out", str(out))
+    assert fidelity(*arguments).exit_code == 0
+    found = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps({**found, "makespan_s": found["makespan_s"] / 2}))
+    result = fidelity(*arguments)
+    assert result.exit_code == 2
+    assert f"{run}: summary.json was changed or replaced; remove it, and it is run again" in result.stderr
+
+
+def test_live_runs_on_a_busy_machine_are_said_to_be(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    leave_live_runs(out, 1)
+    summary = out / "natjam-fig4-live-1/summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}}))
+    result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
+    assert (result.exit_code, "other programs were running" in result.stderr) == (0, True)
 
 
 def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: Path, calibration: Path) -> None:
