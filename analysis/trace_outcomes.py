@@ -31,7 +31,7 @@ MOST_JOBS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """The outcome of one job; None: unknown."""
 
     completion_s: float | None
@@ -40,12 +40,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class JobOutcomes:
     """The outcomes of the jobs that are in all runs."""
 
-    own: Mapping[str, Outcome]
+    own: Mapping[str, JobOutcome]
     """In the trace, by job."""
-    runs: Mapping[str, Mapping[str, Outcome]]
+    runs: Mapping[str, Mapping[str, JobOutcome]]
     """By run and job."""
     priorities: Mapping[str, int | None]
     is_scaled: bool
@@ -62,7 +62,7 @@ class Outcomes:
         }
 
 
-def trace_outcomes(paths: Sequence[Path]) -> Outcomes:
+def trace_outcomes(paths: Sequence[Path]) -> JobOutcomes:
     """The outcomes of runs (directories of ``natjam run``), all of one trace.
 
     Raises:
@@ -80,7 +80,7 @@ def trace_outcomes(paths: Sequence[Path]) -> Outcomes:
     shared = set.intersection(*(set(jobs) for jobs in runs.values()))
     trace = open_entry(entry, Problems(entry.lenient))
     jobs = sorted((job for job in trace.jobs if job.job in shared), key=lambda job: job.submit_ns)
-    return Outcomes(
+    return JobOutcomes(
         {job.job: _own(job) for job in jobs},
         runs,
         {job.job: job.priority for job in jobs},
@@ -98,17 +98,17 @@ def _name(path: Path, paths: Sequence[Path]) -> str:
     return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
 
 
-def _of_run(path: Path) -> dict[str, Outcome]:
+def _of_run(path: Path) -> dict[str, JobOutcome]:
     return {
-        job["name"]: Outcome(job["completion_s"], job["suspensions"] + job["kills"], job["lost_work_s"] or 0.0)
+        job["name"]: JobOutcome(job["completion_s"], job["suspensions"] + job["kills"], job["lost_work_s"] or 0.0)
         for job in read_summary(path)["jobs"]
     }
 
 
-def _own(job: WorkloadJob) -> Outcome:
+def _own(job: WorkloadJob) -> JobOutcome:
     tasks = job.tasks or ()
     has_end = job.finish_ns is not None and job.outcome in (None, "succeeded")
-    return Outcome(
+    return JobOutcome(
         ((job.finish_ns or 0) - job.submit_ns) / 1e9 if has_end else None,
         sum(task.evictions or 0 for task in tasks),
         sum(task.lost_ns or 0 for task in tasks) / 1e9,
@@ -118,7 +118,7 @@ def _own(job: WorkloadJob) -> Outcome:
 # ---- tables ----
 
 
-def tables(outcomes: Outcomes) -> Iterator[Table]:
+def tables(outcomes: JobOutcomes) -> Iterator[Table]:
     """Tables by priority if there are several, job by job if they are few, and for all jobs."""
     groups: dict[str, list[str]] = {}
     for job in sorted(outcomes.own, key=lambda job: outcomes.priorities[job] or 0):
@@ -128,7 +128,7 @@ def tables(outcomes: Outcomes) -> Iterator[Table]:
         yield _by_job(outcomes)
 
 
-def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
+def _grouped(outcomes: JobOutcomes, groups: Mapping[str, Sequence[str]]) -> Table:
     columns = [*numbers("priority", "jobs", importance=ALWAYS), *names("")]
     columns += [*numbers("median completion", importance=4), *numbers("mean", "p90")]
     columns += numbers("evictions", "lost work, h", importance=3)
@@ -148,7 +148,7 @@ def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
     return table
 
 
-def _by_job(outcomes: Outcomes) -> Table:
+def _by_job(outcomes: JobOutcomes) -> Table:
     title = "completion of each job, emulated seconds (divided by the trace's)"
     table = new_table(title, [*names("job"), *numbers("trace", *outcomes.runs, importance=ALWAYS)])
     for job, own in outcomes.own.items():

@@ -26,7 +26,7 @@ _BYTES_A_GB = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CandidateResult:
     """The results of one candidate over all seeds; emulated seconds, None if there is no figure."""
 
     candidate: Candidate
@@ -49,15 +49,15 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class CandidateResults:
     """All candidates."""
 
-    rows: tuple[Outcome, ...]
+    rows: tuple[CandidateResult, ...]
     jobs: DataFrame
     """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed,
     lost_work_s."""
 
-    def of(self, name: str) -> Outcome:
+    def of(self, name: str) -> CandidateResult:
         """The results of one candidate."""
         return next(row for row in self.rows if row.candidate.name == name)
 
@@ -74,7 +74,7 @@ class Outcomes:
         return (by_seed[a].astype(float) - by_seed[b].astype(float)).dropna()
 
 
-def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:
+def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
     """The results of a campaign of the candidates.  Raises ConfigError if a run's tables cannot be read."""
     table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
     ideal_s = _ideal_s(question, result)
@@ -96,7 +96,7 @@ def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:
         for one in question.candidates
         if one.name in summaries
     )
-    return Outcomes(rows, jobs)
+    return CandidateResults(rows, jobs)
 
 
 def _ideal_s(question: Question, result: CampaignResult) -> Any:
@@ -119,12 +119,14 @@ def _ideal_s(question: Question, result: CampaignResult) -> Any:
     return found.set_index(["seed", "name"])["ideal_s"]
 
 
-def _outcome(candidate: Candidate, jobs: DataFrame, summaries: Sequence[Mapping[str, Any]], failed: int) -> Outcome:
+def _outcome(
+    candidate: Candidate, jobs: DataFrame, summaries: Sequence[Mapping[str, Any]], failed: int
+) -> CandidateResult:
     production = jobs[jobs["is_production"]]["completion_s"].dropna()
     others = jobs[~jobs["is_production"]]["slowdown"].dropna()
     works = [summary["work"] for summary in summaries if summary]
     lost_s, useful_s = (sum(work[name] for work in works) for name in ("lost_s", "useful_s"))
-    return Outcome(
+    return CandidateResult(
         candidate=candidate,
         runs=len(summaries),
         failed=failed,

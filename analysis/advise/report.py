@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from analysis.advise.candidates import WAIT, Question
-from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of
 from analysis.advise.words import advice, called
 from analysis.figures import style
@@ -25,7 +25,7 @@ def _seeds(count: int) -> str:
     return "one seed" if count == 1 else f"{count} seeds"
 
 
-def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -> Table:
+def advice_table(question: Question, found: CandidateResults, verdict: Verdict | None) -> Table:
     """One row for each candidate; the chosen one is marked."""
     has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
@@ -91,7 +91,9 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def advice_json(question: Question, found: Outcomes, verdict: Verdict | None, assumed: Sequence[str]) -> dict[str, Any]:
+def advice_json(
+    question: Question, found: CandidateResults, verdict: Verdict | None, assumed: Sequence[str]
+) -> dict[str, Any]:
     """The contents of ``advise.json``; ratios are of a candidate to the one that the rule takes, or to waiting."""
     return {
         "name": question.experiment.name,
@@ -108,7 +110,7 @@ def advice_json(question: Question, found: Outcomes, verdict: Verdict | None, as
     }
 
 
-def _row_json(row: Outcome) -> dict[str, Any]:
+def _row_json(row: CandidateResult) -> dict[str, Any]:
     found = asdict(row)
     one = found.pop("candidate")
     amounts = found.pop("amounts")
@@ -132,7 +134,7 @@ def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
     return None if ratio is None else asdict(ratio)
 
 
-def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
+def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
     """The trade-off: how much longer other jobs take, against how much shorter production jobs take, than with *wait*.
 
     One point for the best candidate of each mechanism, with its name; small ones for the other policies.  Bars are 95%

@@ -26,7 +26,7 @@ from enum import StrEnum
 from numpy.typing import ArrayLike
 
 from analysis.advise.candidates import WAIT
-from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.curves import known
 from analysis.frames import Series
 from analysis.statistics import mean_interval
@@ -84,7 +84,7 @@ class Reason(StrEnum):
 class Rival:
     """A candidate against the one that the rule takes, and against waiting; None where there is no figure."""
 
-    outcome: Outcome
+    outcome: CandidateResult
     production: Ratio | None
     """Time of its production jobs, to that under the one that the rule takes."""
     others: Ratio | None
@@ -102,7 +102,7 @@ class Rival:
 class Verdict:
     """What the rule takes, and whether that is a preference."""
 
-    chosen: Outcome
+    chosen: CandidateResult
     is_preferred: bool
     itself: Rival
     """The chosen one against itself, for its difference to waiting."""
@@ -110,12 +110,12 @@ class Verdict:
     """The best candidate of every other mechanism, the best first."""
     policies: tuple[Rival, ...]
     """The chosen mechanism under the other policies."""
-    left_out: tuple[Outcome, ...]
+    left_out: tuple[CandidateResult, ...]
     """Candidates with failed runs."""
     seeds: int
 
 
-def judge(found: Outcomes, seeds: int, among: Sequence[Outcome] | None = None) -> Verdict | None:
+def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] | None = None) -> Verdict | None:
     """Apply the rule to all candidates, or to those ``among`` them; None if every one has a failed run."""
     rows = found.rows if among is None else among
     sound = [row for row in rows if not row.failed]
@@ -141,12 +141,12 @@ def judge(found: Outcomes, seeds: int, among: Sequence[Outcome] | None = None) -
     )
 
 
-def _is_preferred(chosen: Outcome, rivals: Sequence[Rival]) -> bool:
+def _is_preferred(chosen: CandidateResult, rivals: Sequence[Rival]) -> bool:
     decisive = [rival for rival in rivals if rival.outcome.candidate.mechanism == WAIT] or rivals
     return bool(decisive) and all(rival.is_sure for rival in decisive)
 
 
-def _cost(found: Outcomes, a: str, b: str) -> Series:
+def _cost(found: CandidateResults, a: str, b: str) -> Series:
     """How much more ``a`` costs than ``b``, for each seed."""
     production, others = (found.log_ratios(a, b, which) for which in (True, False))
     if not len(production) or not len(others):
@@ -154,7 +154,7 @@ def _cost(found: Outcomes, a: str, b: str) -> Series:
     return (PRODUCTION_WEIGHT * production).add(others, fill_value=0.0)
 
 
-def _best(found: Outcomes, rows: Sequence[Outcome]) -> Outcome:
+def _best(found: CandidateResults, rows: Sequence[CandidateResult]) -> CandidateResult:
     most = min(row.missed for row in rows) + MISSED_TOLERANCE * max(row.deadlines for row in rows)
     good = [row for row in rows if row.missed <= most]
     costs = [_mean(_cost(found, row.candidate.name, good[0].candidate.name)) for row in good]
@@ -170,11 +170,11 @@ def _mean(values: Series) -> float:
 class _Judged:
     """Compares candidates with the chosen one."""
 
-    found: Outcomes
-    chosen: Outcome
+    found: CandidateResults
+    chosen: CandidateResult
     comparisons: int
 
-    def rival(self, row: Outcome) -> Rival:
+    def rival(self, row: CandidateResult) -> Rival:
         """A candidate against the chosen one, and against waiting."""
         chosen = self.chosen
         cost = self._ratio(_cost(self.found, row.candidate.name, chosen.candidate.name) / PRODUCTION_WEIGHT)
@@ -184,7 +184,7 @@ class _Judged:
         to_wait = (None, None) if waiting is None else self._times(row, waiting)
         return Rival(row, production, others, cost, to_wait[0], to_wait[1], reason, is_sure)
 
-    def _reason(self, row: Outcome, cost: Ratio | None) -> tuple[Reason, bool]:
+    def _reason(self, row: CandidateResult, cost: Ratio | None) -> tuple[Reason, bool]:
         """What speaks against a candidate, and whether that is sure; what is sure goes before what is not."""
         allowed = MISSED_TOLERANCE * max(row.deadlines, self.chosen.deadlines)
         if row.missed > self.chosen.missed + allowed:
@@ -198,7 +198,7 @@ class _Judged:
                 return Reason.WORK_LOST, is_sure
         return (Reason.TIMES if is_slower else Reason.NOTHING), False
 
-    def _times(self, row: Outcome, other: Outcome) -> tuple[Ratio | None, Ratio | None]:
+    def _times(self, row: CandidateResult, other: CandidateResult) -> tuple[Ratio | None, Ratio | None]:
         """Times of the production jobs, and of the others, to those under another candidate."""
         names = row.candidate.name, other.candidate.name
         return (self._ratio(self.found.log_ratios(*names, True)), self._ratio(self.found.log_ratios(*names, False)))
@@ -206,7 +206,7 @@ class _Judged:
     def _ratio(self, log_ratios: ArrayLike) -> Ratio | None:
         return ratio_of(log_ratios, self.comparisons)
 
-    def _differs(self, row: Outcome, column: str) -> bool:
+    def _differs(self, row: CandidateResult, column: str) -> bool:
         """Whether the difference of a figure of all jobs, paired by seed, is sure."""
         differences = self.found.differences(row.candidate.name, self.chosen.candidate.name, column)
         interval = _interval(differences, self.comparisons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.advise.candidates import NO_POLICIES, WAIT
-from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.verdict import LEAST_SEEDS, Reason, Rival, Verdict, judge
 
 _REASONS = {
@@ -16,7 +16,7 @@ _REASONS = {
 }
 
 
-def advice(found: Outcomes, verdict: Verdict) -> Iterator[str]:
+def advice(found: CandidateResults, verdict: Verdict) -> Iterator[str]:
     """All that is said below the tables; under YARN's CapacityScheduler, first what YARN itself can be told."""
     settable = [row for row in found.rows if row.candidate.properties is not None]
     in_yarn = judge(found, verdict.seeds, settable) if settable else None
@@ -74,7 +74,7 @@ def yarn_sentences(verdict: Verdict) -> Iterator[str]:
             yield f"    {setting}"
 
 
-def called(outcome: Outcome) -> str:
+def called(outcome: CandidateResult) -> str:
     """A candidate's name in a sentence."""
     one = outcome.candidate
     return one.mechanism if one.policies == NO_POLICIES else f"{one.mechanism} ({one.policies})"
@@ -84,7 +84,7 @@ def _listed(rivals: Sequence[Rival]) -> str:
     return " or ".join(called(rival.outcome) for rival in rivals)
 
 
-def _against(rival: Rival, chosen: Outcome) -> str:
+def _against(rival: Rival, chosen: CandidateResult) -> str:
     why = _REASONS[rival.reason].format(
         missed=rival.outcome.missed,
         chosen_missed=chosen.missed,

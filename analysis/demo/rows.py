@@ -20,7 +20,7 @@ Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class Way:
     """One way to make room, and its times in the paper (natjam, section 5); None if the paper has none."""
 
     name: str
@@ -30,10 +30,10 @@ class Variant:
     research_s: float | None
 
 
-NATJAM = Variant("checkpoint (Natjam)", "checkpoint", ("scheduler.mechanism=checkpoint",), 75.6, 197.0)
-SUSPEND = Variant("suspend (SIGTSTP)", "suspend", ("scheduler.mechanism=suspend",), None, None)
-KILL = Variant("kill", "kill", ("scheduler.mechanism=kill",), None, 1.23 * _ALONE_S["research"])
-SOFT_CAP = Variant(
+NATJAM = Way("checkpoint (Natjam)", "checkpoint", ("scheduler.mechanism=checkpoint",), 75.6, 197.0)
+SUSPEND = Way("suspend (SIGTSTP)", "suspend", ("scheduler.mechanism=suspend",), None, None)
+KILL = Way("kill", "kill", ("scheduler.mechanism=kill",), None, 1.23 * _ALONE_S["research"])
+SOFT_CAP = Way(
     "soft cap",
     "soft-cap",
     ("scheduler.allocation.name=soft-cap", "scheduler.mechanism=wait"),
@@ -47,7 +47,7 @@ VARIANTS = (NATJAM, SUSPEND, KILL, SOFT_CAP)
 class Done:
     """The run that counts for a variant."""
 
-    variant: Variant
+    variant: Way
     summary: Summary
     directory: Path
 
@@ -57,7 +57,7 @@ def job_of(summary: Summary, name: str) -> Mapping[str, Any]:
     return next(job for job in summary["jobs"] if job["name"] == name)
 
 
-def cells(variant: Variant, summary: Summary) -> list[str | Text]:
+def cells(variant: Way, summary: Summary) -> list[str | Text]:
     """The row of a run: a time is compared with the published one unless the run was disturbed."""
     found: list[str | Text] = [variant.name]
     for name, published_s in ((PRODUCTION, variant.production_s), (RESEARCH, variant.research_s)):
@@ -77,7 +77,7 @@ def _time(job: Mapping[str, Any], published_s: float | None, disturbed: bool) ->
     return f"{measured_s:.1f}" if published_s is None else f"{measured_s:.1f} ({measured_s / published_s - 1:+.1%})"
 
 
-def not_comparable(variant: Variant, summary: Summary) -> str | None:
+def not_comparable(variant: Way, summary: Summary) -> str | None:
     """Why a run is not comparable with the paper, and what to do; None if it is."""
     if not summary["disturbed"]:
         return None

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.demo.load import measure_load
-from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Variant, cells, not_comparable, verdict
+from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, cells, not_comparable, verdict
 from analysis.demo.scale import choose_scale, expected_real_s, most_real_s, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
@@ -42,7 +42,7 @@ def run_demo(console: Console, out_dir: Path) -> None:
     scale = choose_scale(load, schedule_s, experiment.heartbeat_s)
     console.print(scale_text(load, scale), soft_wrap=True, highlight=False)
 
-    def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+    def run(variant: Way, scale: float, directory: Path) -> dict[str, Any]:
         console.print(f"[bold]{variant.name}[/], time scale {scale:g}", highlight=False)
         with RunDisplay(console) as display:
             return run_experiment(_experiment(f"time_scale={scale}", *variant.overrides), directory, display.update)
@@ -64,7 +64,7 @@ def _experiment(*overrides: str) -> Experiment:
 
 
 def run_all(
-    run: Callable[[Variant, float, Path], dict[str, Any]], scale: float, out_dir: Path, now_real_s: Callable[[], float]
+    run: Callable[[Way, float, Path], dict[str, Any]], scale: float, out_dir: Path, now_real_s: Callable[[], float]
 ) -> list[Done]:
     """Run every variant at ``scale``.  One that is disturbed is run again, once and slower, and the next ones are as
     slow, because they would be disturbed too; but not if that would take longer than ``most_real_s``."""

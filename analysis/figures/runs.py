@@ -89,17 +89,6 @@ def utilization_over_time(results: Results) -> Figure:
     return figure
 
 
-def queue_length(results: Results) -> Figure:
-    """Submitted jobs without a task that has started work, over time: one curve for each run, from its first repeat."""
-    figure, (panel,) = style.new_figure(width=7)
-    for index, (run, jobs) in enumerate(_first_repeats(results.jobs)):
-        times_s, waiting = metrics.waiting_jobs(jobs)
-        panel.step(times_s, waiting, where="post", label=run, **style.line(index))
-    panel.set_ylim(bottom=0)
-    style.finish(panel, "time, emulated s", "jobs waiting")
-    return figure
-
-
 def _first_repeats(frame: DataFrame) -> list[tuple[str, DataFrame]]:
     first = frame[frame["repeat"] == frame.groupby("run")["repeat"].transform("min")]
     return [(str(run), found) for run, found in first.groupby("run", sort=False)]

@@ -11,7 +11,7 @@ from rich.table import Table
 from analysis.report.facts import Grid, figure, text
 from analysis.report.variants import (
     MOST_ON_TERMINAL,
-    Variant,
+    VariantRuns,
     colours_of,
     head_of,
     interval_cell,
@@ -55,7 +55,7 @@ class Differences:
         )
 
 
-def differences_of(variants: Sequence[Variant], baseline: str | None = None) -> Differences | None:
+def differences_of(variants: Sequence[VariantRuns], baseline: str | None = None) -> Differences | None:
     """Every variant minus ``baseline``, by default the first; None if a variant shares no seed with it.
 
     Raises ConfigError: there is no such variant.

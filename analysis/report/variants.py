@@ -23,7 +23,7 @@ Measure = Callable[[_Summary], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class VariantRuns:
     """The runs with one name."""
 
     name: str
@@ -40,7 +40,7 @@ class Variant:
         return percent(found.mean if found else None)
 
 
-def measures_of(variants: Sequence[Variant]) -> dict[str, Measure]:
+def measures_of(variants: Sequence[VariantRuns]) -> dict[str, Measure]:
     """What variants are compared by, in emulated seconds: the makespan, and each queue's mean completion."""
     queues = {job["queue"]: None for variant in variants for summary in variant.summaries for job in summary["jobs"]}
     found: dict[str, Measure] = {"makespan": lambda summary: summary["makespan_s"]}
@@ -61,17 +61,17 @@ def interval_cell(found: Spread | None, sign: bool = False) -> Cell:
     return Cell(found.mean, said[0] if len(said) == 1 else f"{said[0]} ({said[1]} to {said[2]})")
 
 
-def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[Variant]:
+def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[VariantRuns]:
     """Runs by name, in their order; empty if no name has several runs, because there is nothing to summarise."""
     by_name: dict[str, list[_Summary]] = {}
     for name, summary in zip(names, summaries, strict=True):
         by_name.setdefault(name, []).append(summary)
     if len(by_name) == len(names):
         return []
-    return [Variant(name, tuple(found)) for name, found in by_name.items()]
+    return [VariantRuns(name, tuple(found)) for name, found in by_name.items()]
 
 
-def variants_grid(variants: Sequence[Variant]) -> Grid:
+def variants_grid(variants: Sequence[VariantRuns]) -> Grid:
     """One row for each variant: means with their intervals over the runs."""
     measures, rows = measures_of(variants), []
     for variant in variants:
@@ -83,7 +83,7 @@ def variants_grid(variants: Sequence[Variant]) -> Grid:
     return Grid(("variant", "runs", "jobs failed", *heads, "work lost"), tuple(rows))
 
 
-def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) -> Table:
+def campaign_table(variants: Sequence[VariantRuns], most: int = MOST_ON_TERMINAL) -> Table:
     """The last table of a campaign on a terminal: one row for each variant, with means and intervals over its runs."""
     measures = measures_of(variants)
     jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
@@ -121,7 +121,7 @@ def _mean_and_half(found: Spread | None) -> str:
     return mean if found.low is None or found.high is None else f"{mean} ± {(found.high - found.low) / 2:,.2g}"
 
 
-def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+def interval_charts(variants: Sequence[VariantRuns]) -> list[dict[str, Any]]:
     """The charts beside the table: for each a title, and for every variant mean, low and high."""
     shown, measures = short_names([variant.name for variant in variants]), measures_of(variants)
     return [

@@ -100,7 +100,7 @@ class Sweep(Strict):
     set: dict[str, Linear]
 
 
-class Difference(Strict):
+class DifferenceFigure(Strict):
     """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
 
     Give one of ``share``, ``between``, ``percentile`` and ``nth``.  A job's difference is the variant's value minus the
@@ -121,7 +121,7 @@ class Difference(Strict):
     """The n-th smallest difference, from 1; -1: the largest, -2: the second largest."""
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Difference:
+    def _one_kind(self) -> DifferenceFigure:
         others = [self.between, self.percentile, self.nth]
         if len(self.share) + sum(kind is not None for kind in others) != 1:
             raise ValueError("give one of share, with one bound, between, percentile and nth")
@@ -213,7 +213,7 @@ class Cell(Strict):
     values: tuple[str, ...] = ()
     take: Literal["least", "most", "met"] | None = None
     scale: Number = 1.0
-    difference: Difference | None = None
+    difference: DifferenceFigure | None = None
     cell: str | None = None
     less: str | None = None
     over: str | None = None

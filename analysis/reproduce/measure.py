@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio
+from analysis.reproduce.definitions import Cell, Claim, DifferenceFigure, FigureDefinition, Level, Ratio
 from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 
@@ -171,7 +171,7 @@ def _of_variant(cell: Cell, summaries: Summaries) -> dict[int, float]:
 
 
 def job_pairs(
-    summary: Mapping[str, Any], other: Mapping[str, Any], difference: Difference
+    summary: Mapping[str, Any], other: Mapping[str, Any], difference: DifferenceFigure
 ) -> list[tuple[str, float, float]]:
     """For each job that succeeded in both runs: its queue, and its values in this run and in the other."""
     theirs = {job["name"]: job[difference.by] for job in other["jobs"] if job["state"] == "succeeded"}
@@ -185,7 +185,7 @@ def job_pairs(
     ]
 
 
-def _compared(difference: Difference, pairs: list[tuple[str, float, float]]) -> float:
+def _compared(difference: DifferenceFigure, pairs: list[tuple[str, float, float]]) -> float:
     if difference.between is not None:
         middle = statistics.median if difference.between == "medians" else statistics.fmean
         return abs(middle(mine for _, mine, _ in pairs) - middle(theirs for _, _, theirs in pairs))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from emulator.campaign.worker import Outcome, RunTask, run_batch
+from emulator.campaign.worker import MadeRun, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.files.whole_files import replaced_whole
 from emulator.live.session.ray_runtime import check_reachable, ray_variables
@@ -62,7 +62,7 @@ class RayWorkers:
         """See ``Workers``."""
         self._tasks[self._run.remote(list(batch), self._import_paths)] = list(batch)
 
-    def wait(self, patience_real_s: float) -> list[Outcome]:
+    def wait(self, patience_real_s: float) -> list[MadeRun]:
         """See ``Workers``."""
         from ray.exceptions import RayError
 
@@ -83,7 +83,7 @@ class RayWorkers:
         return outcomes
 
 
-def _run_elsewhere(batch: list[RunTask], import_paths: list[str]) -> list[tuple[Outcome, _Files]]:
+def _run_elsewhere(batch: list[RunTask], import_paths: list[str]) -> list[tuple[MadeRun, _Files]]:
     """Make some runs in a temporary directory of this machine, and return their outcomes and files."""
     sys.path += [path for path in import_paths if path not in sys.path]
     with tempfile.TemporaryDirectory(prefix="natjam-campaign-") as temporary:

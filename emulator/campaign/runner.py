@@ -27,7 +27,7 @@ from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.spread import Workers, spread
 from emulator.campaign.table import write_table
-from emulator.campaign.worker import Outcome, RunTask, run_batch, run_one
+from emulator.campaign.worker import MadeRun, RunTask, run_batch, run_one
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 
@@ -122,7 +122,7 @@ def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExpe
 
 
 @contextlib.contextmanager
-def _workers(slots: int | None, needed: str) -> Iterator[Workers[RunTask, Outcome]]:
+def _workers(slots: int | None, needed: str) -> Iterator[Workers[RunTask, MadeRun]]:
     address = os.environ.get("RAY_ADDRESS")
     if address:
         from emulator.campaign.ray_workers import RayWorkers
@@ -172,7 +172,7 @@ class _Progress:
         """A live run begins."""
         self._run, self._run_began_real_s = name, time.monotonic()
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: MadeRun) -> None:
         """A run has ended."""
         self._made += 1
         self._keep(outcome.name, outcome.summary_sha256)

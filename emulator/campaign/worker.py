@@ -32,7 +32,7 @@ class RunTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MadeRun:
     """A run that was made."""
 
     name: str
@@ -43,12 +43,12 @@ class Outcome:
     """Of the ``summary.json`` that it has left; None: it left none."""
 
 
-def run_batch(batch: Sequence[RunTask]) -> list[Outcome]:
+def run_batch(batch: Sequence[RunTask]) -> list[MadeRun]:
     """Make some runs."""
     return [run_one(task, lambda status: None) for task in batch]
 
 
-def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
+def run_one(task: RunTask, on_status: OnStatus) -> MadeRun:
     """Make one run, after removing what is left of an earlier one.  Raises nothing but interrupts."""
     began_real_s = time.monotonic()
     shutil.rmtree(task.directory, ignore_errors=True)
@@ -64,7 +64,7 @@ def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
     summary_sha256 = None
     with contextlib.suppress(OSError):
         summary_sha256 = sha256_of(task.directory / SUMMARY_NAME)
-    return Outcome(task.name, failure, time.monotonic() - began_real_s, summary_sha256)
+    return MadeRun(task.name, failure, time.monotonic() - began_real_s, summary_sha256)
 
 
 def _note(task: RunTask, text: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis.advise.candidates import Candidate, Question
-    from analysis.advise.outcomes import Outcomes
+    from analysis.advise.outcomes import CandidateResults
     from analysis.advise.verdict import Verdict
 
 _SIMULATED, _LIVE = "simulated", "live"
@@ -218,7 +218,7 @@ def _campaign(
         return run_campaign(f"advise-{question.experiment.name}", runs, directory, run_experiment, display.update)
 
 
-def _draw(found: Outcomes, verdict: Verdict, out: Path) -> None:
+def _draw(found: CandidateResults, verdict: Verdict, out: Path) -> None:
     from analysis.advise.report import advice_figure
     from analysis.figures import style
 
@@ -234,7 +234,7 @@ def _show_assumed(lines: Sequence[str]) -> None:
 
 
 def _show(
-    question: Question, found: Outcomes, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
+    question: Question, found: CandidateResults, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
 ) -> None:
     from analysis.advise.report import advice_table, decision_table
     from analysis.advise.words import advice as advice_in_words
@@ -254,7 +254,7 @@ def _show(
 
 
 def _live_facts(
-    question: Question, found: Outcomes, verdict: Verdict, overrides: Sequence[str], out: Path, console: Console
+    question: Question, found: CandidateResults, verdict: Verdict, overrides: Sequence[str], out: Path, console: Console
 ) -> list[dict[str, Any]]:
     """One live run each of the chosen candidate and of the best rival that can run live, beside its simulation."""
     from analysis.advise.outcomes import outcomes_of

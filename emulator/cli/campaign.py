@@ -16,9 +16,9 @@ from emulator.display.console import results_console, say, warn
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from analysis.report.variants import Variant
+    from analysis.report.variants import VariantRuns
     from analysis.reproduce.definitions import FigureDefinition
-    from emulator.campaign.plan import Variant as PlannedVariant
+    from emulator.campaign.plan import Variant
     from emulator.campaign.runner import CampaignResult
 
 
@@ -186,9 +186,7 @@ def reproduce(
         raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
 
 
-def _possible(
-    figures: Sequence[FigureDefinition], variants: Mapping[str, Sequence[PlannedVariant]]
-) -> list[FigureDefinition]:
+def _possible(figures: Sequence[FigureDefinition], variants: Mapping[str, Sequence[Variant]]) -> list[FigureDefinition]:
     """Those that can be made on this machine as it is; warns of the others.  Raises ConfigError if none can."""
     from analysis.reproduce.needs import lacking
     from emulator.errors import ConfigError
@@ -213,7 +211,7 @@ def _command(ids: Sequence[str], engine: str, time_scale: float | None, quick: b
     )
 
 
-def _print_variants(console: Console, variants: Sequence[Variant], baseline: str | None) -> None:
+def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline: str | None) -> None:
     """What each variant took, and how it differs from the baseline under the same seeds."""
     from analysis.report.differences import differences_of, differences_table
     from analysis.report.variants import campaign_table
@@ -226,19 +224,19 @@ def _print_variants(console: Console, variants: Sequence[Variant], baseline: str
         console.print(Text(found.in_words()), soft_wrap=True)
 
 
-def _with_summaries(result: CampaignResult) -> list[Variant]:
+def _with_summaries(result: CampaignResult) -> list[VariantRuns]:
     """The variants of a campaign, each with the summaries of its runs; a variant without a summary is left out."""
-    from analysis.report.variants import Variant
+    from analysis.report.variants import VariantRuns
 
     found: dict[str, list[Mapping[str, Any]]] = {}
     for run in sorted(result.runs, key=lambda run: run.experiment.seed):
         if summary := result.summary(run):
             found.setdefault(run.variant, []).append(summary)
     order = dict.fromkeys(run.variant for run in result.runs)
-    return [Variant(name, tuple(found[name])) for name in order if name in found]
+    return [VariantRuns(name, tuple(found[name])) for name in order if name in found]
 
 
-def _warn(variants: tuple[PlannedVariant, ...]) -> None:
+def _warn(variants: tuple[Variant, ...]) -> None:
     """Print what is to be known of the traces and calibrations that the runs use.
 
     Raises ConfigError where a calibration is missing, TraceError where a trace cannot be read.

@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Outcome:
+class FluidResult:
     """The result for all jobs."""
 
     ends_ns: dict[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def simulate(
     capacity: Capacity,
     policy: AllocationPolicy,
     forecast: Capacity | None = None,
-) -> Outcome:
+) -> FluidResult:
     """Share ``capacity`` among ``jobs`` as ``policy`` says, until all have ended.
 
     Args:
@@ -108,13 +108,13 @@ class _Simulation:
         self._capacity, self._forecast = capacity, forecast
         self._policy = policy
         self._active: dict[str, _Job] = {}
-        self._outcome = Outcome()
+        self._outcome = FluidResult()
         self._now_ns = 0
         self._arrived = 0
         self._worked_ns = 0
         """The last time at which any job has held containers."""
 
-    def run(self) -> Outcome:
+    def run(self) -> FluidResult:
         """See ``simulate``."""
         while self._arrivals or self._active:
             while self._arrivals and self._arrivals[0].submit_ns <= self._now_ns:

@@ -18,7 +18,7 @@ from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.files.whole_files import written_whole
 from emulator.fluid.metrics import metrics_of
-from emulator.fluid.model import Outcome, Stuck, simulate
+from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, CycleDecision, QueueView, ShareDecision
@@ -53,7 +53,7 @@ def run_fluid(
     return result
 
 
-def simulated(run: Resolved, write: Callable[[Record], None]) -> tuple[EngineResult, Outcome]:
+def simulated(run: Resolved, write: Callable[[Record], None]) -> tuple[EngineResult, FluidResult]:
     """Do ``run``; pass the records that its tables need (submissions and ends) to ``write``.
 
     Raises:
@@ -103,7 +103,7 @@ def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRul
     return timed
 
 
-def shares_table(outcome: Outcome) -> pyarrow.Table:
+def shares_table(outcome: FluidResult) -> pyarrow.Table:
     """One row for each job and interval in which it holds containers."""
     rows = [
         {"job": job, "start_s": step.start_ns / 1e9, "end_s": step.end_ns / 1e9, "containers": share}
@@ -113,7 +113,7 @@ def shares_table(outcome: Outcome) -> pyarrow.Table:
     return pyarrow.Table.from_pylist(rows, _SHARES_SCHEMA)
 
 
-def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
+def _records(jobs: Sequence[JobSpec], outcome: FluidResult) -> list[Record]:
     """The records of a client's messages, sent and received, in the order of time."""
     told: list[tuple[int, str, Any]] = [(job.submit_ns, RESOURCE_MANAGER, SubmitJob(job.facts)) for job in jobs]
     told += [

@@ -17,7 +17,7 @@ from emulator.records.journal import EffectsDigest, JournalError, Record
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Divergence:
     """The first record that a fresh machine does not repeat."""
 
     number: int
@@ -56,7 +56,7 @@ def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machin
 
 def replay(
     records: Iterable[Record], make_machine: Callable[[str], Machine], made: EffectsDigest | None = None
-) -> Difference | None:
+) -> Divergence | None:
     """The first difference between a journal and the effects of fresh machines for its messages, or None.
 
     Args:
@@ -85,8 +85,8 @@ def replay(
     return None
 
 
-def _difference(number: int, record: Record, got: tuple[Effect, ...] | None, problem: str) -> Difference:
-    return Difference(number, record.actor, record.seq, record.t_ns, record.message, record.effects, got, problem)
+def _difference(number: int, record: Record, got: tuple[Effect, ...] | None, problem: str) -> Divergence:
+    return Divergence(number, record.actor, record.seq, record.t_ns, record.message, record.effects, got, problem)
 
 
 def _first_unequal(expected: tuple[Effect, ...], got: tuple[Effect, ...]) -> str:

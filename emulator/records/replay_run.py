@@ -14,7 +14,7 @@ from emulator.assemble import make_machine
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
-from emulator.records.replay import Difference, replay, with_effects
+from emulator.records.replay import Divergence, replay, with_effects
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
 from emulator.resolved import Resolved, resolve
 
@@ -27,7 +27,7 @@ class Replayed:
     records: int
     """Records of the journal; replay stops at the first difference."""
     machines: int
-    difference: Difference | None
+    difference: Divergence | None
 
 
 def journals_of(path: Path) -> list[Path]:

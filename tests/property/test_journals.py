@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from emulator.assemble import make_machine
 from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
 from emulator.records.journal import Record, decode_record, encode_record, merge
-from emulator.records.replay import Difference, replay
+from emulator.records.replay import Divergence, replay
 from tests.examples import fixed
 
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def replayed(case: Case, records: list[Record]) -> Difference | None:
+def replayed(case: Case, records: list[Record]) -> Divergence | None:
     jobs = {job.name: job for job in case.jobs}
     return replay(records, lambda address: make_machine(address, case.settings, jobs))
 

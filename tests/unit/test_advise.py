@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from analysis.advise.candidates import Candidate, make_question
-from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
@@ -42,12 +42,12 @@ def advice(directory: Path) -> dict:
 # ---- the rule ----
 
 
-def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
+def outcomes(*described: tuple[str, str, float, float, float, int]) -> CandidateResults:
     """Of (mechanism, policies, production s, others s, lost s, missed) each; two jobs of each kind, five seeds."""
     rows, jobs = [], []
     for mechanism, policies, production_s, others_s, lost_s, missed in described:
         one = Candidate(f"{mechanism}-{policies}", mechanism, policies, {})
-        rows.append(Outcome(one, 5, 0, production_s, production_s, 1.0, 10, missed, lost_s, 0.0, {}))
+        rows.append(CandidateResult(one, 5, 0, production_s, production_s, 1.0, 10, missed, lost_s, 0.0, {}))
         for seed in range(5):
             for name, is_production, mean_s in (("p", True, production_s), ("o", False, others_s)):
                 for number, factor in enumerate((1, 10)):
@@ -56,7 +56,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
                     row = (one.name, seed, f"{name}{number}", is_production, completion_s)
                     jobs.append((*row, missed / 20, lost_s / 4))
     columns = ["candidate", "seed", "name", "is_production", "completion_s", "missed", "lost_work_s"]
-    return Outcomes(tuple(rows), pandas.DataFrame(jobs, columns=columns))
+    return CandidateResults(tuple(rows), pandas.DataFrame(jobs, columns=columns))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_there_is_no_preference_where_nothing_is_surely_better_than_waiting(seed
     found = outcomes(("wait", "-", 100, 100, 0, 0), ("kill", "a", 95, 100, 50, 0), ("suspend", "a", 90, 130, 0, 0))
     noisy = found.jobs["candidate"].ne("wait--") * found.jobs["seed"].map({0: 0.5, 1: -0.5, 2: 0.4, 3: -0.4, 4: 0})
     jobs = found.jobs.assign(completion_s=found.jobs["completion_s"] * (1 + noisy))
-    verdict = judge(Outcomes(found.rows, jobs[jobs["seed"] < seeds]), seeds)
+    verdict = judge(CandidateResults(found.rows, jobs[jobs["seed"] < seeds]), seeds)
     assert verdict is not None
     assert not verdict.is_preferred
     said = list(sentences(verdict))
@@ -210,7 +210,7 @@ def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
     assert question.variants(question.candidates, ["engine=sim"], [1])
     found = outcomes(("wait", "-", 200, 100, 0, 0), ("kill", "quick", 100, 110, 0, 0))
     verdict = judge(
-        Outcomes(
+        CandidateResults(
             tuple(replace(row, candidate=replace(row.candidate, properties=("a=1",))) for row in found.rows), found.jobs
         ),
         5,

@@ -21,7 +21,7 @@ from analysis.load import Results, load
 from tests.simulated_runs import simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-UNITLESS = {"job", "share of jobs", "operation", "jobs waiting"}
+UNITLESS = {"job", "share of jobs", "operation"}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,6 @@ def differences(results: Results) -> Figure:
         figures.completion_cdf,
         differences,
         figures.utilization_over_time,
-        figures.queue_length,
         figures.overhead_distributions,
     ],
 )

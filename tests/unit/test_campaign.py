@@ -20,7 +20,7 @@ from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.kept_runs import KeptRuns
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
-from emulator.campaign.worker import Outcome
+from emulator.campaign.worker import MadeRun
 from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -239,13 +239,13 @@ def test_the_time_left_of_live_runs_is_not_taken_from_simulations() -> None:
     told: list[CampaignStatus] = []
     progress = _Progress(4, 0, told.append)
     for name in ("sim-1", "sim-2"):
-        progress.ended(Outcome(name, None, 0.1))
+        progress.ended(MadeRun(name, None, 0.1))
         progress.show("simulating")
     progress.time_anew()
     for name in ("live-1", "live-2"):
         progress.began(name)
         progress.show(name)
-        progress.ended(Outcome(name, None, 20.0))
+        progress.ended(MadeRun(name, None, 20.0))
         progress.show(name)
     known = [status.left_real_s is not None for status in told]
     assert known == [True, True, False, True, True, True]

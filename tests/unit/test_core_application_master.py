@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
+from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.completions import Launched, RealCost
-from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
+from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     AllocatedContainer,
@@ -187,6 +187,7 @@ def test_an_allocation_nobody_waits_for_is_given_back() -> None:
 
 def test_a_stopped_reduce_given_another_container_goes_on_waiting_for_its_own() -> None:
     bench = stopped_reduce()
+    assert bench.ask() is not None
     (kill,) = sent(bench.give("c2", task=0), KillContainer)
     assert kill.container == "c2"
     ask = bench.ask()
@@ -451,6 +452,54 @@ def test_a_held_task_that_is_being_restored_is_suspended_when_it_runs() -> None:
     assert bench.attempt().state is AttemptState.ASSIGNED
     bench.report("c2", RUNNING, 2)
     assert bench.attempt().state is AttemptState.CHOSEN
+
+
+def test_a_second_attempt_says_everything_and_sets_the_timers_of_the_first_again() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.answer(reclaim=1)
+    bench.ask()
+    bench(ApplicationHeartbeatResponse(bench.said_id))
+    assert bench.ask() is None
+    effects = bench(Start("c9"))
+    (heartbeat,) = sent(effects, ApplicationHeartbeat)
+    assert heartbeat.ask is not None
+    assert heartbeat.ask.reduces == 1
+    assert [(effect.name, effect.at_ns) for effect in effects if isinstance(effect, SetTimer)] == [
+        ("ask c1", bench.now_ns)
+    ], "its instant has passed"
+
+
+def test_a_timer_that_was_set_again_since_asks_nobody() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.answer(reclaim=1)
+    timer = bench.timers["ask c1"]
+    assert bench(TimerFired(timer.name, timer.generation - 1, timer.at_ns)) == []
+    assert len(sent(bench(TimerFired(timer.name, timer.generation, timer.at_ns)), SuspendContainer)) == 1
+
+
+def test_it_leaves_once_when_the_resource_manager_knows_that_its_job_has_ended() -> None:
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.heartbeat(), ApplicationHeartbeat)
+    assert told.final_state is JobState.SUCCEEDED
+    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == [ExitApplication("c0")]
+    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == []
+    assert bench.heartbeat() == []
+
+
+def test_what_its_containers_report_after_its_failure_changes_nothing() -> None:
+    bench = Bench(reduces=2)
+    for container in ("c1", "alive", "c2", "c3", "c4"):
+        bench.run(container)
+        if container != "alive" and bench.machine.state is JobState.RUNNING:
+            bench.report(container, DONE, 5, outcome=Outcome.CRASHED)
+    assert bench.machine.state is JobState.FAILED
+    before = freeze(bench.machine, frozenset({"ApplicationMaster.revision"}))
+    assert bench.report("alive", DONE, 5, outcome=Outcome.SUCCEEDED) == []
+    assert freeze(bench.machine, frozenset({"ApplicationMaster.revision"})) == before
 
 
 @pytest.mark.parametrize("message", [NodeLost("node-1"), Launched("c1", RealCost(0))])

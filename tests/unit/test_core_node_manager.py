@@ -9,6 +9,7 @@ from simulated import SECOND_NS, make_settings
 
 from emulator.core.completions import (
     Checkpointed,
+    CheckpointFailed,
     Committing,
     Exited,
     FirstKey,
@@ -16,10 +17,22 @@ from emulator.core.completions import (
     LaunchFailed,
     RealCost,
     Resumed,
+    ResumeFailed,
     Suspended,
     SuspendFailed,
 )
-from emulator.core.effects import Checkpoint, CleanUp, Effect, Kill, Launch, ProvideInput, Resume, Send, Suspend
+from emulator.core.effects import (
+    Checkpoint,
+    CleanUp,
+    Effect,
+    Kill,
+    Launch,
+    ProvideInput,
+    Resume,
+    Send,
+    SetTimer,
+    Suspend,
+)
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     ContainerReport,
@@ -38,6 +51,7 @@ from emulator.core.messages import (
     SubmitJob,
     SuspendContainer,
     Tick,
+    TimerFired,
 )
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
@@ -51,8 +65,8 @@ CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")
 class Bench:
     """A NodeManager and a clock that moves a second with each message."""
 
-    def __init__(self, containers: int = 2, max_suspended: int = 2, cleanup_s: int = 0) -> None:
-        overheads = OverheadSettings(cleanup_ns=cleanup_s * SECOND_NS)
+    def __init__(self, containers: int = 2, max_suspended: int = 2, cleanup_s: int = 0, resume_s: int = 0) -> None:
+        overheads = OverheadSettings(cleanup_ns=cleanup_s * SECOND_NS, resume_ns=resume_s * SECOND_NS)
         settings = make_settings(containers=containers, max_suspended=max_suspended, overheads=overheads)
         self.machine = NodeManager(settings.nodes[0], settings)
         self.now_ns = 0
@@ -71,6 +85,11 @@ class Bench:
 
     def suspend(self, asked_ns: int, mechanism: Mechanism = Mechanism.SUSPEND) -> list[Effect]:
         return self(SuspendContainer("c1", mechanism, asked_ns))
+
+    def stop(self) -> None:
+        """Have the process of ``c1`` stopped."""
+        self.suspend(asked_ns=100)
+        self(Suspended("c1", 1, FREE))
 
     def heartbeat(self) -> NodeHeartbeat:
         effects = self(Tick(0))
@@ -316,6 +335,98 @@ def test_an_illegal_message_is_refused_and_changes_nothing(bench: Bench, state: 
     with pytest.raises(IllegalTransition):
         bench(message)
     assert snapshot(bench.machine) == before
+
+
+def test_a_suspend_that_comes_again_is_answered_with_what_it_has_come_to(bench: Bench) -> None:
+    bench.run()
+    bench.suspend(asked_ns=100)
+    assert report_of(bench.suspend(asked_ns=100)).state is ContainerState.SUSPENDING
+    stopped = report_of(bench(Suspended("c1", 1, FREE)))
+    assert bench.suspend(asked_ns=100) == bench.suspend(asked_ns=200)
+    assert report_of(bench.suspend(asked_ns=100)) == stopped
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        ("launch", Launched("c1", FREE)),
+        ("suspend", Suspended("c1", 1, FREE)),
+        ("suspend", SuspendFailed("c1", "gone")),
+        ("resume", Resumed("c1", FREE)),
+        ("resume", ResumeFailed("c1", "gone")),
+        ("checkpoint", Checkpointed("c1", CHECKPOINT, FREE)),
+        ("checkpoint", CheckpointFailed("c1", "gone")),
+        ("commit", Committing("c1")),
+    ],
+)
+def test_what_was_asked_before_a_kill_may_be_answered_after_it(bench: Bench, operation: str, answer: Message) -> None:
+    bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))
+    if operation != "launch":
+        bench(Launched("c1", FREE))
+    if operation in ("suspend", "checkpoint"):
+        bench.suspend(100, Mechanism.CHECKPOINT if operation == "checkpoint" else Mechanism.SUSPEND)
+    elif operation == "resume":
+        bench.stop()
+        bench(ResumeContainer("c1", 200))
+    assert bench(KillContainer("c1", "a", "test")) == [Kill("c1")]
+    assert bench(answer) == []
+    assert bench.machine.containers["c1"].state is ContainerState.KILLING
+    assert report_of(bench(KillContainer("c1", "a", "test"))).state is ContainerState.KILLING, "it is killed once"
+    ended = report_of(bench(Exited("c1", None, 9, 1)))
+    assert ended.outcome is (Outcome.CHECKPOINTED if isinstance(answer, Checkpointed) else Outcome.KILLED)
+    assert bench.machine.ledger.used == bench.machine.ledger.stopped == 0
+
+
+def test_a_process_that_cannot_go_on_gives_its_container_back(bench: Bench) -> None:
+    bench.run()
+    bench.stop()
+    bench(NodeHeartbeatResponse(bench.heartbeat().id))
+    bench(ResumeContainer("c1", 200))
+    failed = report_of(bench(ResumeFailed("c1", "gone")))
+    assert (failed.state, failed.refusals, failed.reason) == (ContainerState.SUSPENDED, 1, "gone")
+    assert bench.machine.ledger.used == 0
+    assert [report.container for report in bench.heartbeat().freed] == ["c1"]
+    assert bench(ResumeContainer("c1", 300)) == [Resume("c1")]
+
+
+def test_a_process_goes_on_at_its_instant_if_it_is_still_to_and_by_no_earlier_timer() -> None:
+    bench = Bench(resume_s=100)
+    bench.run()
+    bench.stop()
+    at_ns = bench.now_ns + 100 * SECOND_NS
+    (timer,) = bench(ResumeContainer("c1", bench.now_ns))
+    assert isinstance(timer, SetTimer)
+    assert timer.at_ns == at_ns
+    assert bench(TimerFired(timer.name, timer.generation - 1, timer.at_ns)) == []
+    assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == [Resume("c1")]
+    bench(Resumed("c1", FREE))
+    bench.suspend(asked_ns=300)
+    bench(Suspended("c1", 1, FREE))
+    (timer,) = bench(ResumeContainer("c1", bench.now_ns))
+    bench(KillContainer("c1", "a", "test"))
+    assert isinstance(timer, SetTimer)
+    assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == []
+
+
+def test_an_end_is_told_although_its_job_has_ended_meanwhile(bench: Bench) -> None:
+    bench.run()
+    empty = bench.heartbeat()
+    bench(Exited("c1", 0, None, 3))
+    bench(NodeHeartbeatResponse(empty.id, ("a",)))
+    told = bench.heartbeat()
+    assert [report.container for report in told.freed] == ["c1"]
+    bench(NodeHeartbeatResponse(told.id))
+    assert not bench.machine.containers
+
+
+def test_who_has_heard_of_a_stop_has_not_heard_of_the_end_that_follows(bench: Bench) -> None:
+    bench.run()
+    bench.stop()
+    stopped = bench.heartbeat()
+    bench(KillContainer("c1", "a", "test"))
+    bench(Exited("c1", None, 9, 1))
+    bench(NodeHeartbeatResponse(stopped.id))
+    assert [report.state for report in bench.heartbeat().freed] == [ContainerState.DONE]
 
 
 def test_a_stopped_process_that_is_being_killed_is_in_memory_until_its_exit() -> None:

@@ -17,7 +17,7 @@ from analysis.demo.rows import (
     SUSPEND,
     VARIANTS,
     Summary,
-    Variant,
+    Way,
     cells,
     not_comparable,
     verdict,
@@ -129,7 +129,7 @@ def _runs(
     made: list[tuple[str, float]] = []
     took_real_s = [0.0]
 
-    def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+    def run(variant: Way, scale: float, directory: Path) -> dict[str, Any]:
         made.append((directory.name, scale))
         took_real_s[0] += times_as_long * expected_real_s(scale, 1)
         return summary_of(disturbed=(variant.name, scale) in disturbed, time_scale=scale)
@@ -177,7 +177,7 @@ def test_a_time_is_compared_with_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("variant", [NATJAM, SUSPEND, KILL, SOFT_CAP])
-def test_a_disturbed_time_is_not_compared(variant: Variant) -> None:
+def test_a_disturbed_time_is_not_compared(variant: Way) -> None:
     made = summary_of(disturbed=True, time_scale=10)
     row = list(map(str, cells(variant, made)))
     assert "%" not in "".join(row)
@@ -228,7 +228,7 @@ def test_the_verdict_is_what_was_measured(natjam: Summary, kill: Summary, said: 
 
 
 def test_report_and_picture_are_left_and_named(tmp_path: Path) -> None:
-    def simulate(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+    def simulate(variant: Way, scale: float, directory: Path) -> dict[str, Any]:
         settings = ("engine=sim", f"time_scale={scale}", *variant.overrides)
         summary = run_experiment(load_experiment(FIG4, settings), directory, lambda status: None)
         return {**summary, "output": {"verified": True}}

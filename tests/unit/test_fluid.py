@@ -19,7 +19,7 @@ from emulator.errors import RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.metrics import metrics_of
-from emulator.fluid.model import Outcome, Stuck, simulate
+from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.fluid.session import simulated
 from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
@@ -58,11 +58,11 @@ def job(name: str, tasks: int, submit_s: int = 0, task_s: int = 1, **facts: Any)
     )
 
 
-def run(jobs: list[JobSpec], name: str = "fair", capacity: Capacity | None = None) -> Outcome:
+def run(jobs: list[JobSpec], name: str = "fair", capacity: Capacity | None = None) -> FluidResult:
     return simulate(jobs, QUEUES, capacity or Capacity(((0, 8),)), ALLOCATION.by_name[name])
 
 
-def ends_s(outcome: Outcome) -> dict[str, float]:
+def ends_s(outcome: FluidResult) -> dict[str, float]:
     return {name: round(end_ns / 1e9, 6) for name, end_ns in outcome.ends_ns.items()}
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from analysis import compare, explain, trace_outcomes, workload_report
 from analysis.advise.candidates import Candidate, make_question
-from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.report import advice_table, decision_table
 from analysis.advise.slurm import WayOutcome, ways_table
 from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
@@ -210,16 +210,16 @@ def inspected(runs: Path) -> Iterator[RenderableType]:
 
 
 def traced(runs: Path) -> Iterator[RenderableType]:
-    of = {f"{JOB}-{n}": trace_outcomes.Outcome(SECONDS, 12345678, SECONDS * 1e3) for n in (1, 2)}
+    of = {f"{JOB}-{n}": trace_outcomes.JobOutcome(SECONDS, 12345678, SECONDS * 1e3) for n in (1, 2)}
     two = {f"{JOB}-run-{n}": of for n in (1, 2)}
-    yield from trace_outcomes.tables(trace_outcomes.Outcomes(of, two, dict(zip(of, (1, 11), strict=True)), False))
+    yield from trace_outcomes.tables(trace_outcomes.JobOutcomes(of, two, dict(zip(of, (1, 11), strict=True)), False))
 
 
 def advised(runs: Path) -> Iterator[RenderableType]:
     one = Candidate("checkpoint-resume", "checkpoint", "resume: locality, task: lrt", {})
     amounts: dict[str, float] = dict.fromkeys(("swap_gb", "checkpoint_gb", "storage_gb", "energy_mj"), SECONDS)
-    row = Outcome(one, 5, 0, SECONDS, SECONDS, SECONDS, 10**6, 10**6, SECONDS, 0.1234, amounts)
-    found = Outcomes((row, replace(row, failed=5)), pandas.DataFrame())
+    row = CandidateResult(one, 5, 0, SECONDS, SECONDS, SECONDS, 10**6, 10**6, SECONDS, 0.1234, amounts)
+    found = CandidateResults((row, replace(row, failed=5)), pandas.DataFrame())
     yield advice_table(make_question(FIG4, [], None), found, None)
     far = Ratio(12.345, -0.9876, 98.765)
     rival = Rival(row, far, far, far, far, far, Reason.TIMES, True)
