@@ -29,6 +29,8 @@ _SCORES = {
     "laxity_s": "laxity {:.1f} s",
     "remaining_s": "{:.1f} s left",
     "started_s": "on its container since {:.1f} s",
+    "image_memory_s": "an image costs {:.1f} s",
+    "image_overhead_s": "an image costs {:.1f} s",
     "drawn_place": "drawn as no. {:.0f}",
 }
 _NO_SCORE = {"deadline_s": "no deadline", "laxity_s": "no deadline", "remaining_s": "no estimate yet"}

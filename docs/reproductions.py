@@ -264,8 +264,8 @@ def choices_page() -> str:
     lines += [
         "Every constant that a paper does not print and that we had to choose, with ours, and where it is from.",
         "*Halved, doubled*: what the cells that it feeds are with ours, and with half and twice that, on quick seeds,",
-        "in the smallest figure that measures them; *not run*: not tried. Tried by",
-        "`python -m analysis.reproduce.choices PAPER`.\n",
+        "in the smallest figure that measures them (*in its live form*: that of its live runs, simulated); *not run*:",
+        "not tried. Tried by `python -m analysis.reproduce.choices PAPER`.\n",
     ]
     for paper, values in all_values().items():
         if values.constants:
@@ -286,7 +286,7 @@ def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
         return "not run" if constant.feeds else "feeds none"
     most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
     texts = [f"{one.fed}: {number(one.base)}; {_or_why(one.halved)}, {_or_why(one.doubled)}" for one in most]
-    first = f"{moved[0].figure}, " + (
+    first = f"{moved[0].figure}{' in its live form' if moved[0].as_live else ''}, " + (
         f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
     )
     return first + "<br>".join(texts)

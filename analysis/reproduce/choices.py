@@ -3,8 +3,9 @@
     python -m analysis.reproduce.choices natjam                    # all constants of a paper that are numbers
     python -m analysis.reproduce.choices natjam --only heartbeats  # one of them
 
-Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds.  What is
-found is kept in ``analysis/values/choices.json``, from which ``docs/choices.md`` is made.
+Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds; where that
+takes minutes and the figure's live runs have a form of their own, in that form, simulated.  What is found is kept in
+``analysis/values/choices.json``, from which ``docs/choices.md`` is made.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from emulator.files.strict import Strict
 KEPT = Path(__file__).resolve().parents[1] / "values/choices.json"
 HALVED, DOUBLED = 0.5, 2.0
 EACH = "N"
-"""In a setting: each entry of a list, as in ``workload.jobs.N.key_s``."""
+"""In a setting: each entry of a list, as in ``workload.jobs.N.key_s``; ``low-N``: each whose name begins so."""
+LARGE_REAL_S = 300.0
+"""Work from which on the form of the live runs is tried instead, if the figure has one."""
 
 
 class Moved(Strict):
@@ -44,6 +47,8 @@ class Moved(Strict):
     base: float | None
     halved: float | None
     doubled: float | None
+    as_live: bool = False
+    """Whether it was tried in the form of the figure's live runs."""
 
     @property
     def most(self) -> float:
@@ -97,7 +102,7 @@ def _multiply(whole: Any, path: Sequence[str], factor: float) -> bool:
     """Multiply what stands at a path, in place; whether there was a number."""
     key, *rest = path
     if isinstance(whole, list | tuple):
-        chosen = range(len(whole)) if key == EACH else [int(key)] if key.isdigit() and int(key) < len(whole) else []
+        chosen = [place for place, entry in enumerate(whole) if _is_meant(key, place, entry)]
         return bool(rest) and sum(_multiply(whole[place], rest, factor) for place in chosen) > 0
     if not isinstance(whole, dict) or key not in whole:
         return False
@@ -110,6 +115,14 @@ def _multiply(whole: Any, path: Sequence[str], factor: float) -> bool:
     return True
 
 
+def _is_meant(key: str, place: int, entry: Any) -> bool:
+    """Whether a part of a path means this entry of a list."""
+    if key == str(place) or key == EACH:
+        return True
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return isinstance(name, str) and key.endswith(f"-{EACH}") and name.startswith(key.removesuffix(EACH))
+
+
 def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[Moved]:
     """Run the smallest figure that a constant feeds as it is, halved and doubled.  Raises ConfigError if it cannot."""
     fed = fed_cells(paper, constant)
@@ -119,6 +132,10 @@ def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[
     planned_of = planned(figures, "sim", None, quick=True)
     figure = min(figures, key=lambda figure: _size(figure.id, planned_of[figure.id]))
     variants = planned_of[figure.id]
+    as_live = figure.live is not None and (work_of({figure.id: variants}).real_s or LARGE_REAL_S) >= LARGE_REAL_S
+    if as_live:
+        figure = figure.by("live")
+        variants = planned([figure], "sim", None, quick=True)[figure.id]
     measured = {}
     for factor in (1.0, HALVED, DOUBLED):
         changed = [replace(one, experiment=scaled(one.experiment, constant.setting, factor)) for one in variants]
@@ -133,6 +150,7 @@ def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[
             base=base,
             halved=halved,
             doubled=doubled,
+            as_live=as_live,
         )
 
 

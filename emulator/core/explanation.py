@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
-from emulator.policies.policy import JobEviction, Policy
+from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 
 CANDIDATES_SHOWN = 16
@@ -31,15 +31,16 @@ class JobChoice(NamedTuple):
     jobs: tuple[JobView, ...]
 
 
-def explain_jobs(policy: Policy[JobEviction], choices: Iterable[JobChoice]) -> list[Effect]:
-    """One explanation for each run of choices with the same requester and queue."""
+def explain_jobs(policy: Policy[Any], choices: Iterable[JobChoice]) -> list[Effect]:
+    """One explanation for each run of choices with the same requester and queue; ``policy`` chose, and its score, if it
+    has one, is a job's."""
     return [
         _explain_jobs(policy, requester, list(group))
         for (requester, _), group in groupby(choices, key=itemgetter(0, 1))
     ]
 
 
-def _explain_jobs(policy: Policy[JobEviction], requester: str, choices: list[JobChoice]) -> ExplainJobEviction:
+def _explain_jobs(policy: Policy[Any], requester: str, choices: list[JobChoice]) -> ExplainJobEviction:
     first = choices[0]
     shown = {job.name: job for job in _next_in_line(policy, first)}
     for choice in choices:
@@ -50,7 +51,7 @@ def _explain_jobs(policy: Policy[JobEviction], requester: str, choices: list[Job
     return ExplainJobEviction(requester, policy.name, victims, tuple(shown.values()), left_out)
 
 
-def _next_in_line(policy: Policy[JobEviction], choice: JobChoice) -> Sequence[JobView]:
+def _next_in_line(policy: Policy[Any], choice: JobChoice) -> Sequence[JobView]:
     score = policy.score
     if len(choice.jobs) <= CANDIDATES_SHOWN or score is None:
         return choice.jobs[:CANDIDATES_SHOWN]

@@ -25,6 +25,9 @@ def test_a_setting_is_multiplied_wherever_its_path_leads() -> None:
     each = scaled(experiment, f"workload.jobs.{EACH}.key_s", 2.0).workload.jobs or ()
     assert [job.key_s for job in each] == [2 * job.key_s for job in experiment.workload.jobs or ()]
     assert scaled(experiment, "cluster.containers_per_node", 0.5).cluster.containers_per_node == 4
+    named = scaled(load_experiment(CATALOG / "ckpt-facebook-live.yaml"), f"workload.jobs.high-{EACH}.submit_s", 2.0)
+    starts_s = {job.name: job.submit_s for job in named.workload.jobs or ()}
+    assert (starts_s["high-1"], starts_s["low-2"]) == (2 * 576, 768)
     for setting in ("scheduler.mechanism", "workload.jobs", "no.such.setting", "cluster.nodes.deep"):
         with pytest.raises(ConfigError, match="is no number"):
             scaled(experiment, setting, 2.0)

@@ -10,6 +10,8 @@ from manager_bench import Bench, sent
 from msgspec import structs
 from simulated import SECOND_NS, make_settings
 
+from analysis.evictions import evictions, why
+from analysis.whole_run import run_experiment
 from emulator.core.messages import Ask, ContainerReport, ContainerState, KillContainer, Outcome, SubmitJob
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
@@ -126,3 +128,14 @@ def test_algorithm_1_counts_the_dumps_of_all_jobs(tmp_path: Path) -> None:
         attempts = simulated_history(resolve(load_experiment(path))).attempts
         saved[eviction] = sum(row.outcome is Outcome.CHECKPOINTED for row in attempts if row.kind == REDUCE)
     assert saved == {"random": 4, "cost-aware": 2}
+
+
+def test_who_wanted_the_containers_is_explained_once_and_no_kill_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "explained.yaml"
+    path.write_text(EXPERIMENT.replace("EVICTION", "cost-aware"))
+    run_experiment(load_experiment(path), tmp_path / "run", lambda status: None)
+    found = evictions(tmp_path / "run")
+    assert [eviction.requesters for eviction in found] == [["production"]] * len(found)
+    assert len(found) == 4
+    whys = [why(eviction.decision, eviction.chosen) for eviction in found]
+    assert all(text.startswith("cost-aware: an image costs ") for text in whys)

@@ -11,11 +11,13 @@ its job has killed it instead; as in the paper, the part of a dump that is alrea
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_field
+
 from msgspec.structs import replace
 
 from emulator.core.decisions import order_tasks
 from emulator.core.effects import Effect
-from emulator.core.explanation import explain_tasks
+from emulator.core.explanation import JobChoice, explain_jobs
 from emulator.core.machine import keyed_random
 from emulator.core.resource_manager.allocation import Contract
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -35,7 +37,8 @@ class VictimTasks:
         self._decisions = 0
         self._queues: dict[str, dict[str, tuple[int, int]]] = {}
         """By node, the containers asked for: when each got its slot, and how long its dump takes."""
-        self._explained: list[Effect] = []
+        self._choices: list[JobChoice] = []
+        """Choices made since the last ``explain``."""
 
     def choose(self, requester: str, among: tuple[JobView, ...], view: ClusterView) -> Contract | None:
         """A contract that names a container of one of the jobs ``among``; None: all were asked for before."""
@@ -52,16 +55,17 @@ class VictimTasks:
         if not order:
             return None
         chosen = next(task for task in tasks if task.container == order[0])
-        self._explained.append(explain_tasks(self._policy.name, chosen.job, tasks, order, 1))
+        self._choices.append(JobChoice(requester, among[0].facts.queue, chosen.job, view.now_ns, among))
         queue_ns = self._queue_ns(chosen.node)
         slot_ns = self._state.containers[chosen.container].slot_ns
         self._queues.setdefault(chosen.node, {})[chosen.container] = (slot_ns, chosen.image_dump_ns or 0)
         return Contract(requester, chosen.job, chosen.container, queue_ns)
 
     def explain(self) -> list[Effect]:
-        """Explanations of the containers chosen since the last call."""
-        explained, self._explained = self._explained, []
-        return explained
+        """Explanations of the jobs whose containers were chosen since the last call; the job itself explains why this
+        container, when it gives it."""
+        choices, self._choices = self._choices, []
+        return explain_jobs(replace_field(self._policy, score=None), choices)
 
     def _weighed(self, task: TaskView) -> TaskView:
         """The task with the cost of an image of it, if images are made.  The size is its container where the
