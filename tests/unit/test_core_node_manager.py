@@ -360,7 +360,7 @@ def test_a_suspend_that_comes_again_is_answered_with_what_it_has_come_to(bench: 
     ],
 )
 def test_what_was_asked_before_a_kill_may_be_answered_after_it(bench: Bench, operation: str, answer: Message) -> None:
-    bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))
+    bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))
     if operation != "launch":
         bench(Launched("c1", FREE))
     if operation in ("suspend", "checkpoint"):
