@@ -142,6 +142,13 @@ class GroupEntry(Strict):
 _TAKEN = (MASTER, MAP, REDUCE)
 
 
+class Gang(Strict):
+    """How many tasks of a job start together."""
+
+    minimum: Annotated[int, Field(ge=1, le=2 * MAX_TASKS)]
+    """No task starts before so many have room at once; if one is lost and fewer are left, all are evicted."""
+
+
 class JobEntry(Strict):
     """One job of an experiment file: MapReduce, programs, or groups of tasks."""
 
@@ -158,6 +165,8 @@ class JobEntry(Strict):
     """Instead of maps and reduces."""
     groups: Annotated[tuple[GroupEntry, ...], Field(min_length=1)] | None = None
     """Instead of maps and reduces: groups of tasks with names of their own."""
+    gang: bool | Gang = False
+    """Whether its tasks start and stop together: true, all of them; with a minimum, at least so many."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
@@ -198,6 +207,8 @@ class JobEntry(Strict):
             raise ValueError("a job needs at least one map or one reduce, or tasks")
         if self.reduces and longest_s(self.reduce_s) > MAX_KEYS * self.key_s:
             raise ValueError(f"a reduce of {longest_s(self.reduce_s):g} s would walk over {MAX_KEYS} keys; raise key_s")
+        if isinstance(self.gang, Gang) and self.gang.minimum > self.tasks_total:
+            raise ValueError(f"gang: the minimum {self.gang.minimum} is above its {self.tasks_total} tasks; lower it")
         if self.deadline_s is not None and self.deadline_after_s is not None:
             raise ValueError("give deadline_s (absolute) or deadline_after_s (after the submission), not both")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
@@ -211,6 +222,20 @@ class JobEntry(Strict):
             low, high = self.min_containers, self.max_containers
             raise ValueError(f"min_containers {low} is above max_containers {high}; lower it")
         return self
+
+    @property
+    def tasks_total(self) -> int:
+        """How many tasks it has."""
+        if self.groups is not None:
+            return sum(group.count for group in self.groups)
+        return self.maps + self.reduces if self.tasks is None else self.tasks.count
+
+    @property
+    def gang_minimum(self) -> int | None:
+        """How many of its tasks must have room at once; None: each starts by itself."""
+        if isinstance(self.gang, Gang):
+            return self.gang.minimum
+        return self.tasks_total if self.gang else None
 
 
 Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "table", "natjam"]
@@ -372,6 +397,9 @@ class TraceEntry(Strict):
     """Of a table: the column of each field, as ``submit: Submit``; fields with units as ``length_ms`` too."""
     lenient: bool = False
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
+    gangs: bool = False
+    """Whether each job of several tasks is a gang: its tasks start and stop together, as those of a rigid parallel job
+    do."""
     window_s: Length | tuple[Seconds, Length] | None = None
     """Submissions to keep: those in the first seconds, or in [from, to); null: all."""
     superpose_s: Length | None = None

@@ -137,9 +137,7 @@ class Invariants:
                 self._look_at_gang(machine.state.applications[name])
         elif isinstance(machine, ApplicationMaster) and machine.tasks.gang is not None:
             tasks, gang = machine.tasks, machine.tasks.gang
-            count = len(
-                {attempt.task for attempt in tasks.live.values() if attempt.state is not AttemptState.SUSPENDED}
-            )
+            placed = {attempt.task for attempt in tasks.live.values() if attempt.state is not AttemptState.SUSPENDED}
             self._look_at_start(address, len(placed), 0 if gang.disbands else tasks.needed)
 
     def _look_at_gang(self, application: Application) -> None:

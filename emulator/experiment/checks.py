@@ -16,6 +16,7 @@ from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
+from emulator.experiment.gangs import gang_problems
 from emulator.experiment.groups import group_problems
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
@@ -58,6 +59,7 @@ def check(
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
     if workload is not None:
         found += [_workload(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
+        found.append(gang_problems(cluster, scheduler, workload, engine))
     return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
 
 

@@ -14,6 +14,7 @@ from emulator.core.job import JobSpec, ProgramSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
+from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Experiment
 from emulator.files.times import seconds_to_ns
@@ -73,7 +74,9 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     starts_measured = adapted.header.starts_measured
-    return tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
+    jobs = tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
+    check_trace_gangs(jobs, experiment.cluster.containers, experiment.cluster.application_masters == "outside")
+    return jobs
 
 
 def _with_known_lengths(job: JobSpec) -> JobSpec:
@@ -133,6 +136,7 @@ def _spec(
         weight_ppm=round(entry.weights.get(job.queue or "", 1.0) * 1_000_000),
         memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
         task_memory_bytes=_drawn_memory(job, entry, max(len(map_ns), len(reduce_ns)), container_memory_bytes, seed),
+        gang=len(map_ns) + len(reduce_ns) if entry.gangs and len(map_ns) + len(reduce_ns) > 1 else None,
     )
     return JobSpec(
         facts,
@@ -177,6 +181,7 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
         min_containers=entry.min_containers,
         max_containers=entry.max_containers,
+        gang=entry.gang_minimum,
     )
     return JobSpec(
         facts,

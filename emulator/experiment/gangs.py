@@ -1,0 +1,49 @@
+"""Checks of gangs: an allocation that can place one, and room for it in the cluster and in its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from emulator import policies
+from emulator.core.job import JobSpec
+from emulator.errors import ConfigError
+from emulator.experiment.model import Cluster, Scheduler, Workload
+from emulator.files.problems import Problem
+from emulator.policies.allocation_forms import ShareAllocation
+
+
+def gang_problems(
+    cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload, engine: str
+) -> Iterator[Problem]:
+    """Problems with the gangs of the workload; None is a part that was not valid by itself."""
+    gangs = [(("workload", "jobs", i, "gang"), job) for i, job in enumerate(workload.jobs or ()) if job.gang_minimum]
+    of_trace = workload.trace is not None and workload.trace.gangs
+    for where in [where for where, _ in gangs] or [("workload", "trace", "gangs")] * of_trace:
+        known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+        if engine == "fluid":
+            yield where, "the fluid engine has no tasks that could start together; choose engine: sim or live"
+        elif isinstance(known, ShareAllocation):
+            yield where, f"{known.name} gives shares container by container, which no gang can use; choose two-queue"
+    for where, job in gangs:
+        if cluster is None or scheduler is None or job.queue not in scheduler.allocation.queues:
+            continue
+        needed, maximum = job.gang_minimum or 0, scheduler.allocation.queues[job.queue].maximum
+        in_queue = int(maximum * cluster.containers + 1e-9)
+        own_master = int(cluster.application_masters == "in-containers")
+        if needed + own_master > in_queue:
+            of_what = f"queue '{job.queue}' may hold {in_queue}" if maximum < 1 else f"the cluster has {in_queue}"
+            beside = " beside its ApplicationMaster's" if own_master else ""
+            message = f"{needed} tasks need as many containers at once{beside}, and {of_what}; lower the minimum"
+            yield where, f"{message}, or raise containers_per_node"
+
+
+def check_trace_gangs(jobs: Iterable[JobSpec], containers: int, masters_outside: bool) -> None:
+    """Raise ConfigError if the cluster can never hold a gang of a trace."""
+    most = containers - (not masters_outside)
+    too_large = [job for job in jobs if (job.facts.gang or 0) > most]
+    if too_large:
+        first = too_large[0]
+        raise ConfigError(
+            f"workload.trace.gangs: {len(too_large)} jobs need more containers at once than the {most} that the cluster"
+            f" has for tasks, as job {first.name} {first.facts.gang}; make the cluster larger, or set gangs: false"
+        )
