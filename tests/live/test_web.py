@@ -20,7 +20,7 @@ from tests.live_runs import NatjamRun, RayCluster, until
 RUN_ID = "0web0web"
 DAY = """\
 name: day
-time_scale: 20
+time_scale: 10
 overheads: native
 cluster:
   nodes: 2

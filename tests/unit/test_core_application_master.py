@@ -26,6 +26,7 @@ from emulator.core.messages import (
     JobState,
     KillContainer,
     MapOutputs,
+    MapOutputsReceived,
     Message,
     NodeLost,
     Outcome,
@@ -270,6 +271,17 @@ def test_a_repeated_answer_changes_nothing() -> None:
     again = Answer(1, allocated=(AllocatedContainer("c1", REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
     assert bench.machine.revision == revision
+
+
+def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
+    bench = Bench(reduces=1, maps=1)
+    bench.give("m1", kind=Kind.MAP)
+    bench.report("m1", RUNNING, 2)
+    bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.give("c1"), MapOutputs)
+    assert {again for _ in range(5) for again in sent(bench.heartbeat(), MapOutputs)} == {told}
+    bench(MapOutputsReceived("node-1", told.version))
+    assert [again for _ in range(9) for again in sent(bench.heartbeat(), MapOutputs)] == []
 
 
 def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> None:
