@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from analysis.reproduce.definitions import FigureDefinition, all_claims, all_figures
 from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
@@ -136,9 +138,13 @@ def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[
     if as_live:
         figure = figure.by("live")
         variants = planned([figure], "sim", None, quick=True)[figure.id]
-    measured = {}
+    measured: dict[float, Mapping[str, float | None]] = {}
     for factor in (1.0, HALVED, DOUBLED):
-        changed = [replace(one, experiment=scaled(one.experiment, constant.setting, factor)) for one in variants]
+        try:
+            changed = [replace(one, experiment=scaled(one.experiment, constant.setting, factor)) for one in variants]
+        except ValidationError:  # no such value: a share above 1
+            measured[factor] = {}
+            continue
         measured[factor] = _measured(figure, changed, out / f"{figure.id.replace('/', '-')}-{constant.name}-{factor:g}")
     for cell in fed[figure.id]:
         base, halved, doubled = (measured[factor].get(cell) for factor in (1.0, HALVED, DOUBLED))
