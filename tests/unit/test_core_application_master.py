@@ -275,7 +275,7 @@ def test_a_repeated_answer_changes_nothing() -> None:
 
 def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
     bench = Bench(reduces=1, maps=1)
-    bench.give("m1", kind=Kind.MAP)
+    bench.give("m1", kind=MAP)
     bench.report("m1", RUNNING, 2)
     bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
     (told,) = sent(bench.give("c1"), MapOutputs)
