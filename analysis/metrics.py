@@ -53,7 +53,7 @@ def job_metrics(jobs: DataFrame, tasks: DataFrame, containers: int | Series) -> 
     * ``completion_s`` (already in ``jobs``): from submission to finish; sojourn or response time in other papers.
     * ``queueing_s``: from submission to the first work of its first task.
     * ``ideal_s``: its least possible time with all ``containers`` and no overheads.  This is the larger one of its
-      longest map plus its longest reduce, and all its work spread evenly.
+      longest map plus its longest other task, and all its work spread evenly.
     * ``stretch``: completion divided by ideal.
     * ``missed``: whether it was late or did not succeed; None without a deadline.
     * ``wasted_fraction``: lost work as a share of all work done.
@@ -62,8 +62,9 @@ def job_metrics(jobs: DataFrame, tasks: DataFrame, containers: int | Series) -> 
         containers: of the cluster, or a Series of them by (run, repeat).
     """
     keys = [*RUN, "job"]
-    longest = tasks.pivot_table(index=keys, columns="kind", values="length_s", aggfunc="max").reindex(
-        columns=["map", "reduce"], fill_value=0.0
+    stages = tasks.assign(stage=numpy.where(tasks["kind"] == "map", "map", "other"))
+    longest = stages.pivot_table(index=keys, columns="stage", values="length_s", aggfunc="max").reindex(
+        columns=["map", "other"], fill_value=0.0
     )
     work_s = tasks.groupby(keys)["length_s"].sum()
     if not isinstance(containers, int):

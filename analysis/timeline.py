@@ -234,7 +234,7 @@ def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
     starting = _STARTING if row["resumed_from"] is None else _RESUMING
     cuts = [(row["ready_s"], starting)]
     input_ready_s, launched_s, first_key_s = row["input_ready_s"], row["launched_s"], row["first_key_s"]
-    if launched_s is not None and row["kind"] == "reduce":
+    if launched_s is not None and row["kind"] != "map":
         if input_ready_s is not None and input_ready_s > launched_s:
             cuts += [(launched_s, _WAITING), (input_ready_s, starting)]
         elif first_key_s is None:
