@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,10 +14,12 @@ from emulator.core.application_master.application_master import ApplicationMaste
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
+from emulator.core.mechanisms import HELD_BY, TRAITS
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
+    MEMORY,
     VICTIMS,
     AvailabilitySettings,
     NodeSettings,
@@ -36,6 +39,7 @@ from emulator.experiment.policies import find_policy
 from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.files.times import seconds_to_ns
 from emulator.policies.policy import Axis, PolicyT
+from emulator.policies.resources import WHOLE_PPM, vector_of
 from emulator.vocabulary import Tier
 
 GIB_BYTES = 1 << 30
@@ -65,6 +69,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         tier=_storage_tier(experiment),
         availability=_availability(experiment.cluster, seed),
         marks=marks_of(experiment),
+        master_request=experiment.cluster.request(experiment.cluster.master_resources),
     )
 
 
@@ -104,21 +109,43 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
 def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
     cluster = experiment.cluster
     names = cluster.node_names
+    holds = TRAITS[HELD_BY].holds if cluster.suspended_hold is None else cluster.suspended_hold
+    stopped_hold = tuple(name in holds for name in cluster.resource_names)
     return tuple(
         NodeSettings(
             name=name,
             rack=f"rack-{index * cluster.racks // len(names) + 1}",
             containers=cluster.containers_of(name),
             container_memory_bytes=int(cluster.container_memory_gb * GIB_BYTES),
-            memory_bytes=int(cluster.memory_gb * GIB_BYTES),
+            memory_bytes=int(_memory_gb(cluster, name) * GIB_BYTES),
             swap_bytes=int(cluster.swap_gb * GIB_BYTES),
             max_suspended=cluster.max_suspended_per_node,
             slowness_ppm=round(cluster.slow_nodes.get(name, 1) * 1_000_000),
             slots=cluster.slots_of(name),
             masters_outside=cluster.application_masters == "outside",
+            stopped_hold=stopped_hold,
+            **_sized(cluster, name),
         )
         for index, name in enumerate(names)
     )
+
+
+def _sized(cluster: Cluster, node: str) -> dict[str, Any]:
+    """Settings of a node whose containers have the sizes that their tasks ask for."""
+    group = cluster.group_of(node)
+    if group is None:
+        return {}
+    resources = vector_of(group.resources, cluster.resource_names)
+    return {
+        "resources": resources,
+        "resource_names": cluster.resource_names,
+        "labels": tuple(sorted(group.labels.items())),
+    }
+
+
+def _memory_gb(cluster: Cluster, node: str) -> float:
+    group = cluster.group_of(node)
+    return cluster.memory_gb if group is None else group.resources.get(MEMORY, cluster.memory_gb)
 
 
 def _protocol(experiment: Experiment) -> ProtocolSettings:
@@ -175,8 +202,9 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
 
 
 def _queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
-    """The queues in the order of the file, the most urgent first.  Shares are rounded down to whole containers."""
-    total = experiment.cluster.containers
+    """The queues in the order of the file, the most urgent first.  Shares are rounded down to whole containers; where
+    these have several sizes, queues are counted in millionths of the cluster."""
+    total = experiment.cluster.containers if experiment.cluster.node_groups is None else WHOLE_PPM
     return tuple(
         QueueSettings(name, rank, int(Decimal(str(queue.capacity)) * total), int(Decimal(str(queue.maximum)) * total))
         for rank, (name, queue) in enumerate(experiment.scheduler.allocation.queues.items())

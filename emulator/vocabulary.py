@@ -18,6 +18,11 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """
 
 
+Resources = tuple[int, ...]
+"""Amounts of the resources of a cluster, in thousandths, in its order of them (``emulator.policies.resources``); empty
+where all containers have one size."""
+
+
 class Work(StrEnum):
     """What the process in a container does."""
 
@@ -61,6 +66,8 @@ class TaskGroup(Frozen):
     """None: requested when the job starts."""
     mean_ns: int | None = None
     """Mean length of its tasks, where known beforehand."""
+    request: Resources = ()
+    """What each of its tasks asks for, in thousandths; empty where all containers have one size."""
     task_memory_bytes: tuple[int, ...] = ()
     """Memory that its tasks really use, cycled over them; empty: as the job's."""
 

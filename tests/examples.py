@@ -17,6 +17,7 @@ EXAMPLES = {
         "test_every_job_succeeds": 100,
         "test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders": 200,
         "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 200,
+        "test_no_node_is_above_its_resources_whatever_is_lost_and_late": 40,
         "test_reduces_suspended_again_and_again_are_done_once": 120,
         "test_a_user_suspends_resumes_and_kills_single_tasks": 60,
         "test_of_two_attempts_at_a_reduce_one_wins": 80,

@@ -42,14 +42,18 @@ from emulator.errors import EndlessPreemptionError
 from emulator.policies.capacity import Capacity
 from emulator.policies.placement import PreferLocal
 from emulator.policies.policy import PlacementPolicy
+from emulator.policies.resources import WHOLE_PPM
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import JobFacts, map_reduce
+from emulator.vocabulary import JobFacts, Resources, map_reduce
 
 SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
+
+
+RESOURCES = ("cpu", "memory_gb", "gpu")
 
 
 def make_settings(
@@ -84,9 +88,16 @@ def make_settings(
     period_s: float | None = None,
     grace_s: float = 30.0,
     racks: int = 1,
+    sizes: tuple[Resources, ...] = (),
+    suspended_hold: frozenset[str] = frozenset({"memory_gb", "gpu"}),
+    master_request: Resources = (),
 ) -> Settings:
-    """Settings with the defaults of an experiment file; queues: production with a quarter, research with the rest."""
-    total = nodes * containers
+    """Settings with the defaults of an experiment file; queues: production with a quarter, research with the rest.
+
+    ``sizes``: the resources of each node, of ``RESOURCES``, instead of containers of one size.
+    """
+    total = WHOLE_PPM if sizes else nodes * containers
+    names = RESOURCES[: len(master_request)]
     heartbeat_ns = round(heartbeat_s * SECOND_NS)
     eviction = policies.JOB_EVICTION.by_name[job_eviction]
     is_dictated = job_selection == policies.AUTO
@@ -137,10 +148,14 @@ def make_settings(
                 slowness_ppm=round((slow_nodes or {}).get(f"node-{number}", 1) * 1_000_000),
                 slots=slots,
                 masters_outside=masters_outside,
+                resources=sizes[number - 1] if sizes else (),
+                resource_names=names,
+                stopped_hold=tuple(name in suspended_hold for name in names),
             )
             for number in range(1, nodes + 1)
         ),
         availability=None if available is None else _availability(available, period_s, grace_s),
+        master_request=master_request,
     )
 
 
@@ -180,7 +195,13 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ClusterState.attention", "MasterNews._changed", "ByQueues._all_asked", "CommandLedger.due_ns"),
+        *(
+            "ClusterState.attention",
+            "SizedClusterState.attention",
+            "MasterNews._changed",
+            "ByQueues._all_asked",
+            "CommandLedger.due_ns",
+        ),
         *("Preemptor.due_ns", "Application.view", "Capacity._until", "Capacity._sums", "Capacity._of_a_period"),
     }
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
@@ -58,6 +58,17 @@ def longest_s(lengths: Lengths) -> float:
     if isinstance(lengths, UniformLengths):
         return lengths.longest
     return max(lengths) if isinstance(lengths, tuple) else lengths
+
+
+def _in_thousandths(amount: float) -> float:
+    if abs(amount * 1000 - round(amount * 1000)) > 1e-6:
+        raise ValueError("has more than three decimals; amounts are exact in thousandths")
+    return amount
+
+
+Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False), AfterValidator(_in_thousandths)]
+Resources = dict[Annotated[str, written_as(r"^[A-Za-z][A-Za-z0-9_./-]*$", "letters, digits and _ . / -")], Amount]
+"""Amounts by the names of resources."""
 
 
 class SlaStep(Strict):
@@ -127,6 +138,8 @@ class GroupEntry(Strict):
     """How long each task takes."""
     memory_gb: TaskMemory | None = None
     """As for a job of maps and reduces."""
+    resources: Resources | None = None
+    """What each task asks for; null: as the job says."""
     may_be_victim: bool = True
     """Whether its tasks may be preempted."""
     starts_after: AfterGroup | None = None
@@ -184,6 +197,9 @@ class JobEntry(Strict):
     """Most containers it may hold under such allocations; null: as many as it has maps, or reduces."""
     memory_mb: Annotated[int, Field(gt=0)] | None = None
     """Memory of one container, the most that a task may use; None: the cluster's ``container_memory_gb``."""
+    resources: Resources | None = None
+    """What each of its tasks asks for, in a cluster with ``node_groups``: ``{cpu: 2, memory_gb: 4, gpu: 1}``.  What is
+    left out is 1 ``cpu``, the memory that the task uses (else ``container_memory_gb``), and nothing of the others."""
     memory_gb: TaskMemory | None = None
     """Memory that each task holds from its start to its end.  None: almost nothing, and a stopped task is charged with
     the memory of its whole container."""

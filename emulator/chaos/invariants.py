@@ -38,10 +38,11 @@ from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.policies.policy import Reads
+from emulator.policies.resources import fits, plus
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.tasks import VirtualTask
-from emulator.vocabulary import Work
+from emulator.vocabulary import Resources, Work
 
 
 class Violation(Exception):
@@ -175,18 +176,28 @@ class Invariants:
 
     def _look_at_node(self, cluster: SimulatedCluster, machine: NodeManager) -> None:
         node, running, stopped, stopped_bytes = machine.node, 0, 0, 0
+        held: Resources = (0,) * len(node.resources)
         for container, task in cluster.processes.tasks.items():
             is_outside = task.launch.work is Work.MASTER and node.masters_outside
             if task.node == node.name and not is_outside:
                 # A process about to resume, or killed before its stop was known, still has its container.
                 in_container = machine.ledger.on_slot(container) or not task.stopped
                 running += in_container
+                request = self._request_of(task.launch)
+                held = plus(held, request if in_container else node.held_when_stopped(request))
                 stopped += not in_container
                 stopped_bytes += 0 if in_container else node.charged_bytes(task.launch.memory_bytes)
-        require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
+        if not node.resources:
+            require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
+        require(fits(held, node.resources), f"{node.name} has {node.resources}, and its processes hold {held}")
         most, room_bytes = node.max_suspended, node.room_bytes
         require(stopped <= most, f"{node.name} holds {stopped} stopped processes, and may hold {most}")
         require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
+
+    def _request_of(self, launch: Launch) -> Resources:
+        if launch.work is Work.MASTER:
+            return self._settings.master_request
+        return self._jobs[launch.job].facts.group(launch.group).request
 
     # ---- the end ----
 
@@ -229,7 +240,7 @@ class Invariants:
         masters = [address for address, machine in cluster.machines.items() if isinstance(machine, ApplicationMaster)]
         left = [*cluster.processes.tasks, *manager.state.containers, *manager.state.applications, *masters]
         for node in manager.state.nodes.values():
-            free, total = len(node.free), node.settings.containers
+            free, total = node.free_count, node.settings.containers
             if free != total and node.name not in self._given_up:
                 left.append(f"{node.name} with {free} of {total} containers free")
         return left

@@ -38,6 +38,9 @@ class MechanismTraits:
     """On any node: the kept work outlives the victim's own node."""
     saves: type[KeyCheckpoint] | type[ProcessImage] | None = None
     """What is left of a process that has ended."""
+    holds: frozenset[str] = frozenset()
+    """The resources that are still held once the slot is free, by their names in an experiment file; the file may say
+    that its cluster frees some of them."""
 
     @property
     def makes_image(self) -> bool:
@@ -55,7 +58,10 @@ _NOWHERE, _SAME_NODE, _ANY_NODE = ResumesWhere
 TRAITS: dict[Mechanism, MechanismTraits] = {
     Mechanism.WAIT: MechanismTraits(frees_slot=False, ends_process=False, resumes=_NOWHERE),
     Mechanism.KILL: MechanismTraits(frees_slot=True, ends_process=True, resumes=_NOWHERE),
-    Mechanism.SUSPEND: MechanismTraits(frees_slot=True, ends_process=False, resumes=_SAME_NODE),
+    # A stopped program keeps its memory, on the device too.
+    Mechanism.SUSPEND: MechanismTraits(
+        frees_slot=True, ends_process=False, resumes=_SAME_NODE, holds=frozenset({"memory_gb", "gpu"})
+    ),
     Mechanism.CHECKPOINT: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=KeyCheckpoint),
     Mechanism.IMAGE: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=ProcessImage),
 }

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from emulator.core.completions import Completion
 from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Work
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Resources, Work
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -149,7 +149,7 @@ class Ask(Frozen):
 
 
 class AllocatedContainer(Frozen):
-    """A container given to a job."""
+    """A container given to a job; ``registration`` is that of its node, then."""
 
     container: str
     group: str
@@ -158,7 +158,6 @@ class AllocatedContainer(Frozen):
     task: TaskId | None = None
     """The suspended task that gets it; None: a new task of the group."""
     registration: int = 0
-    """Of its node, then."""
 
 
 class Answer(Frozen):
@@ -316,6 +315,8 @@ class StartContainer(_Message):
     """Of the node that is meant."""
     work: Work = Work.KEYS
     """What its process does."""
+    request: Resources = ()
+    """What the container may use of its node."""
 
 
 class SuspendContainer(_Message):
@@ -351,12 +352,11 @@ class MapOutputs(_Message):
 
 
 class MapOutputsReceived(_Message):
-    """NodeManager to ApplicationMaster."""
+    """NodeManager to ApplicationMaster; ``registration`` is that of its node, then."""
 
     node: str
     version: int
     registration: int = 0
-    """Of its node, then."""
 
 
 class ContainerReported(_Message):

@@ -23,7 +23,7 @@ from enum import Enum
 
 from emulator.core.machine import Symbol
 from emulator.core.settings import NodeSettings
-from emulator.vocabulary import Work
+from emulator.vocabulary import Resources, Work
 
 
 class Slot(Symbol):
@@ -52,6 +52,8 @@ class _Entry:
     """None: an ApplicationMaster outside containers, which is charged nothing."""
     memory_bytes: int
     charge: Charge = Charge.RUNNING
+    request: Resources = ()
+    """What it asked for; empty where all containers have one size."""
 
 
 SLOTS_FOR = {
@@ -85,6 +87,8 @@ class NodeLedger:
     """Memory of the processes in ``stopped``."""
     running_bytes: int = 0
     """Memory of the processes in a slot."""
+    charged: Resources = ()
+    """What is held of the node's resources; empty where all containers have one size."""
     _used: dict[Slot, int] = field(default_factory=lambda: dict.fromkeys(Slot, 0))
     _entries: dict[str, _Entry] = field(default_factory=dict)
 
@@ -139,13 +143,13 @@ class NodeLedger:
 
     # ---- changing ----
 
-    def take(self, container: str, work: Work, memory_bytes: int | None = None) -> None:
-        """A container starts.  Raises NoRoom."""
+    def take(self, container: str, work: Work, memory_bytes: int | None = None, request: Resources = ()) -> None:
+        """A container starts; ``request``: what it asks for, if containers have several sizes.  Raises NoRoom."""
         if work is Work.MASTER and self.node.masters_outside:
             self._entries[container] = _Entry(None, 0)
             return
         size_bytes = self.node.charged_bytes(memory_bytes)
-        self._entries[container] = _Entry(self._take_slot(work), size_bytes)
+        self._entries[container] = _Entry(self._take_slot(work), size_bytes, request=request)
         self.running_bytes += size_bytes
 
     def set_aside(self, container: str) -> None:

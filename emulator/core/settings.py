@@ -19,16 +19,27 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.vocabulary import TaskGroup, Tier, Work
+from emulator.policies.resources import PARTS
+from emulator.vocabulary import Resources, TaskGroup, Tier, Work
+
+MEMORY = "memory_gb"
+"""The resource whose amounts are also bytes."""
+
+
+def memory_bytes_of(amount: int) -> int:
+    """Bytes of an amount of ``MEMORY``."""
+    return (amount << 30) // PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """One worker.  All containers of a cluster have the same size, ``container_memory_bytes``."""
+    """One worker.  All containers of a cluster have the same size, ``container_memory_bytes``; or each has the size
+    that its task asks for, and nodes have ``resources``."""
 
     name: str
     rack: str
     containers: int
+    """With ``resources``: how many containers of the usual size fit on it."""
     container_memory_bytes: int
     memory_bytes: int
     swap_bytes: int
@@ -39,6 +50,14 @@ class NodeSettings:
     """Numbers of containers for maps only and for all other tasks only; None: any container suits any task."""
     masters_outside: bool = False
     """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
+    resources: Resources = ()
+    """What containers can have of it together; empty: so many of one size."""
+    resource_names: tuple[str, ...] = ()
+    """The names of its resources, in the order of all vectors."""
+    stopped_hold: tuple[bool, ...] = ()
+    """For each resource, whether a stopped process goes on holding it."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Pairs (name, value) by which the file tells nodes apart."""
 
     def duration_ns(self, length_ns: int) -> int:
         """Active time that work of this length takes on this node."""
@@ -47,7 +66,26 @@ class NodeSettings:
     @property
     def room_bytes(self) -> int:
         """RAM and swap beyond a full set of containers: what stopped processes may use together."""
-        return max(0, self.memory_bytes + self.swap_bytes - self.containers * self.container_memory_bytes)
+        return max(0, self.memory_bytes + self.swap_bytes - self.reserved_bytes)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """RAM that stopped processes may not use: that of a full set of containers; 0 where a stopped process goes on
+        holding the memory that it has asked for."""
+        if MEMORY not in self.resource_names:
+            return self.containers * self.container_memory_bytes
+        index = self.resource_names.index(MEMORY)
+        return 0 if self.stopped_hold[index] else memory_bytes_of(self.resources[index])
+
+    def requested_bytes(self, request: Resources) -> int:
+        """Memory that a container with this request may use."""
+        if MEMORY not in self.resource_names or not request:
+            return self.container_memory_bytes
+        return memory_bytes_of(request[self.resource_names.index(MEMORY)])
+
+    def held_when_stopped(self, request: Resources) -> Resources:
+        """What a process with this request goes on holding while it is stopped."""
+        return tuple([each if held else 0 for each, held in zip(request, self.stopped_hold, strict=True)])
 
     def charged_bytes(self, memory_bytes: int | None) -> int:
         """Bytes charged for a task that uses ``memory_bytes``: its whole container if that is unknown."""
@@ -56,7 +94,8 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """A queue of the capacity scheduler, in containers.  ``rank`` 0 is the most urgent."""
+    """A queue of the capacity scheduler, in containers; in a cluster of several sizes, in millionths of the cluster.
+    ``rank`` 0 is the most urgent."""
 
     name: str
     rank: int
@@ -232,12 +271,19 @@ class Settings:
     """None: all containers are always available to jobs."""
     marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By job: rising shares of its work, in millionths, that a trigger or another job's submission waits for."""
+    master_request: Resources = ()
+    """What an ApplicationMaster in a container asks for; empty where all containers have one size."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
 
     @property
     def masters_outside(self) -> bool:
         """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
         return self.nodes[0].masters_outside
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether containers have the sizes that they ask for, instead of one."""
+        return bool(self.nodes[0].resources)
 
     @property
     def preemptor_period_ns(self) -> int:

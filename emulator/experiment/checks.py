@@ -20,6 +20,7 @@ from emulator.experiment.gangs import gang_problems
 from emulator.experiment.groups import group_problems
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
+from emulator.experiment.requests import check_sizes
 from emulator.experiment.triggers import trigger_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
@@ -54,7 +55,7 @@ def check(
     found: list[Iterator[Problem]] = []
     if cluster is not None:
         found += [_memory(cluster), _racks(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
-        found.append(_slots(cluster, scheduler, workload))
+        found += [_slots(cluster, scheduler, workload), check_sizes(cluster, scheduler, workload, engine)]
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
     if workload is not None:
@@ -137,7 +138,7 @@ def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Pro
 
 def _memory(cluster: Cluster) -> Iterator[Problem]:
     needed = cluster.containers_per_node * cluster.container_memory_gb
-    if needed > cluster.memory_gb:
+    if cluster.node_groups is None and needed > cluster.memory_gb:
         yield (
             ("cluster", "memory_gb"),
             f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
@@ -336,7 +337,9 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
                     f"queue '{job.queue}' may hold at most {containers:g} containers: the master takes one"
                     " and no task ever runs; raise the queue's maximum or the cluster's containers",
                 )
-        if cluster is not None and (job.memory_mb or 0) > cluster.container_memory_gb * 1024:
+        if cluster is None or cluster.node_groups is not None:
+            continue  # each container has the size that its task asks for
+        if (job.memory_mb or 0) > cluster.container_memory_gb * 1024:
             yield (
                 (*where, "memory_mb"),
                 f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
@@ -344,7 +347,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             )
         yield from group_problems(where, job, None if cluster is None else cluster.container_memory_gb)
         held_gb = max(job.memory_gb) if isinstance(job.memory_gb, tuple) else job.memory_gb or 0
-        if cluster is not None and held_gb > cluster.container_memory_gb:
+        if held_gb > cluster.container_memory_gb:
             yield (
                 (*where, "memory_gb"),
                 f"a task that holds {held_gb:g} GB does not fit a container of {cluster.container_memory_gb:g} GB;"

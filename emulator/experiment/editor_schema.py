@@ -17,7 +17,12 @@ from emulator.experiment.jobs_file import JobsFile
 from emulator.experiment.model import Experiment
 from emulator.policies import AXES
 
-_FILLED_IN = {"Cluster": "containers_per_node", "Allocation": "queues", "Queue": "maximum", "Scheduler": "mechanism"}
+_FILLED_IN = {
+    "Cluster": ("nodes", "containers_per_node"),
+    "Allocation": ("queues",),
+    "Queue": ("maximum",),
+    "Scheduler": ("mechanism",),
+}
 """Keys that a file may leave out, although their models need them: other keys give them their values."""
 _OWN_POLICY = {"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "module:function of your own"}
 
@@ -26,8 +31,8 @@ def experiment_schema() -> dict[str, Any]:
     """The schema of an experiment file."""
     schema = editor_schema(Experiment)
     parts = schema["$defs"]
-    for name, key in _FILLED_IN.items():
-        parts[name]["required"] = [other for other in parts[name]["required"] if other != key]
+    for name, keys in _FILLED_IN.items():
+        parts[name]["required"] = [other for other in parts[name]["required"] if other not in keys]
     axes = parts["Scheduler"]["properties"]
     for axis in AXES.values():
         held = parts["Allocation"]["properties"]["name"] if axis.name == "allocation" else axes[axis.name]

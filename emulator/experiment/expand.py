@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from emulator.core.job import JobSpec, ProgramSpec
+from emulator.core.settings import MEMORY, memory_bytes_of
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
-from emulator.experiment.model import Experiment
+from emulator.experiment.model import Cluster, Experiment
+from emulator.experiment.requests import with_requests
 from emulator.files.times import seconds_to_ns
-from emulator.vocabulary import JobFacts, map_reduce
+from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
@@ -45,7 +48,7 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         TraceError: the trace cannot be used.
         ConfigError: ``workload.only`` names a job that is not in the trace, or leaves no job.
     """
-    jobs, only = _all_jobs(experiment, seed), experiment.workload.only
+    jobs, only = _with_usual_requests(_all_jobs(experiment, seed), experiment.cluster), experiment.workload.only
     if experiment.workload.lengths_known:
         jobs = tuple(map(_with_known_lengths, jobs))
     if only is None:
@@ -71,12 +74,23 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     if experiment.workload.google_day is not None:
         return google_day_jobs(experiment.workload.google_day, memory_bytes, seed)
     if entry is None:
-        return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
+        return tuple(_job(entry, experiment.cluster, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     starts_measured = adapted.header.starts_measured
     jobs = tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
     check_trace_gangs(jobs, experiment.cluster.containers, experiment.cluster.application_masters == "outside")
     return jobs
+
+
+def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[JobSpec, ...]:
+    """In a cluster of several sizes, a job that was not written out asks for containers of the usual one."""
+    usual = cluster.request(None)
+    return tuple(map(partial(_asking_for, usual), jobs)) if usual else jobs
+
+
+def _asking_for(request: Resources, job: JobSpec) -> JobSpec:
+    groups = tuple(group if group.request else replace(group, request=request) for group in job.facts.groups)
+    return replace(job, facts=replace(job.facts, groups=groups))
 
 
 def _with_known_lengths(job: JobSpec) -> JobSpec:
@@ -162,18 +176,27 @@ def _drawn_memory(
     return tuple(min(container_memory_bytes, int(size_gb * BYTES_PER_GB)) for size_gb in sizes_gb)
 
 
-def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
+def _requested_bytes(groups: tuple[TaskGroup, ...], cluster: Cluster) -> int | None:
+    """The most memory that one of the tasks asks for; None: none, or containers have one size."""
+    if MEMORY not in cluster.resource_names:
+        return None
+    index = cluster.resource_names.index(MEMORY)
+    return max(memory_bytes_of(group.request[index]) for group in groups) or None
+
+
+def _job(entry: JobEntry, cluster: Cluster, container_memory_bytes: int, seed: int) -> JobSpec:
     own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
     programs = entry.tasks
     memory_gb = entry.memory_gb if programs is None else programs.memory_gb
     reduce_ns = _walking_ns(entry, seed)
+    groups = with_requests(groups_of(entry), entry, cluster)
     facts = JobFacts(
         name=entry.name,
         queue=entry.queue,
-        groups=groups_of(entry),
+        groups=groups,
         deadline_ns=_deadline_ns(entry),
         priority=entry.priority,
-        memory_bytes=own_memory_bytes or container_memory_bytes,
+        memory_bytes=_requested_bytes(groups, cluster) or own_memory_bytes or container_memory_bytes,
         task_memory_bytes=task_memory_bytes(memory_gb),
         dirty_ppm=round(entry.dirty_fraction * 1_000_000),
         memory_at_start_ppm=round(entry.memory_at_start * 1_000_000),

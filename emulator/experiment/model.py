@@ -7,7 +7,9 @@ a second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,13 +17,24 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.costs.probe_file import TierNumbers
 from emulator.experiment.availability import Availability
+from emulator.experiment.sizes import filled_in, usual_containers
 from emulator.files.strict import Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
 from emulator.policies.allocation_forms import Maximum, TakesBack
+from emulator.policies.resources import vector_of
 from emulator.storage.objects import SCHEMES
-from workloads.schema import BimodalEntry, Fraction, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
+from workloads.schema import (
+    BimodalEntry,
+    Fraction,
+    GoogleDayEntry,
+    JobEntry,
+    PoissonEntry,
+    Progress,
+    Resources,
+    TraceEntry,
+)
 
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -106,14 +119,35 @@ class Power(Strict):
         return machines * span_s * self.idle_w + busy_machine_s * (self.busy_w - self.idle_w)
 
 
+class NodeGroup(Strict):
+    """Nodes of one kind, whose containers have the sizes that their tasks ask for."""
+
+    count: Annotated[int, Field(ge=1, le=100_000)]
+    resources: Annotated[Resources, Field(min_length=1)]
+    """What a node has: ``{cpu: 8, memory_gb: 32, gpu: 2}``, by any names."""
+    labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+    """What tells these nodes apart, for policies: ``{zone: a, flavor: spot}``."""
+
+
 class Cluster(Strict):
     """The emulated cluster."""
 
     nodes: Annotated[int, Field(ge=1, le=100_000)]
+    """With ``node_groups`` their sum, and left out."""
     containers_per_node: Annotated[int, Field(ge=1, le=10_000)]
+    """With ``node_groups``, how many containers of the usual size fit on the largest node, and left out."""
     container_memory_gb: PositiveSize = 1.0
+    """Memory of one container; with ``node_groups``, what a task asks for that does not say it."""
+    node_groups: Annotated[tuple[NodeGroup, ...], Field(min_length=1)] | None = None
+    """Instead of ``nodes`` and ``containers_per_node``: nodes with resources, and containers of any size."""
+    suspended_hold: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """With ``node_groups``: the resources that a stopped process goes on holding.  Null: ``memory_gb`` and ``gpu``; a
+    cluster that frees the memory of stopped processes by swapping them out names only ``gpu``."""
+    master_resources: Resources | None = None
+    """With ``node_groups``: what an ApplicationMaster asks for.  Null: 1 ``cpu`` and ``container_memory_gb``."""
     memory_gb: PositiveSize = 16.0
-    """Memory of one node; stopped processes keep theirs, and it counts against ``memory_gb + swap_gb``."""
+    """Memory of one node; with ``node_groups`` that have ``memory_gb``, of the largest, and left out.  Stopped
+    processes keep theirs, and it counts against ``memory_gb + swap_gb``."""
     swap_gb: Size = 0.0
     max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
     racks: Annotated[int, Field(ge=1)] = 1
@@ -135,6 +169,11 @@ class Cluster(Strict):
 
     @model_validator(mode="before")
     @classmethod
+    def _of_groups(cls, data: Any) -> Any:
+        return filled_in(data) if isinstance(data, dict) and data.get("node_groups") is not None else data
+
+    @model_validator(mode="before")
+    @classmethod
     def _of_slots(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "containers_per_node" in data or not isinstance(data.get("slots"), dict):
             return data
@@ -148,14 +187,41 @@ class Cluster(Strict):
 
     @property
     def containers(self) -> int:
-        """Containers of all nodes together."""
+        """Containers of all nodes together; with ``node_groups``, of the usual size."""
+        if self.node_groups is not None:
+            return sum(
+                group.count * usual_containers(group.resources, self.container_memory_gb) for group in self.node_groups
+            )
         whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
         return whole + sum(map(self.containers_of, self.small_nodes))
 
     def containers_of(self, node: str) -> int:
         """Containers of one node."""
+        group = self.group_of(node)
+        if group is not None:
+            return usual_containers(group.resources, self.container_memory_gb)
         slots = self.slots_of(node)
         return self._part(node, self.containers_per_node) if slots is None else sum(slots)
+
+    @cached_property
+    def _groups_by_node(self) -> dict[str, NodeGroup]:
+        groups = [group for group in self.node_groups or () for _ in range(group.count)]
+        return dict(zip(self.node_names, groups, strict=False))
+
+    def group_of(self, node: str) -> NodeGroup | None:
+        """The group of one node; None: containers have one size."""
+        return self._groups_by_node.get(node)
+
+    @cached_property
+    def resource_names(self) -> tuple[str, ...]:
+        """The names of the resources, in the order of all vectors; none where containers have one size."""
+        return tuple(dict.fromkeys(name for group in self.node_groups or () for name in group.resources))
+
+    def request(self, resources: Mapping[str, float] | None, memory_gb: float | None = None) -> tuple[int, ...]:
+        """What a task asks for: ``resources``, of which it may leave out ``cpu`` (1) and ``memory_gb`` (what it uses,
+        else ``container_memory_gb``)."""
+        usual = {"cpu": 1.0, "memory_gb": self.container_memory_gb if memory_gb is None else memory_gb}
+        return vector_of({**usual, **(resources or {})}, self.resource_names)
 
     def slots_of(self, node: str) -> tuple[int, int] | None:
         """Slots of one node for maps and for reduces."""

@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import Protocol
 
 from emulator.policies.capacity import Capacity
-from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Tier
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Resources, Tier
 
 NO_COSTS = MeasuredCosts()
 
 
 class QueueView(Frozen):
-    """One queue as the allocation sees it; counts are containers."""
+    """One queue as the allocation sees it; counts are containers.  Where containers have several sizes, they are
+    millionths of the cluster, by the dominant share."""
 
     name: str
     """As in the experiment file."""
@@ -114,6 +115,8 @@ class TaskView(Frozen):
     """The same as if all its memory were written (adaptive-checkpointing, Algorithm 1)."""
     image_dump_ns: int | None = None
     """The part of it that writes the image; the next image on this node would wait that long."""
+    request: Resources = ()
+    """What its container asked for, in thousandths; empty where all containers have one size."""
     memory_bytes: int | None = None
     """Memory that it holds, stopped or not; the ResourceManager knows it only if all tasks of the job hold the same."""
 
@@ -144,7 +147,8 @@ class SuspendedView(Frozen):
 
 
 class NodeView(Frozen):
-    """One node as the ResourceManager knows it; counts are containers."""
+    """One node as the ResourceManager knows it; counts are containers, where these have several sizes of the usual
+    one."""
 
     name: str
     """As in the experiment file: ``node-1`` and so on."""
@@ -174,6 +178,14 @@ class NodeView(Frozen):
     """Its storage device; None: no images are made."""
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers were given for; 0: none."""
+    resources: Resources = ()
+    """What containers can have of it together, in thousandths; empty where all containers have one size."""
+    charged: Resources = ()
+    """What they hold of it, stopped processes included."""
+    resource_names: tuple[str, ...] = ()
+    """The names of the resources, in the order of all such vectors."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Pairs (name, value) by which the file tells nodes apart."""
 
     @property
     def free_bytes(self) -> int:

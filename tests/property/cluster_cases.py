@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import structs
-from simulated import GIB_BYTES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
+from simulated import GIB_BYTES, RESOURCES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator import policies
 from emulator.chaos.invariants import may_be_endless
@@ -17,14 +17,16 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies.placement import Local
+from emulator.policies.resources import WHOLE_PPM, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
-from emulator.vocabulary import REDUCE, Order, Work
+from emulator.vocabulary import REDUCE, Order, Resources, Work
 
 _LIMIT_S = 20_000
 _PREEMPTIVE = ("two-queue", "single-queue")
 _SELECTIONS = (policies.AUTO, *policies.JOB_SELECTION.names)
 _ATTEMPTS_MAX = 4
+_MECHANISMS = ("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")
 CALM, BAD_NETWORK = (
     st.none(),
     st.builds(
@@ -119,12 +121,12 @@ def _shared_settings(draw: st.DrawFn) -> Settings:
 
 
 @st.composite
-def _cluster_settings(draw: st.DrawFn) -> Settings:
+def _cluster_settings(draw: st.DrawFn, mechanisms: tuple[str, ...] = _MECHANISMS) -> Settings:
     """Small clusters, small enough to be full."""
     nodes = draw(st.integers(1, 4))
     containers = draw(st.integers(2 if nodes == 1 else 1, 4))
     total = nodes * containers
-    mechanism = draw(st.sampled_from(("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")))
+    mechanism = draw(st.sampled_from(mechanisms))
     names = ("two-queue", "soft-cap", "hard-cap") if mechanism == "wait" and total >= 4 else _PREEMPTIVE
     allocation = draw(st.sampled_from(names))
     eviction = draw(st.sampled_from(policies.JOB_EVICTION.names))
@@ -155,6 +157,43 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
     )
+
+
+def _asking(draw: st.DrawFn, job: JobSpec, part: st.SearchStrategy[Resources]) -> JobSpec:
+    groups = tuple(structs.replace(group, request=draw(part)) for group in job.facts.groups)
+    return structs.replace(job, facts=structs.replace(job.facts, groups=groups))
+
+
+@st.composite
+def sized(draw: st.DrawFn, case: Case) -> Case:
+    """The same with nodes of random resources, of which jobs ask for random parts: at least one node is large enough
+    for a task of each job beside an ApplicationMaster."""
+    names = draw(st.integers(1, len(RESOURCES)))
+    amount = st.integers(0, 4000)
+    part = st.tuples(st.integers(1, 4000), *[amount] * (names - 1))
+    master = tuple(each // 4 for each in draw(part))
+    jobs = [_asking(draw, job, part) for job in case.jobs]
+    largest = tuple(map(max, *(group.request for job in jobs for group in job.facts.groups), (0,) * names))
+    whole = plus(plus(largest, master), draw(st.tuples(*[amount] * names)))
+    holds = tuple(draw(st.booleans()) for _ in range(names))
+    sizes = [whole, *(draw(st.tuples(st.integers(1, 9000), *[amount] * (names - 1))) for _ in case.settings.nodes[1:])]
+    nodes = tuple(
+        replace(node, resources=size, resource_names=RESOURCES[:names], stopped_hold=holds, slots=None, containers=4)
+        for node, size in zip(case.settings.nodes, draw(st.permutations(sizes)), strict=True)
+    )
+    scheduler = case.settings.scheduler
+    capacities = {"production": 250_000, "research": 750_000}
+    if scheduler.allocation.name == "hard-cap":  # else a queue may be full with one ApplicationMaster
+        capacities = dict.fromkeys(capacities, WHOLE_PPM)
+    queues = tuple(replace(queue, capacity=capacities[queue.name], maximum=WHOLE_PPM) for queue in scheduler.queues)
+    settings = replace(
+        case.settings,
+        nodes=nodes,
+        master_request=master,
+        scheduler=replace(scheduler, queues=queues),
+        availability=None,
+    )
+    return replace(case, settings=settings, jobs=tuple(jobs))
 
 
 @st.composite
@@ -263,10 +302,11 @@ def cases(
     faults: bool = False,
     shared: bool = False,
     restarts: bool = True,
+    waits: bool = False,
 ) -> Case:
     """Clusters with work; ``faults``: processes crash, nodes are lost; ``shared``: every job has a share;
-    ``restarts``: the ResourceManager's host dies too."""
-    cluster = draw(_shared_settings() if shared else _cluster_settings())
+    ``restarts``: the ResourceManager's host dies too; ``waits``: nothing is taken back."""
+    cluster = draw(_shared_settings() if shared else _cluster_settings(("wait",) if waits else _MECHANISMS))
     one_queue = len(cluster.scheduler.queues) == 1
     maps_are_victims = Work.SHUFFLE in cluster.scheduler.victims
     jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue, maps_are_victims))
@@ -383,5 +423,5 @@ def _check_failure(case: Case, state: JobState, reason: str) -> None:
     if reason.startswith("its ApplicationMaster ended"):
         assert len(case.master_crashes) >= case.settings.protocol.am_attempts
     else:
-        assert reason.startswith("no node is left") or "too few" in reason
+        assert reason.startswith("no node is left") or "too few" in reason or "large enough" in reason
         assert case.losses or case.returns

@@ -5,7 +5,7 @@ no container is over-committed, no task runs twice, and every key is done exactl
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about, races, run, storms
+from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about, races, run, sized, storms
 from hypothesis import given
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
@@ -29,6 +29,12 @@ def test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders(case:
 @given(cases(CALM | BAD_NETWORK, faults=True))
 @fixed
 def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
+    run(case)
+
+
+@given(cases(CALM | BAD_NETWORK, faults=True, waits=True).flatmap(sized))
+@fixed
+def test_no_node_is_above_its_resources_whatever_is_lost_and_late(case: Case) -> None:
     run(case)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from emulator.core.node_ledger import NodeLedger, NoRoom, Slot
 from emulator.core.settings import NodeSettings
+from emulator.core.sized_ledger import SizedLedger
 from emulator.vocabulary import Work
 
 NAMES = st.sampled_from([f"c{number}" for number in range(8)])
@@ -78,6 +80,54 @@ def test_nothing_is_given_out_twice(
         assert len(stopped) <= most
         assert ledger.stopped_bytes == sum(sizes[name] for name in stopped)
         assert ledger.stopped_bytes <= max(0, memory + swap - total)
+
+
+@given(
+    st.lists(st.integers(0, 6000), min_size=1, max_size=3).map(tuple),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+    st.lists(st.tuples(*[st.integers(0, 4000)] * 3), min_size=8, max_size=8),
+    STEPS,
+)
+def test_no_node_is_above_its_resources(
+    whole: tuple[int, ...], held: list[bool], requests: list[tuple[int, ...]], steps: list[tuple[str, str, Work, int]]
+) -> None:
+    size = len(whole)
+    names, holds = ("cpu", "memory_gb", "gpu")[:size], tuple(held[:size])
+    ledger = SizedLedger(replace(node(memory=64 << 30), resources=whole, resource_names=names, stopped_hold=holds))
+    asked = {f"c{number}": request[:size] for number, request in enumerate(requests)}
+    state: dict[str, str] = {}
+    for step, name, work, _ in steps:
+        was = state.get(name)
+        with suppress(NoRoom):
+            if step == "take" and was is None:
+                ledger.take(name, work, 0, asked[name])
+                state[name] = "running"
+            elif step == "stop" and was == "running":
+                ledger.set_aside(name)
+                ledger.stop(name)
+                state[name] = "stopped"
+            elif step == "resume" and was == "stopped":
+                ledger.resume(name, work)
+                state[name] = "running"
+            elif step == "end" and was is not None:
+                ledger.end(name)
+                del state[name]
+        ledger.validate()
+        for index, most in enumerate(whole):
+            parts = [asked[name][index] for name, what in state.items() if what == "running" or holds[index]]
+            assert sum(parts) == ledger.charged[index] <= most
+
+
+def test_a_refusal_says_what_is_lacking() -> None:
+    names = ("cpu", "gpu")
+    ledger = SizedLedger(replace(node(), resources=(8000, 2000), resource_names=names, stopped_hold=(False, True)))
+    ledger.take("c1", Work.KEYS, 0, (6000, 2000))
+    with pytest.raises(NoRoom, match=r"n1 lacks 2\.5 cpu, 1 gpu of 4\.5 cpu, 1 gpu"):
+        ledger.take("c2", Work.KEYS, 0, (4500, 1000))
+    ledger.set_aside("c1")
+    ledger.stop("c1")
+    with pytest.raises(NoRoom, match=r"n1 lacks 1 gpu of 4\.5 cpu, 1 gpu"):
+        ledger.take("c2", Work.KEYS, 0, (4500, 1000))
 
 
 def test_maps_and_reduces_have_slots_of_their_own() -> None:

@@ -298,7 +298,7 @@ def admission(*jobs: tuple[str, str]) -> tuple[Admission, dict[str, Application]
 
 def admit_all(waiting: Admission, containers: int) -> list[str]:
     names = []
-    while (admitted := waiting.admit_next(containers)) is not None:
+    while (admitted := waiting.admit_next(lambda _: containers)) is not None:
         assert admitted.admitted
         names.append(admitted.name)
     return names
@@ -320,16 +320,16 @@ def test_jobs_without_a_master_make_room_for_those_of_a_more_urgent_queue() -> N
     for job in later:
         waiting.submit(job)
     assert admit_all(waiting, 5) == ["p3"], "one place was kept"
-    assert waiting.displace_next(5) is applications["r2"], "the youngest"
+    assert waiting.displace_next(lambda _: 5) is applications["r2"], "the youngest"
     assert not applications["r2"].admitted
     assert admit_all(waiting, 5) == ["p4"]
-    assert waiting.displace_next(5) is applications["r1"]
+    assert waiting.displace_next(lambda _: 5) is applications["r1"]
     assert admit_all(waiting, 5) == ["p5"]
-    assert waiting.displace_next(5) is None, "r0 has its master"
+    assert waiting.displace_next(lambda _: 5) is None, "r0 has its master"
     for job in later[:3]:
         waiting.end(job)
     assert admit_all(waiting, 5) == ["p6", "r1"], "in the order of submission"
-    assert waiting.displace_next(5) is None
+    assert waiting.displace_next(lambda _: 5) is None
 
 
 @pytest.mark.parametrize(("containers", "masters"), [(2, 1), (3, 1), (4, 2), (16, 14), (100, 15)])

@@ -102,6 +102,7 @@ class ApplicationMaster(StateMachine):
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
+        self._requests = {group.name: group.request for group in spec.facts.groups}
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
         self._reports_progress = settings.scheduler.reports_progress
         self._speculates = settings.protocol.speculation is not None
@@ -271,6 +272,7 @@ class ApplicationMaster(StateMachine):
             memory_bytes=attempt.memory_bytes,
             registration=allocation.registration,
             work=attempt.work,
+            request=self._requests[attempt.group],
         )
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)

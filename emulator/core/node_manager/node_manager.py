@@ -69,11 +69,13 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.node_ledger import NoRoom
 from emulator.core.node_manager.container import CONTAINER_TABLE, Container, ContainerEvent, first_key_at_ns
 from emulator.core.node_manager.node_news import NodeNews
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings, Settings
+from emulator.core.sized_ledger import ledger_of
+from emulator.policies.resources import fits
 from emulator.vocabulary import Work
 
 
@@ -84,7 +86,7 @@ class NodeManager(StateMachine):
         super().__init__(node_address(node.name))
         self.node = node
         self.containers: dict[str, Container] = {}
-        self.ledger = NodeLedger(node)
+        self.ledger = ledger_of(node)
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
@@ -98,7 +100,7 @@ class NodeManager(StateMachine):
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         if self.revision:  # started anew: its processes have gone with the machine
-            self.ledger = NodeLedger(self.node)
+            self.ledger = ledger_of(self.node)
             self._map_outputs.clear()
             self._finished_jobs.clear()
             self._register_anew(now_ns)
@@ -142,7 +144,7 @@ class NodeManager(StateMachine):
         )
         self.containers[container.id] = container
         try:
-            self.ledger.take(container.id, container.work, message.memory_bytes)
+            self.ledger.take(container.id, container.work, message.memory_bytes, message.request)
         except NoRoom as refusal:
             return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
         return [
@@ -405,6 +407,7 @@ class NodeManager(StateMachine):
         """Slots and memory are never over-committed; every freed container is reported until acknowledged."""
         self.ledger.validate()
         assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
+        assert fits(self.ledger.charged, self.node.resources), f"{self.address}: {self.ledger.charged} in use"
         assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"
         assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
         for container in self.containers.values():

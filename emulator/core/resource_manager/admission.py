@@ -14,16 +14,21 @@ container, all jobs are admitted at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from emulator.core.resource_manager.applications import Application
 from emulator.core.settings import QueueSettings
+
+Containers = Callable[[Application], int]
+"""Containers of the cluster; where they have several sizes, as many as count if the job is admitted."""
 
 
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(self, queues: Iterable[QueueSettings], masters_outside: bool = False) -> None:
+    def __init__(self, queues: Iterable[QueueSettings], masters_outside: bool = False, per_master: int = 1) -> None:
+        """``per_master``: what a master takes of its queue's maximum."""
+        self._per_master = per_master
         self._outside = masters_outside
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
@@ -50,15 +55,17 @@ class Admission:
         else:
             del self._waiting[application.queue][application.name]
 
-    def admit_next(self, containers: int) -> Application | None:
-        """Admit the next job that may request its ApplicationMaster, in a cluster of ``containers``: the oldest job of
-        the most urgent queue that has room.  For each more urgent queue, one place is kept free."""
+    def admit_next(self, containers: Containers) -> Application | None:
+        """Admit the next job that may request its ApplicationMaster: the oldest job of the most urgent queue that has
+        room.  For each more urgent queue, one place is kept free."""
         for queue in self._queues:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
             in_queue = self._outside or self._has_room_in_queue(queue, application)
-            if in_queue and (self._outside or self._masters < self._most_masters(queue, containers, application)):
+            if in_queue and (
+                self._outside or self._masters < self._most_masters(queue, containers(application), application)
+            ):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
@@ -70,14 +77,14 @@ class Admission:
                 return None
         return None
 
-    def displace_next(self, containers: int) -> Application | None:
+    def displace_next(self, containers: Containers) -> Application | None:
         """Put an admitted job without a master back, because a job of a more urgent queue waits for its place.  It is
         the youngest such job of the least urgent queue."""
         for queue in self._queues:
             waiting = next(iter(self._waiting[queue.name].values()), None)
             if waiting is None or not self._has_room_in_queue(queue, waiting):
                 continue
-            if self._masters >= self._most_masters(queue, containers, waiting):
+            if self._masters >= self._most_masters(queue, containers(waiting), waiting):
                 application = self._without_master_below(queue)
                 if application is not None:
                     application.admitted = False
@@ -99,7 +106,7 @@ class Admission:
 
     def _has_room_in_queue(self, queue: QueueSettings, application: Application) -> bool:
         admitted = self._admitted[queue.name]
-        return len(admitted) < max(1, queue.maximum - self._room(application, admitted))
+        return not admitted or (len(admitted) + self._room(application, admitted)) * self._per_master < queue.maximum
 
     def _most_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
         """``application`` of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""

@@ -36,7 +36,8 @@ class Allocator:
     def give(self, grant: Grant, now_ns: int) -> list[Effect]:
         """Give a container of a node, which has a free one that suits, to the request."""
         state, application, node = self._state, grant.application, grant.node
-        slot = node.take_free(grant.group.work)
+        stopped = application.stopped_container(grant.task)
+        slot = node.take_free(grant.group.work, application.request_for(grant.group), stopped in state.containers)
         if not node.free:
             del state.free_nodes[node.name]
         if grant.task is not None and self._tier is not None:
@@ -66,13 +67,15 @@ class Allocator:
     def _new_container(self, grant: Grant, now_ns: int) -> HeldContainer:
         self._containers_made += 1
         name, application, node = f"container-{self._containers_made:06d}", grant.application, grant.node
-        held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns)
+        request = application.request_for(grant.group)
+        held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns, request=request)
         self._state.containers[held.id] = application.containers[held.id] = held
         application.nodes[node.name] = None
         # Only the job knows which task this is: until it is stopped it counts as the group's largest.
         sizes = grant.group.task_memory_bytes or application.facts.task_memory_bytes
         largest_bytes = max(sizes, default=None)
-        node.ledger.take(held.id, held.group.work, None if held.group is MASTER_GROUP else largest_bytes)
+        is_master = held.group is MASTER_GROUP
+        node.ledger.take(held.id, held.group.work, None if is_master else largest_bytes, request)
         return held
 
     def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
@@ -90,7 +93,15 @@ class Allocator:
         application.master_attempts += 1
         registration = self._state.nodes[held.node].registration
         start = StartContainer(
-            held.id, application.name, MASTER, 0, attempt, ready_ns, registration=registration, work=Work.MASTER
+            held.id,
+            application.name,
+            MASTER,
+            0,
+            attempt,
+            ready_ns,
+            registration=registration,
+            work=Work.MASTER,
+            request=held.request,
         )
         return [self._orders.send(held.id, held.node, start, now_ns)]
 

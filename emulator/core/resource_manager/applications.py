@@ -20,7 +20,7 @@ from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
-from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, TaskGroup, Work
+from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, Work
 
 
 @dataclass(slots=True)
@@ -36,6 +36,8 @@ class HeldContainer:
     since_ns: int
     slot_ns: int = 0
     """When it got its current slot."""
+    request: Resources = ()
+    """What it asked for; empty where all containers have one size."""
     taken: bool = False
     """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
     given_up: bool = False
@@ -77,6 +79,8 @@ class FreeSlot:
     since_ns: int
     former_owner: str | None
     slot: Slot = Slot.ANY
+    room: Resources = ()
+    """Where containers have several sizes: how much of the node it is."""
 
 
 @dataclass(slots=True)
@@ -116,6 +120,9 @@ class Node:
         self._move(NodeEvent.HEARD)
         self.registration = registration
         self.restores_until_ns = 0
+        self._all_is_free(now_ns)
+
+    def _all_is_free(self, now_ns: int) -> None:
         for slot, count in slots_of(self.settings).items():
             self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
 
@@ -127,10 +134,10 @@ class Node:
     def _move(self, event: NodeEvent) -> None:
         self.state = NODE_TABLE.next(self.state, event, self.name)
 
-    def freed(self, now_ns: int, former_owner: str | None, slot: Slot) -> bool:
-        """One of its containers has become free; returns whether it can be given out."""
+    def freed(self, now_ns: int, former_owner: str | None, slot: Slot, room: Resources) -> bool:
+        """One of its containers, or ``room`` of it, has become free; returns whether it can be given out."""
         if self.state is NodeState.ALIVE:
-            self.free.append(FreeSlot(now_ns, former_owner, slot))
+            self.free.append(FreeSlot(now_ns, former_owner, slot, room))
         return self.state is NodeState.ALIVE
 
     def has_free(self, work: Work) -> bool:
@@ -139,7 +146,22 @@ class Node:
             return bool(self.free)
         return any(free.slot in SLOTS_FOR[work] for free in self.free)
 
-    def take_free(self, work: Work) -> FreeSlot:
+    def fits(self, request: Resources, resumes: bool = False) -> bool:
+        """Whether a free container is large enough for what a task asks for; of one size, each is.  ``resumes``: its
+        process is stopped here."""
+        return True
+
+    @property
+    def free_count(self) -> int:
+        """Number of free containers."""
+        return len(self.free)
+
+    def check_free(self, held: int) -> None:
+        """Raise AssertionError if what is free and the ``held`` containers are not the whole node."""
+        total, free = self.settings.containers, len(self.free)
+        assert held + free == total, f"{self.name}: {held} held, {free} free"
+
+    def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """Take the suitable container that has been free longest; there must be one."""
         place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[work])
         found = self.free[place]
@@ -247,6 +269,8 @@ class Application:
     master_failures: int = 0
     """ApplicationMasters that ended before the job, except those lost with their node."""
     requests: Requests = field(init=False)
+    master_request: Resources = ()
+    """What its ApplicationMaster asks for; empty where all containers have one size."""
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""
     nodes: dict[str, None] = field(default_factory=dict)
@@ -311,3 +335,11 @@ class Application:
     def queue(self) -> str:
         """The queue it was submitted to."""
         return self.facts.queue
+
+    def stopped_container(self, task: TaskId | None) -> str | None:
+        """The container of the stopped process that waits to resume as this task; None: there is none."""
+        return None if task is None else self.requests.resumes[task][0].container
+
+    def request_for(self, group: TaskGroup) -> Resources:
+        """What a container for one of the group's tasks asks for."""
+        return self.master_request if group is MASTER_GROUP else group.request

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from emulator.core.node_ledger import NodeLedger
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
+from emulator.core.resource_manager.sized_node import node_of
 from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
@@ -27,14 +27,14 @@ class ClusterState:
     """See the module's theory of operation; a ``ClusterSource``."""
 
     def __init__(self, settings: Settings) -> None:
-        self.nodes = {node.name: Node(node, NodeLedger(node)) for node in settings.nodes}
+        self.nodes = {node.name: node_of(node) for node in settings.nodes}
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""
         self.containers: dict[str, HeldContainer] = {}
         """Containers given out and not known to have ended, also those of ended jobs."""
         self.free_nodes: dict[str, None] = {}
         """Nodes known to have a free container."""
-        self.queues = QueueLedger(settings.scheduler)
+        self.queues = self._queue_ledger(settings)
         self.costs = CostLedger()
         self.work = WorkLedger()
         self.attention = Attention()
@@ -49,9 +49,27 @@ class ClusterState:
         """Their number in the future, as far as known; None: it does not change."""
         self.used = 0
         """Slots in use, including those of ended jobs."""
+        self.queue_share_of_master = 1
+        """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self._settings = settings
+
+    def _queue_ledger(self, settings: Settings) -> QueueLedger:
+        return QueueLedger(settings.scheduler)
+
+    def places_left(self, candidate: Application | None = None) -> int:
+        """Containers of nodes that are not lost: as many ApplicationMasters, the ``candidate``'s among them, would
+        leave no room for a task."""
+        return self.containers_left
+
+    def places_for(self, candidate: Application) -> int:
+        """Those of them that are not withheld."""
+        return min(self.limit, self.places_left(candidate))
+
+    def hopeless(self) -> Application | None:
+        """A job for whose tasks no node that is left is large enough; with one size, all are."""
+        return None
 
     @property
     def containers_for_jobs(self) -> int:
@@ -103,7 +121,13 @@ class ClusterState:
         }
         return tuple(
             TaskView(
-                held.id, held.job, held.group.name, held.node, held.since_ns, memory_bytes=memory_bytes[held.group.name]
+                held.id,
+                held.job,
+                held.group.name,
+                held.node,
+                held.since_ns,
+                memory_bytes=memory_bytes[held.group.name],
+                request=held.request,
             )
             for held in application.containers.values()
             if self.on_slot(held) and not held.taken and held.group is not MASTER_GROUP
@@ -129,7 +153,7 @@ class ClusterState:
             rack=settings.rack,
             alive=node.state is NodeState.ALIVE,
             capacity=settings.containers,
-            free=len(node.free),
+            free=node.free_count,
             memory_bytes=settings.memory_bytes,
             swap_bytes=settings.swap_bytes,
             stopped=node.ledger.stopped,
@@ -139,6 +163,10 @@ class ClusterState:
             costs=self.costs.measured(node.name),
             tier=self._settings.tier,
             restores_until_ns=node.restores_until_ns,
+            resources=settings.resources,
+            charged=node.ledger.charged,
+            resource_names=settings.resource_names,
+            labels=settings.labels,
         )
 
     def containers_now(self) -> int:
@@ -168,8 +196,7 @@ class ClusterState:
             outside = sum(c.group is MASTER_GROUP for c in here if not self.on_slot(c))
             assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
-                total, free = node.settings.containers, len(node.free)
-                assert held + free == total, f"{node.name}: {held} held, {free} free"
+                node.check_free(held)
         assert self.used == sum(node.ledger.used for node in self.nodes.values())
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}

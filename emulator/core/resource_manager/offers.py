@@ -24,7 +24,7 @@ from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
-from emulator.vocabulary import MASTER_GROUP, Order, Work
+from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, Work
 
 TASKS = (Work.SHUFFLE, Work.KEYS)
 """What tasks do."""
@@ -115,8 +115,16 @@ class Offers:
 
     def master_of(self, application: Application, offer: Offer) -> Grant | None:
         """The job's request for its ApplicationMaster's container."""
-        is_wanted = application.requests.application_master is not None
-        return Grant(application, MASTER_GROUP, offer.node) if is_wanted else None
+        if application.requests.application_master is None:
+            return None
+        return self._new(application, MASTER_GROUP, offer)
+
+    def _new(self, application: Application, group: TaskGroup, offer: Offer) -> Grant | None:
+        """A container for a new process, if the node has room for it."""
+        if offer.node.fits(application.request_for(group)):
+            return Grant(application, group, offer.node)
+        offer.is_for_others = True
+        return None
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
@@ -126,19 +134,17 @@ class Offers:
         use no single container."""
         if application.requests.at_once or application.starts_whole:
             return None
-        since, avoids = application.requests.since, offer.node.name in application.requests.avoided
+        avoids = offer.node.name in application.requests.avoided
         offer.is_for_others |= avoids
         if Work.SHUFFLE in works and not avoids:
-            for group in application.for_shuffle:
-                if since[group.name]:
-                    return Grant(application, group, offer.node)
+            grant = self._first_new(application, application.for_shuffle, offer)
+            if grant is not None:
+                return grant
         if Work.KEYS not in works:
             return None
         grant = self.resume_of(application, offer) if resumes else None
         if grant is None and not avoids:
-            for group in application.others:
-                if since[group.name]:
-                    return Grant(application, group, offer.node)
+            return self._first_new(application, application.others, offer)
         return grant
 
     def gang_of(self, application: Application, offer: Offer) -> Sequence[Grant]:
@@ -155,6 +161,12 @@ class Offers:
             if resume.container is not None and self._placement.gives_up:
                 self._consider_giving_up(application, resume, since_ns, offer)
         return ()
+
+    def _first_new(self, application: Application, groups: tuple[TaskGroup, ...], offer: Offer) -> Grant | None:
+        """The first new task of these groups that waits and fits."""
+        since = application.requests.since
+        waiting = (self._new(application, group, offer) for group in groups if since[group.name])
+        return next(filter(None, waiting), None)
 
     def resume_of(self, application: Application, offer: Offer) -> Grant | None:
         """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
@@ -175,11 +187,14 @@ class Offers:
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._state.is_stopped_at(resume.container, offer.node):
-                    return task
+                    if offer.node.fits(application.request_for(groups[task.group]), resumes=True):
+                        return task
+                    continue
                 if self._placement.gives_up:
                     self._consider_giving_up(application, resume, since_ns, offer)
                 continue
-            if offer.node.name in application.requests.avoided:
+            fits = offer.node.fits(application.request_for(groups[task.group]))
+            if offer.node.name in application.requests.avoided or not fits:
                 offer.is_for_others = True
                 continue
             if resume.node in application.requests.avoided:

@@ -45,16 +45,17 @@ from emulator.core.resource_manager.allocation import Asked, Contract, Grant, Oc
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.resource_manager.recovery import MasterRecovery
+from emulator.core.resource_manager.sized_state import cluster_state
 from emulator.core.resource_manager.strategies import strategy
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
-from emulator.vocabulary import MASTER_GROUP
+from emulator.policies.resources import minus
+from emulator.vocabulary import MASTER_GROUP, Resources
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})
 """Messages after which containers may be free, or other nodes there."""
@@ -65,7 +66,7 @@ class ResourceManager(StateMachine):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(RESOURCE_MANAGER)
-        self.state = ClusterState(settings)
+        self.state = cluster_state(settings)
         self.preemptor = Preemptor(settings)
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
@@ -75,7 +76,9 @@ class ResourceManager(StateMachine):
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
-        self._admission = Admission(settings.scheduler.queues, self._masters_outside)
+        self._master_request = settings.master_request
+        share = self.state.queue_share_of_master
+        self._admission = Admission(settings.scheduler.queues, self._masters_outside, share)
         self._may_take = settings.scheduler.may_take
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
@@ -160,6 +163,7 @@ class ResourceManager(StateMachine):
             return []
         news = MasterNews(job_address(message.job), self.state.attention.newly_awaited)
         application = Application(message.facts, order=self._submitted, submit_ns=now_ns, news=news)
+        application.master_request = self._master_request
         self._submitted += 1
         self.state.applications[message.job] = application
         self.state.queues.add(application)
@@ -282,14 +286,16 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(held.job)
         node = self.state.nodes[held.node]
         is_over = report.state is ContainerState.DONE
-        slot = node.ledger.slot_of(held.id)
+        slot, charged = node.ledger.slot_of(held.id), node.ledger.charged
+        if is_over:
+            node.ledger.end(held.id)
+        elif slot is not None:
+            node.ledger.stop(held.id, report.memory_bytes)
+        self._room_freed(held, slot, minus(charged, node.ledger.charged), now_ns)
         if slot is not None:
-            if not is_over:
-                node.ledger.stop(held.id, report.memory_bytes)
-            self._slot_freed(held, slot, application, report, now_ns)
+            self._slot_freed(held, application, report, now_ns)
         if not is_over:
             return []  # stopped, or being killed while stopped
-        node.ledger.end(held.id)
         del self.state.containers[held.id]
         if application is not None:
             del application.containers[held.id]
@@ -302,14 +308,19 @@ class ResourceManager(StateMachine):
             application.news.ended(report)
         return []
 
-    def _slot_freed(
-        self, held: HeldContainer, slot: Slot, application: Application | None, report: ContainerReport, now_ns: int
-    ) -> None:
+    def _room_freed(self, held: HeldContainer, slot: Slot | None, room: Resources, now_ns: int) -> None:
+        """A container has left its slot, or given back ``room``: a stopped process may still hold some."""
+        if slot is None and not any(room):
+            return
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
-        if self.state.nodes[held.node].freed(now_ns, owner, slot):
+        if self.state.nodes[held.node].freed(now_ns, owner, slot or Slot.ANY, room):
             self.state.free_nodes[held.node] = None
+
+    def _slot_freed(
+        self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int
+    ) -> None:
         self.state.used -= 1
         self._withholding.freed(held.job, now_ns)
         if application is not None:
@@ -347,25 +358,28 @@ class ResourceManager(StateMachine):
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""
         effects: list[Effect] = []
-        while (given_up := self._admission.next_given_up(self.state.containers_left)) is not None:
-            left = self.state.containers_left
+        while (given_up := self._next_given_up()) is not None:
+            left = self.state.places_left()
             what = f"{given_up.facts.gang} tasks at once" if given_up.facts.gang else "a task"
             too_few = f"{left} containers are left, too few for {what} beside every ApplicationMaster"
             reason = too_few if left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:
-            admitted = self._admission.admit_next(self.state.containers_for_jobs)
+            admitted = self._admission.admit_next(self.state.places_for)
             if admitted is not None and self._masters_outside:
                 effects += self._allocator.start_outside(admitted, now_ns)
             elif admitted is not None:
                 admitted.requests.application_master = now_ns
                 self.state.queues.note(admitted)
-            elif (displaced := self._admission.displace_next(self.state.containers_for_jobs)) is not None:
+            elif (displaced := self._admission.displace_next(self.state.places_for)) is not None:
                 displaced.requests.application_master = None
                 self.state.queues.note(displaced)
                 self.preemptor.withdraw_surplus(displaced.name, 0)
             else:
                 return effects
+
+    def _next_given_up(self) -> Application | None:
+        return self.state.hopeless() or self._admission.next_given_up(self.state.places_left())
 
     def _end(
         self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None

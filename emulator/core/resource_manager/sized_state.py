@@ -1,0 +1,161 @@
+"""What the ResourceManager knows of a cluster whose containers have the sizes that their tasks ask for.
+
+Theory of operation
+-------------------
+A queue's capacity and maximum, and what it holds and wants, are counted in millionths of the cluster, by the dominant
+share: of the resource of which it holds most, as YARN's DominantResourceCalculator does.  With one resource this is the
+count of containers over their number.
+
+The ApplicationMasters in containers must never be so many that no node has room for a task any more.  A node is blocked
+for a task by as many masters as leave too little of it, so fewer masters than block all nodes for the task that is
+hardest to place can be anywhere (``places_left``).  With one size this is the number of containers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from emulator.core.resource_manager.applications import Application, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.queue_ledger import QueueLedger
+from emulator.core.settings import SchedulerSettings, Settings
+from emulator.policies.resources import dominant_ppm, fits, minus, plus, times, total
+from emulator.policies.views import ClusterView, QueueView
+from emulator.vocabulary import MASTER, Resources
+
+
+def masters_that_block(node: Resources, task: Resources, master: Resources) -> int:
+    """The fewest ApplicationMasters on an empty node that leave no room there for the task."""
+    if not fits(task, node):
+        return 0
+    room = minus(node, task)
+    counts = [left // need + 1 for left, need in zip(room, master, strict=True) if need]
+    return min(counts, default=1 << 30)
+
+
+class SizedQueueLedger(QueueLedger):
+    """Counts what queues hold and want in vectors too."""
+
+    def __init__(self, scheduler: SchedulerSettings, whole: Resources) -> None:
+        super().__init__(scheduler)
+        self._whole = whole
+        nothing: Resources = (0,) * len(whole)
+        self._sums: dict[str, tuple[Resources, Resources]] = {
+            queue.name: (nothing, nothing) for queue in scheduler.queues
+        }
+        self._parts: dict[str, tuple[Resources, Resources]] = {}
+
+    def note(self, application: Application) -> None:
+        """See ``QueueLedger``."""
+        self._change(application, (held_by(application), wanted_by(application)))
+        super().note(application)
+
+    def forget(self, application: Application) -> None:
+        """See ``QueueLedger``."""
+        nothing = (0,) * len(self._whole)
+        self._change(application, (nothing, nothing))
+        self._parts.pop(application.name, None)
+        super().forget(application)
+
+    def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
+        nothing = (0,) * len(self._whole)
+        before = self._parts.get(application.name, (nothing, nothing))
+        if parts != before:
+            self._parts[application.name] = parts
+            sums = self._sums[application.queue]
+            held, wanted = (plus(minus(s, b), p) for s, b, p in zip(sums, before, parts, strict=True))
+            self._sums[application.queue] = held, wanted
+
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``QueueLedger``."""
+        return tuple(
+            QueueView(
+                q.name, q.rank, q.capacity, q.maximum, *(dominant_ppm(s, self._whole) for s in self._sums[q.name])
+            )
+            for q in self._settings
+        )
+
+    def validate(self, applications: Iterable[Application], view: ClusterView) -> None:
+        """See ``QueueLedger``."""
+        applications = list(applications)
+        super().validate(applications, view)
+        for name, sums in self._sums.items():
+            mine = [application for application in applications if application.queue == name]
+            names = ("",) * len(self._whole)
+            found = total(map(held_by, mine), names), total(map(wanted_by, mine), names)
+            assert sums == found, name
+
+
+def held_by(application: Application) -> Resources:
+    """What the containers of a job hold together, without those of stopped processes and those taken back by name."""
+    held = _sum(application, application.held)
+    for container in application.containers.values() if application.taken else ():
+        if container.taken:
+            held = minus(held, container.request)
+    return held
+
+
+def wanted_by(application: Application) -> Resources:
+    """What a job asks for beside what it holds."""
+    requests = application.requests
+    wanted = Counter({group: len(since) for group, since in requests.since.items()})
+    wanted.update(task.group for task in requests.resumes)
+    wanted[MASTER] += requests.application_master is not None
+    return _sum(application, wanted)
+
+
+def _sum(application: Application, counts: Mapping[str, int]) -> Resources:
+    """What so many containers of each group ask for together."""
+    found = times(counts.get(MASTER, 0), application.master_request)
+    for group in application.facts.groups:
+        found = plus(found, times(counts.get(group.name, 0), group.request))
+    return found
+
+
+class SizedClusterState(ClusterState):
+    """See the module's theory of operation."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._whole = total((node.resources for node in settings.nodes), settings.nodes[0].resource_names)
+        super().__init__(settings)
+        self.limit = 1 << 62  # the nodes themselves are the limit
+        self.queue_share_of_master = dominant_ppm(settings.master_request, self._whole)
+
+    def _queue_ledger(self, settings: Settings) -> QueueLedger:
+        return SizedQueueLedger(settings.scheduler, self._whole)
+
+    def containers_now(self) -> int:
+        """See ``ClusterSource``: containers of the usual size."""
+        return self.containers_total
+
+    def places_left(self, candidate: Application | None = None) -> int:
+        """See the module's theory of operation."""
+        if self._settings.masters_outside:
+            return self.containers_left
+        jobs = [job for job in self.applications.values() if job.admitted or job is candidate]
+        places = self._places_by_request(jobs)
+        return min(places.values(), default=self.containers_left)
+
+    def hopeless(self) -> Application | None:
+        """See ``ClusterState``: of several the youngest, as in ``Admission``."""
+        least = 1 if self._settings.masters_outside else 2
+        places = self._places_by_request(self.applications.values())
+        if min(places.values(), default=least) >= least:
+            return None
+        jobs = reversed(self.applications.values())
+        return next(job for job in jobs if any(places[group.request] < least for group in job.facts.groups))
+
+    def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
+        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
+        sizes = Counter(node.settings.resources for node in self.nodes.values() if node.state is not NodeState.LOST)
+        master = self._settings.master_request
+        return {
+            task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
+            for task in {group.request for job in jobs for group in job.facts.groups}
+        }
+
+
+def cluster_state(settings: Settings) -> ClusterState:
+    """What is known of a cluster when nothing has been heard yet."""
+    return SizedClusterState(settings) if settings.has_sizes else ClusterState(settings)

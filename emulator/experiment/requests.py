@@ -1,0 +1,198 @@
+"""What the tasks of a job ask for, and whether it fits; checks of ``cluster.node_groups``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from emulator import policies
+from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
+from emulator.experiment.sizes import CPU, MEMORY, filled_in
+from emulator.files.problems import Problem, suggestion
+from emulator.files.yaml_values import Location
+from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
+from emulator.vocabulary import Resources, TaskGroup
+from workloads.schema import GroupEntry, JobEntry
+
+_OF_ONE_SIZE = {
+    "slots": "counts containers of one size",
+    "availability": "counts containers of one size",
+    "small_nodes": "is a share of containers of one size; give the node a group of its own",
+}
+"""Keys that cannot be combined with ``node_groups``."""
+
+_GANGS = "gangs need containers of one size; remove it, or node_groups"
+
+
+class _Asked(NamedTuple):
+    """What the tasks of one group of a job ask for, as the file has it."""
+
+    at: Location
+    """Where the file says it, below the job."""
+    resources: dict[str, float]
+    used_gb: float | None
+    """The most memory that one of them uses; None: unknown."""
+
+
+def _asked(job: JobEntry, group: GroupEntry | None) -> _Asked:
+    at: Location = ()
+    resources, used_gb = job.resources, job.memory_gb if job.tasks is None else job.tasks.memory_gb
+    if group is not None and group.resources is not None:
+        at, resources = ("groups", (job.groups or ()).index(group)), group.resources
+    if group is not None and group.memory_gb is not None:
+        used_gb = group.memory_gb
+    return _Asked(at, resources or {}, max(used_gb) if isinstance(used_gb, tuple) else used_gb)
+
+
+def _request(job: JobEntry, asked: _Asked, cluster: Cluster) -> Resources:
+    return cluster.request(asked.resources, asked.used_gb if job.memory_mb is None else job.memory_mb / 1024)
+
+
+def with_requests(groups: tuple[TaskGroup, ...], job: JobEntry, cluster: Cluster) -> tuple[TaskGroup, ...]:
+    """The groups of ``job`` with what their tasks ask for: nothing to say where containers have one size."""
+    if cluster.node_groups is None:
+        return groups
+    entries = {entry.name: entry for entry in job.groups or ()}
+    requests = (_request(job, _asked(job, entries.get(group.name)), cluster) for group in groups)
+    return tuple(replace(group, request=request) for group, request in zip(groups, requests, strict=True))
+
+
+def check_sizes(
+    cluster: Cluster, scheduler: Scheduler | None, workload: Workload | None, engine: str
+) -> Iterator[Problem]:
+    """Problems of a cluster with ``node_groups``, or of keys that need them."""
+    if cluster.node_groups is None:
+        yield from _without_groups(cluster, workload)
+        return
+    yield from _groups(cluster, cluster.node_groups)
+    for key, why in _OF_ONE_SIZE.items():
+        if getattr(cluster, key):
+            yield ("cluster", key), f"{why}; it cannot be used with node_groups, so remove it"
+    if engine == "fluid":
+        yield ("cluster", "node_groups"), "the fluid engine has no nodes; set engine to live or sim"
+    if scheduler is not None:
+        yield from _scheduler(scheduler)
+        yield from _queues(scheduler, cluster, cluster.node_groups)
+    if workload is not None and workload.trace is not None and workload.trace.gangs:
+        yield ("workload", "trace", "gangs"), _GANGS
+    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+        if job.gang_minimum is not None:
+            yield ("workload", "jobs", index, "gang"), _GANGS
+        yield from _job(job, ("workload", "jobs", index), cluster, cluster.node_groups)
+
+
+def _without_groups(cluster: Cluster, workload: Workload | None) -> Iterator[Problem]:
+    for key in ("suspended_hold", "master_resources"):
+        if getattr(cluster, key) is not None:
+            yield ("cluster", key), "needs node_groups: without, all containers have one size; remove it"
+    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+        if job.resources is not None or any(group.resources is not None for group in job.groups or ()):
+            message = "all containers of this cluster have one size; remove it, or give the cluster node_groups"
+            yield ("workload", "jobs", index, "resources"), message
+
+
+def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
+    named: dict[Any, Any] = {"node_groups": [group.model_dump() for group in groups]}
+    named["container_memory_gb"] = cluster.container_memory_gb
+    for key, value in filled_in(named).items():
+        if key not in named and getattr(cluster, key) != value:
+            yield ("cluster", key), f"node_groups say {value:g}, not {getattr(cluster, key):g}; remove it"
+    for index, group in enumerate(groups):
+        where: Location = ("cluster", "node_groups", index, "resources")
+        if not group.resources.get(CPU) and not group.resources.get(MEMORY):
+            yield where, f"a node needs {CPU} or {MEMORY}, of which every container takes some; add one"
+    names = cluster.resource_names
+    for index, name in enumerate(cluster.suspended_hold or ()):
+        if name not in names:
+            yield ("cluster", "suspended_hold", index), _unknown(name, names)
+    of_master: Location = ("cluster", "master_resources")
+    yield from _fitting(cluster.master_resources or {}, of_master, cluster, groups, "an ApplicationMaster")
+
+
+def _queues(scheduler: Scheduler, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
+    if cluster.application_masters != "in-containers":
+        return
+    master = cluster.request(cluster.master_resources)
+    whole = total((times(group.count, _vector(group, cluster)) for group in groups), cluster.resource_names)
+    share = dominant_ppm(master, whole) / WHOLE_PPM
+    for name, queue in scheduler.allocation.queues.items():
+        if 0 < queue.maximum <= share:
+            at = ("scheduler", "allocation", "queues", name, "maximum")
+            yield at, f"an ApplicationMaster takes {share:g} of the cluster, so no task ever runs; raise it"
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> str:
+    return f"no node has '{name}'{suggestion(name, names)} (resources: {', '.join(names)})"
+
+
+def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
+    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    where: Location = ("scheduler", "allocation")
+    if isinstance(known, ShareAllocation):
+        yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
+    elif scheduler.choice("mechanism").name != "wait":
+        yield ("scheduler", "mechanism"), "nothing can be taken back yet with node_groups; set it to wait"
+
+
+def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
+    if job.resources is not None and job.memory_mb is not None and MEMORY in job.resources:
+        yield (*where, "memory_mb"), f"resources.{MEMORY} says the same; remove one of them"
+    for group in job.groups or (None,):
+        asked = _asked(job, group)
+        at = (*where, *asked.at, "resources")
+        request = _request(job, asked, cluster)
+        if not any(request):
+            yield at, "a task that asks for nothing can be started any number of times; give it something"
+        yield from _fitting(asked.resources, at, cluster, groups, "a task", request)
+        asked_gb = asked.resources.get(MEMORY)
+        if asked_gb is not None and (asked.used_gb or 0) > asked_gb:
+            yield (*at, MEMORY), f"a task that uses {asked.used_gb:g} GB asks for {asked_gb:g}; raise it"
+        yield from _beside_master(request, at, cluster, groups)
+
+
+def _beside_master(
+    request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
+) -> Iterator[Problem]:
+    """An ApplicationMaster on the only node that is large enough must leave room there."""
+    fitting = [group for group in groups if fits(request, _vector(group, cluster))]
+    if cluster.application_masters != "in-containers" or len(fitting) != 1 or fitting[0].count > 1:
+        return
+    room = minus(_vector(fitting[0], cluster), cluster.request(cluster.master_resources))
+    if not fits(request, room):
+        short = written(lacking(request, room), cluster.resource_names)
+        message = (
+            f"one node is large enough, and an ApplicationMaster there leaves {short} too little; lower it, add a node,"
+            " or set cluster.application_masters to outside"
+        )
+        yield at, message
+
+
+def _vector(group: NodeGroup, cluster: Cluster) -> Resources:
+    return vector_of(group.resources, cluster.resource_names)
+
+
+def _fitting(
+    named: dict[str, float],
+    where: Location,
+    cluster: Cluster,
+    groups: tuple[NodeGroup, ...],
+    what: str,
+    request: Resources | None = None,
+) -> Iterator[Problem]:
+    """Problems of one request: a resource that no node has, or more than any empty node has."""
+    names = cluster.resource_names
+    unknown = [name for name in named if name not in names]
+    for name in unknown:
+        yield (*where, name), _unknown(name, names)
+    request = cluster.request(named) if request is None else request
+    short = [lacking(request, _vector(group, cluster)) for group in groups]
+    if not unknown and all(map(any, short)):
+        nearest = min(range(len(groups)), key=lambda index: (sum(map(bool, short[index])), sum(short[index])))
+        yield (
+            where,
+            f"{what} that asks for {written(request, names)} fits no empty node: the nearest, of node_groups.{nearest},"
+            f" lacks {written(short[nearest], names)}; lower it, or add larger nodes",
+        )

@@ -1,0 +1,69 @@
+"""Vectors of resources: what a node has, what a container asks for; exact, in thousandths.
+
+A cluster names its resources once (``cpu``, ``memory_gb``, ``gpu``, any names); a vector has one whole number for each,
+in that order.  A cluster whose containers have one size names none, and all its vectors are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add, ge, sub
+
+from emulator.vocabulary import Resources
+
+PARTS = 1000
+"""Parts of one: 1.5 cpu are 1500."""
+WHOLE_PPM = 1_000_000
+"""The whole cluster in the millionths in which queues of several sizes are counted."""
+
+
+def plus(one: Resources, other: Resources) -> Resources:
+    """The sum."""
+    return tuple(map(add, one, other))
+
+
+def minus(one: Resources, other: Resources) -> Resources:
+    """The difference; it may be below 0."""
+    return tuple(map(sub, one, other))
+
+
+def lacking(wanted: Resources, there: Resources) -> Resources:
+    """What of ``wanted`` is not there."""
+    return tuple([max(0, need - have) for need, have in zip(wanted, there, strict=True)])
+
+
+def common(one: Resources, other: Resources) -> Resources:
+    """What both have, of each resource."""
+    return tuple(map(min, one, other))
+
+
+def times(count: int, one: Resources) -> Resources:
+    """So many of the same."""
+    return tuple([count * each for each in one])
+
+
+def total(vectors: Iterable[Resources], names: Sequence[str]) -> Resources:
+    """The sum of many."""
+    return tuple(map(sum, zip(*vectors, strict=True))) or (0,) * len(names)
+
+
+def fits(wanted: Resources, there: Resources) -> bool:
+    """Whether all that is wanted is there."""
+    return all(map(ge, there, wanted))
+
+
+def dominant_ppm(part: Resources, whole: Resources) -> int:
+    """The largest share that ``part`` has of any resource of ``whole``, in millionths, rounded down: the dominant share
+    (Ghodsi et al., Dominant Resource Fairness, NSDI 2011; YARN's DominantResourceCalculator)."""
+    return max((each * WHOLE_PPM // all_of for each, all_of in zip(part, whole, strict=True) if all_of), default=0)
+
+
+def written(vector: Resources, names: Sequence[str]) -> str:
+    """``2 gpu, 0.5 cpu``: what a vector has, for messages."""
+    amounts = (f"{each / PARTS:g} {name}" for name, each in zip(names, vector, strict=True) if each)
+    return ", ".join(amounts) or "nothing"
+
+
+def vector_of(amounts: Mapping[str, float], names: Sequence[str]) -> Resources:
+    """The vector of amounts in a file, which have at most three decimals."""
+    return tuple([round(amounts.get(name, 0) * PARTS) for name in names])

@@ -1,0 +1,119 @@
+"""Clusters of nodes with resources, and containers of the sizes that their tasks ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_files import complaints
+
+from emulator.assemble import make_settings
+from emulator.core.resource_manager.sized_state import masters_that_block
+from emulator.experiment.expand import expand
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import dump_experiment
+from emulator.policies.resources import dominant_ppm
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+
+SIZED = """\
+name: sized
+engine: sim
+overheads: hadoop-0.23
+cluster:
+  node_groups:
+  - {count: 2, resources: {cpu: 8, memory_gb: 32}, labels: {flavor: standard}}
+  - {count: 1, resources: {cpu: 16, memory_gb: 64, gpu: 4}, labels: {flavor: gpu}}
+scheduler:
+  allocation:
+    name: soft-cap
+    queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}
+workload:
+  jobs:
+  - {name: train, queue: research, reduces: 5, reduce_s: 20, resources: {cpu: 3.5, memory_gb: 8, gpu: 1}}
+  - {name: wide, queue: production, reduces: 2, reduce_s: 10, memory_gb: 24, resources: {cpu: 7}}
+  - {name: small, queue: production, maps: 9, map_s: 3, reduces: 2, reduce_s: 5}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sized.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_nodes_and_requests_are_vectors_in_the_order_of_the_file(tmp_path: Path) -> None:
+    experiment = load_experiment(written(tmp_path, SIZED))
+    settings = make_settings(experiment, 1)
+    assert [node.resources for node in settings.nodes] == [(8000, 32000, 0)] * 2 + [(16000, 64000, 4000)]
+    assert settings.nodes[2].labels == (("flavor", "gpu"),)
+    assert settings.nodes[2].memory_bytes == 64 << 30
+    assert settings.nodes[0].stopped_hold == (False, True, True)
+    assert settings.master_request == (1000, 1000, 0)
+    assert [queue.capacity for queue in settings.scheduler.queues] == [250_000, 750_000]
+    requests = {job.name: job.facts.groups[-1].request for job in expand(experiment, 1)}
+    assert requests == {"train": (3500, 8000, 1000), "wide": (7000, 24000, 0), "small": (1000, 1000, 0)}
+
+
+def test_what_is_filled_in_is_read_again_as_it_is(tmp_path: Path) -> None:
+    experiment = load_experiment(written(tmp_path, SIZED))
+    assert (experiment.cluster.nodes, experiment.cluster.containers) == (3, 32)
+    again = load_experiment(written(tmp_path, dump_experiment(experiment)))
+    assert again == experiment
+
+
+def test_a_run_packs_each_node(tmp_path: Path) -> None:
+    experiment = load_experiment(written(tmp_path, SIZED))
+    rows = simulated_history(resolve(experiment)).attempts
+    train = [row for row in rows if row.job == "train" and row.kind != "am"]
+    assert {row.node for row in train} == {"node-3"}
+    assert len(train) == 5
+    assert sorted(row.ready_ns for row in train)[4] >= min(row.slot_freed_ns or 0 for row in train)  # of four gpu
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("gpu: 1}", "gpu: 5}", "sized.yaml:14: workload.jobs.0.resources: a task that asks for 3.5 cpu, 8 memory_gb, 5"
+         " gpu fits no empty node: the nearest, of node_groups.1, lacks 1 gpu; lower it, or add larger nodes"),
+        ("gpu: 1}", "gpus: 1}", "sized.yaml:14: workload.jobs.0.resources.gpus: no node has 'gpus'; did you mean"
+         " 'gpu'? (resources: cpu, memory_gb, gpu)"),
+        ("cpu: 3.5", "cpu: 3.1234", "workload.jobs.0.resources.cpu: has more than three decimals"),
+        ("memory_gb: 24, resources: {cpu: 7}", "memory_gb: 24, resources: {memory_gb: 2}",
+         "workload.jobs.1.resources.memory_gb: a task that uses 24 GB asks for 2; raise it"),
+        ("cluster:\n", "cluster:\n  slots: {map: 1, reduce: 1}\n", "cluster.slots: counts containers of one size"),
+        ("cluster:\n", "cluster:\n  nodes: 4\n", "cluster.nodes: node_groups say 3, not 4; remove it"),
+        ("cluster:\n", "cluster:\n  suspended_hold: [disk]\n", "cluster.suspended_hold.0: no node has 'disk'"),
+        ("name: soft-cap\n", "name: fair\n", "scheduler.allocation: fair counts containers of one size"),
+        ("{capacity: 0.25}", "{capacity: 0.02, maximum: 0.03}", "queues.production.maximum: an ApplicationMaster takes"
+         " 0.03125 of the cluster"),
+        ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: gangs need containers of one size"),
+        ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
+        ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 15.5, memory_gb: 8, gpu: 1", "one node is large enough, and an"
+         " ApplicationMaster there leaves 0.5 cpu too little"),
+        ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 0, memory_gb: 0", "a task that asks for nothing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
+    path = written(tmp_path, SIZED.replace(before, after, 1))
+    assert any(message in line for line in complaints(path)), complaints(path)
+
+
+def test_resources_need_node_groups(tmp_path: Path) -> None:
+    head, _, rest = SIZED.partition("cluster:\n")
+    text = head + "cluster: {nodes: 2, containers_per_node: 4}\n" + rest[rest.index("scheduler:") :]
+    lines = complaints(written(tmp_path, text))
+    assert any("workload.jobs.0.resources: all containers of this cluster have one size" in line for line in lines)
+
+
+def test_the_dominant_share_of_one_resource_is_a_count() -> None:
+    for used in range(13):
+        assert dominant_ppm((1000 * used,), (12_000,)) == used * 1_000_000 // 12
+    assert dominant_ppm((1000, 8000, 0), (10_000, 20_000, 0)) == 400_000
+
+
+def test_masters_never_block_all_nodes_for_a_task() -> None:
+    assert masters_that_block((4000,), (1000,), (1000,)) == 4  # one size: all the containers
+    assert masters_that_block((8000, 8000), (8000, 1000), (1000, 1000)) == 1
+    assert masters_that_block((8000, 8000), (2000, 7500), (1000, 250)) == 3
+    assert masters_that_block((8000, 8000), (9000, 0), (1000, 1000)) == 0
