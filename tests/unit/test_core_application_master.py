@@ -476,7 +476,7 @@ def test_a_second_attempt_says_everything_and_sets_the_timers_of_the_first_again
     effects = bench(Start("c9"))
     (heartbeat,) = sent(effects, ApplicationHeartbeat)
     assert heartbeat.ask is not None
-    assert heartbeat.ask.reduces == 1
+    assert heartbeat.ask.new == ((REDUCE, 1),)
     assert [(effect.name, effect.at_ns) for effect in effects if isinstance(effect, SetTimer)] == [
         ("ask c1", bench.now_ns)
     ], "its instant has passed"
