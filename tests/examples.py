@@ -37,6 +37,13 @@ EXAMPLES = {
         "test_any_metric_while_no_maximum_binds": 40,
         "test_no_order_is_better_than_the_optimum": 40,
     },
+    "test_gangs": {
+        "test_every_gang_succeeds": 60,
+        "test_every_gang_succeeds_over_a_network_that_loses_repeats_and_reorders": 80,
+        "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 100,
+        "test_the_same_at_length": 3000,
+    },
+    "test_groups": {"test_groups_start_when_they_may_and_are_spared_when_they_must": 40},
     "test_heartbeats": {
         "test_leaving_out_empty_heartbeats_makes_an_equal_journal": 60,
         "test_the_same_whatever_crashes_and_whatever_is_lost": 60,

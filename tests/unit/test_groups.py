@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from experiment_files import refusal, write
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from simulated import Chaos, make_job, make_settings, run_checked
@@ -21,6 +21,7 @@ from emulator.records.history import History, HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import StartsAfter, TaskGroup
+from tests.examples import drawn
 
 SECOND_NS = 10**9
 THREE = """\
@@ -135,7 +136,7 @@ def grouped_jobs(draw: st.DrawFn) -> JobSpec:
     return structs.replace(job, facts=structs.replace(job.facts, groups=tuple(groups)))
 
 
-@settings(max_examples=40, deadline=None)
+@drawn
 @given(grouped_jobs(), st.sampled_from(("checkpoint", "suspend", "kill")), st.integers(0, 10**6), st.booleans())
 def test_groups_start_when_they_may_and_are_spared_when_they_must(
     job: JobSpec, mechanism: str, seed: int, faulty: bool
