@@ -12,7 +12,7 @@ import pytest
 
 from emulator.errors import RunError
 from emulator.interruption import deferred, interruptible
-from emulator.live.session.ray_runtime import RayRuntime, _Thread, allow_open_files
+from emulator.live.session.ray_runtime import RayRuntime, _Thread, allow_open_files, allow_processes
 
 
 @pytest.fixture
@@ -49,6 +49,25 @@ def test_a_call_that_hangs_can_be_interrupted(runtime: RayRuntime) -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(), deferred():
         runtime.answer(hang, 30)
     never.set()
+
+
+@pytest.mark.parametrize(
+    ("user", "soft", "hard", "becomes"),
+    [(1000, 64, 4096, 4096), (1000, 64, 64, None), (0, 64, 64, 64), (1000, -1, -1, -1)],
+)
+def test_as_many_processes_as_ray_needs_may_run_or_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, user: int, soft: int, hard: int, becomes: int | None
+) -> None:
+    limits = [(soft, hard)]
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
+    if becomes is None:
+        with pytest.raises(RunError, match="only 64 processes and threads; raise 'ulimit -u' to 256 or more"):
+            allow_processes()
+    else:
+        allow_processes()
+        assert limits[-1][0] == becomes
 
 
 @pytest.mark.parametrize(("soft", "hard", "becomes"), [(64, 4096, 1024), (2048, 4096, 2048), (64, 64, None)])

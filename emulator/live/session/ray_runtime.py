@@ -47,6 +47,8 @@ _END_PATIENCE_REAL_S = 15.0
 _LOOK_REAL_S = 0.1
 _LEAST_OPEN_FILES = 1024
 """What processes usually may have, unless somebody has lowered it."""
+_LEAST_PROCESSES, _LIKELY_ENOUGH_PROCESSES = 256, 4096
+"""Threads count.  On two cores those of Ray are 154, before there is any host or task."""
 _FORCED_PATIENCE_REAL_S = 5.0
 """For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
@@ -83,6 +85,7 @@ class RayRuntime:
             raise RunError("the last Ray of this process does not end; start natjam again to go on")
         self.hangs = False
         allow_open_files()
+        allow_processes()
         address = os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         try:
@@ -138,7 +141,7 @@ class RayRuntime:
             result_of(self._thread.submit(lambda: ray.init(address=address or "local", **options)))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
-            hint = "; this user may start no more processes or threads: raise 'ulimit -u'" if _is_full(error) else ""
+            hint = _hint(error)
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}{hint}") from error
         check_interrupted()
 
@@ -298,8 +301,31 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_LEAST_OPEN_FILES, hard))
 
 
-def _is_full(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EAGAIN
+def allow_processes() -> None:
+    """Let this user have as many processes and threads as he may.  Raises RunError if that is too few for a run.
+
+    Where a thread cannot be started, Ray ends this process, or waits for a minute for its own.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if _is_limited(hard):
+        if hard < _LEAST_PROCESSES:
+            raise RunError(
+                f"this user may have only {hard} processes and threads; raise 'ulimit -u' to {_LEAST_PROCESSES} or more"
+            )
+        resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+
+
+def _is_limited(processes: int) -> bool:
+    return os.geteuid() != 0 and processes != resource.RLIM_INFINITY  # the kernel lets root have any number
+
+
+def _hint(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        return "; this user may start no more processes or threads: raise 'ulimit -u'"
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if _is_limited(limit) and limit < _LIKELY_ENOUGH_PROCESSES:
+        return f"; this user may have {limit} processes and threads in all; raise 'ulimit -u' if others of his run"
+    return ""
 
 
 def ray_variables(address: str | None) -> dict[str, str]:
