@@ -19,6 +19,7 @@ from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
     AvailabilitySettings,
+    News,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -136,6 +137,7 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         node_blacklist_failures=protocol.node_blacklist_failures,
         node_expiry_ns=seconds_to_ns(protocol.node_expiry_s),
         speculation=_speculation(protocol.speculation),
+        news=News(protocol.news),
     )
 
 

@@ -36,6 +36,8 @@ class HeldContainer:
     since_ns: int
     slot_ns: int = 0
     """When it got its current slot."""
+    ready_ns: int = -1
+    """See ``AllocatedContainer``; higher each time, because its node tells a resume from an earlier one by it."""
     taken: bool = False
     """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
     given_up: bool = False
