@@ -60,7 +60,13 @@ class Children:
     """Makes the processes of one supervisor."""
 
     def __init__(
-        self, page_path: str, page: ProgressPage, reports: int, not_theirs: Sequence[int], most_ahead: int
+        self,
+        page_path: str,
+        page: ProgressPage,
+        reports: int,
+        not_theirs: Sequence[int],
+        most_ahead: int,
+        send_signal: Callable[[int, int], None],
     ) -> None:
         """``reports``: descriptor that tasks write to; ``not_theirs``: descriptors that children must close;
         ``most_ahead``: so many processes are enough, those of tasks and those made ahead together."""
@@ -70,6 +76,7 @@ class Children:
         self._not_theirs = tuple(not_theirs)
         self._parent = os.getpid()
         self._most_ahead = most_ahead
+        self._signal = send_signal
         self._directory = Path(f"{page_path}{AHEAD_SUFFIX}")
         self._is_needed = False
         """Tasks are launched that can have a process made ahead."""
@@ -88,7 +95,7 @@ class Children:
         pid = next(iter(self._ready))
         self._task_file(pid).write_bytes(pack([kind, slot, params]))
         del self._ready[pid]
-        os.kill(pid, START)
+        self._signal(pid, START)
         return pid
 
     # Ahead
@@ -108,7 +115,7 @@ class Children:
         """Kill the processes made ahead; make no more."""
         self._is_needed = False
         for pid in (*self._ready, *([] if self._rehearsing is None else [self._rehearsing])):
-            os.kill(pid, signal.SIGKILL)
+            self._signal(pid, signal.SIGKILL)
 
     def rehearsed(self, pid: int) -> None:
         """The process that was being made is ready."""

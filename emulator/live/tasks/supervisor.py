@@ -84,7 +84,7 @@ class Supervisor:
         self._by_pid: dict[int, ContainerProcess] = {}
         self._starts = StartQueue(_STARTS_A_CORE * len(os.sched_getaffinity(0)))
         not_theirs = (command_descriptor, event_descriptor, self._reports_in, self._wakeup_in, self._wakeup_out)
-        self._children = Children(page_path, page, self._reports_out, not_theirs, most_ahead)
+        self._children = Children(page_path, page, self._reports_out, not_theirs, most_ahead, os.kill)
         self._images = ImageWork(self._children.fork_helper)
         self._programs = ProgramWork(
             self._children.fork_helper, self._children.report, os.kill, self._after, self._strangers
