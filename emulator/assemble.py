@@ -22,6 +22,7 @@ from emulator.core.settings import (
     MEMORY,
     VICTIMS,
     AvailabilitySettings,
+    News,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -163,6 +164,7 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         node_blacklist_failures=protocol.node_blacklist_failures,
         node_expiry_ns=seconds_to_ns(protocol.node_expiry_s),
         speculation=_speculation(protocol.speculation),
+        news=News(protocol.news),
     )
 
 

@@ -30,6 +30,7 @@ from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
     AvailabilitySettings,
+    News,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -84,6 +85,7 @@ def make_settings(
     slow_nodes: Mapping[str, float] | None = None,
     slots: tuple[int, int] | None = None,
     masters_outside: bool = False,
+    news: str = "heartbeat",
     available: Sequence[tuple[float, int]] | None = None,
     period_s: float | None = None,
     grace_s: float = 30.0,
@@ -121,6 +123,7 @@ def make_settings(
             slow_start_ppm=slow_start_ppm,
             task_attempts_max=task_attempts_max,
             speculation=None if speculation is None else _speculation(**speculation),
+            news=News(news),
         ),
         overheads=overheads or OverheadSettings(),
         scheduler=SchedulerSettings(

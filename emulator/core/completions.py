@@ -1,4 +1,5 @@
-"""Messages of executors to NodeManagers: one completion for every effect on a container, and events."""
+"""Messages of executors: to NodeManagers one completion for every effect on a container, and events; to the
+ResourceManager the answers of a process outside."""
 
 from __future__ import annotations
 
@@ -118,6 +119,17 @@ class Exited(_Completion):
     """Of a program that has succeeded: the digest of its directory at its commit (``emulator.storage.tree_digest``)."""
 
 
+class DecidedOutside(_Completion):
+    """Answer to ``AskOutside``: the lines that the process has said, without the last, ``Done``."""
+
+    question: int
+    first_line: int
+    """Number of the first of ``lines`` among all lines of the process, from 1."""
+    lines: tuple[str, ...]
+    again_ns: int | None = None
+    """See ``emulator.core.outside.Done``."""
+
+
 Completion: TypeAlias = (
     Launched
     | LaunchFailed
@@ -133,5 +145,6 @@ Completion: TypeAlias = (
     | Paged
     | Committing
     | Exited
+    | DecidedOutside
 )
 """All of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from emulator.core.messages import Message
+from emulator.core.outside import News
 from emulator.core.saved import Saved
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Work
@@ -37,6 +38,14 @@ class ReadProgress(_Effect):
     """Answer at once with ``ProgressSamples`` of these containers of the ApplicationMaster; there may be none."""
 
     containers: tuple[str, ...]
+
+
+class AskOutside(_Effect):
+    """Say these lines to the process that decides from outside, a new one if they begin with ``Begin``; what it says
+    comes back in exactly one ``DecidedOutside``."""
+
+    question: int
+    news: tuple[News, ...]
 
 
 class AllFinished(_Effect):
@@ -164,6 +173,7 @@ Effect: TypeAlias = (
     Send
     | SetTimer
     | ReadProgress
+    | AskOutside
     | AllFinished
     | ExitApplication
     | Launch

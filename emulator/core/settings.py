@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
@@ -115,6 +116,23 @@ class SpeculationSettings:
     """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one always may."""
 
 
+class News(StrEnum):
+    """How what has happened reaches the ResourceManager, and what it decides the others; each is a published protocol.
+
+    Under every one of them heartbeats come periodically too, and repeat what was lost.
+    """
+
+    HEARTBEAT = "heartbeat"
+    """A node tells at its next heartbeat that a container has come free, and an ApplicationMaster learns at its own
+    what it gets (natjam, section 3; YARN)."""
+    OUT_OF_TURN = "out-of-turn"
+    """As in heartbeats, but a node sends one out of turn when a container ends or stops (Hadoop 1:
+    ``mapreduce.tasktracker.outofband.heartbeat``, MAPREDUCE-2355)."""
+    AT_ONCE = "at-once"
+    """Whoever has news tells it at once, and free containers are offered whenever something has changed (kube-scheduler
+    and Kueue, which watch the API server; Slurm's controller).  Rounds of taking back keep their period."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProtocolSettings:
     """Periods and limits of the protocol, emulated nanoseconds (natjam, section 3.2)."""
@@ -135,6 +153,12 @@ class ProtocolSettings:
     node_expiry_ns: int = 600_000_000_000
     """A node not heard of for this long is lost."""
     speculation: SpeculationSettings | None = None
+    news: News = News.HEARTBEAT
+
+    @property
+    def at_once(self) -> bool:
+        """Whether news are told at once."""
+        return self.news is News.AT_ONCE
 
     @property
     def retry_ns(self) -> int:

@@ -83,6 +83,9 @@ class Protocol(Strict):
     """
     speculation: Speculation | None = None
     """Null: stragglers get no second attempt; ``{}``: they get one, by the defaults."""
+    news: Literal["heartbeat", "out-of-turn", "at-once"] = "heartbeat"
+    """How the scheduler is told: in heartbeats; also in one out of turn when a container ends (Hadoop 1); or at once
+    (kube-scheduler, Kueue, Slurm).  See ``emulator.core.settings.News``."""
 
 
 class Slots(Strict):

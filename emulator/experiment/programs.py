@@ -15,10 +15,11 @@ from emulator.files.yaml_positions import Document
 HERE = "{here}"
 """In a job's ``tasks``, stands for the directory of the experiment file."""
 _JOBS: Location = ("workload", "jobs")
+_OUTSIDE: Location = ("scheduler", "allocation", "command")
 
 
 def place_programs(document: Document) -> None:
-    """Make the paths in every job's ``tasks`` absolute.
+    """Make the paths in every job's ``tasks`` absolute, and those in the command of an external allocation.
 
     ``{here}`` is replaced everywhere.  The program, and the first of its arguments that is no option (the script of an
     interpreter), are found beside the experiment file; so are ``directory`` and ``input``.
@@ -27,6 +28,9 @@ def place_programs(document: Document) -> None:
     if isinstance(jobs, tuple) and any(_tasks_of(job) for job in jobs):
         placed = [{**job, "tasks": _placed(tasks, here)} if (tasks := _tasks_of(job)) else job for job in jobs]
         document.replace(_JOBS, tuple(placed))
+    command = document.get(_OUTSIDE)
+    if isinstance(command, tuple):
+        document.replace(_OUTSIDE, _placed({"command": command}, here)["command"])
 
 
 def program_problems(document: Document) -> Iterator[Problem]:

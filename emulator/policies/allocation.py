@@ -5,7 +5,9 @@ from __future__ import annotations
 from emulator.policies.allocation_forms import (
     FLUID,
     AllocationPolicy,
+    ExternalAllocation,
     Maximum,
+    Outside,
     QueueRules,
     ShareAllocation,
     TakesBack,
@@ -58,6 +60,12 @@ def soft_cap(view: ClusterView) -> AllocationDecision:
     return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
 
 
+def external(view: ClusterView) -> AllocationDecision:
+    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
+    from whom one is taken back."""
+    raise NotImplementedError("the ResourceManager asks the process")
+
+
 _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
@@ -73,6 +81,14 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         ),
         AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", takes_back=TakesBack.NEVER),
         YARN_CAPACITY,
+        ExternalAllocation(
+            "external",
+            external,
+            "your own program; docs/outside.md",
+            takes_back=TakesBack.IF_NAMED,
+            queues=QueueRules(may_be_left_out=True),
+            options=Outside,
+        ),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),
         ShareAllocation("flex", flex, "flex, section 3", options=Searching),

@@ -2,14 +2,16 @@
 
 An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
 containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``CycleAllocation``
-chooses a node for each request.
+chooses a node for each request; an ``ExternalAllocation`` is decided by another process.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
+
+import msgspec
 
 from emulator.policies.policy import AllocationRule, Policy
 from emulator.policies.views import ClusterView, Take
@@ -112,3 +114,23 @@ class PacedAllocation(AllocationPolicy):
 @dataclass(frozen=True, slots=True)
 class CycleAllocation(AllocationPolicy):
     """An allocation that is asked whenever something has changed, and chooses nodes for requests."""
+
+
+class Outside(Frozen):
+    """The process that decides."""
+
+    command: Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(min_length=1)]
+    """The program and its arguments; ``{python}`` is the Python that runs natjam."""
+    answer_within_s: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 10.0
+    """Real seconds within which it must have answered a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAllocation(AllocationPolicy):
+    """An allocation by another process: it is told what happens, and says who gets what."""
+
+    outside: Outside | None = None
+
+    def with_options(self, options: Frozen) -> ExternalAllocation:
+        """See ``Policy``."""
+        return replace(self, outside=cast(Outside, options), options=None)

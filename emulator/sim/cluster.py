@@ -31,6 +31,7 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.applications import NodeState
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
+from emulator.outside.process import process_of
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
@@ -64,6 +65,7 @@ class SimulatedCluster:
         self.processes = VirtualProcesses(
             self.kernel, settings, jobs, self._costs, self.tell, self._begin_application, self._end_application
         )
+        self._outside = process_of(settings.scheduler.allocation)
         self._recorders: dict[str, Recorder] = {}
         self._telling = False
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
@@ -105,6 +107,11 @@ class SimulatedCluster:
             return next_ns > (patience_ns if self.processes.tasks else self.kernel.now_ns)
 
         self.kernel.run(limit_ns, until=is_over)
+
+    def close(self) -> None:
+        """End what it has started: the process of an allocation from outside."""
+        if self._outside is not None:
+            self._outside.close()
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address``, or restore the one that has died, and tell it to start.
@@ -240,6 +247,7 @@ class SimulatedCluster:
             fx.Send: self._send,
             fx.SetTimer: self._set_timer,
             fx.AllFinished: self._all_finished,
+            fx.AskOutside: self._ask_outside,
             fx.ReadProgress: processes.read_progress,
             fx.ExitApplication: processes.exit_application,
             fx.Launch: processes.launch,
@@ -272,6 +280,10 @@ class SimulatedCluster:
     def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
         self.finished = True
         self.kernel.stop()
+
+    def _ask_outside(self, address: str, effect: fx.AskOutside) -> None:
+        assert self._outside is not None, "no allocation from outside"
+        self.tell(address, self._outside.ask(effect))
 
     def _explain(self, address: str, effect: fx.Effect) -> None:
         """Nothing to do: the journal has recorded it."""

@@ -210,8 +210,8 @@ class VirtualProcesses:
         task = self._settled(container, LaunchFailed)
         if task is None:
             return
-        task.launched_ns = self._kernel.now_ns
-        self._tell(node_address(task.node), Launched(container, self._cost(task.launched_ns - task.ordered_ns)))
+        task.launched_ns = now_ns = self._kernel.now_ns
+        self._tell(node_address(task.node), Launched(container, self._cost(now_ns - task.ordered_ns)))
         self._await_input(container)
 
     def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
@@ -322,7 +322,7 @@ class VirtualProcesses:
         node = address.partition(":")[2]
         self._inputs[node, effect.job] = effect
         for container, task in list(self._reduces.get((node, effect.job), {}).items()):
-            if task.first_key_ns is None and not task.stopped and task.launched_ns:
+            if task.first_key_ns is None and not task.stopped and task.launched_ns is not None:
                 self._await_input(container)
 
     def _operate(

@@ -115,7 +115,9 @@ def simulate(
     except RuntimeError as error:
         _check_not_stuck(cluster, cluster.processes.moved_ns)
         raise RunError(f"the simulation cannot go on: {error}") from error
-    in_order.flush()
+    finally:
+        cluster.close()
+        in_order.flush()
     return cluster
 
 

@@ -28,7 +28,8 @@ class VirtualTask:
     index: int = 0
     """Among all tasks of its job that do the same work (``JobFacts.index_of``)."""
     keys_before: int = 0
-    launched_ns: int = 0
+    launched_ns: int | None = None
+    """When its process ran; None: not yet."""
     input_ready_ns: int | None = None
     """When it has its input; None: not known yet."""
     written_ns: int = 0

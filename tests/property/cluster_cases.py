@@ -39,6 +39,7 @@ CALM, BAD_NETWORK = (
 )
 _VICTIMS = st.sampled_from(("reduces", "all"))
 _MEMORIES = st.sampled_from(((), (), (0,), (GIB_BYTES // 2, GIB_BYTES), (GIB_BYTES // 3,)))
+_NEWS = st.sampled_from(("heartbeat", "heartbeat", "out-of-turn", "at-once"))
 _COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
 PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
 
@@ -114,6 +115,7 @@ def _shared_settings(draw: st.DrawFn) -> Settings:
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
+        news=draw(_NEWS),
         slots=slots,
         masters_outside=slots is not None or draw(st.booleans()),
         **draw(_availability(0 if slots else nodes * containers)),
@@ -156,6 +158,7 @@ def _cluster_settings(draw: st.DrawFn, mechanisms: tuple[str, ...] = _MECHANISMS
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
+        news=draw(_NEWS),
     )
 
 
@@ -245,6 +248,7 @@ def storms(draw: st.DrawFn) -> Case:
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
+        news=draw(_NEWS),
     )
     lengths_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))
     maps = draw(st.integers(0, len(lengths_s))) if Work.SHUFFLE in cluster.scheduler.victims else 0
@@ -276,6 +280,7 @@ def races(draw: st.DrawFn) -> Case:
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
+        news=draw(_NEWS),
         speculation={name: draw(st.sampled_from(values)) for name, values in speculation.items()},
         slow_nodes={"node-1": draw(st.sampled_from((1.5, 4.0, 10.0)))},
     )

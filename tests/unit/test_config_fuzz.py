@@ -103,6 +103,7 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
         {},
         optional={
             "preemptor_period_s": st.one_of(st.none(), lengths),
+            "news": st.sampled_from(("heartbeat", "out-of-turn", "at-once")),
             "expired_s": times,
             "slow_start": st.floats(0, 1),
         },

@@ -36,6 +36,7 @@ SIGNALLERS = {
     "emulator/live/probe/process.py",  # the program that ``natjam probe`` has started, and no other
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
+    "emulator/outside/process.py",  # the process that decides the allocation, and what it has started
 }
 SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
 SPREADER = "emulator/campaign/processes.py"
@@ -110,7 +111,7 @@ def test_ray_spawning_and_pickles_stay_in_their_places(path: Path) -> None:
     modules = {module for module, _ in imports(path)}
     if name not in RAY_MODULES:
         assert not any(in_package(module, "ray") for module in modules)
-    if not name.startswith("emulator/live/"):
+    if not name.startswith(("emulator/live/", "emulator/outside/")):
         assert not modules & SPAWNING
         assert not {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
     if not name.startswith("analysis/") and name != SPREADER:
@@ -143,6 +144,7 @@ ROOMS = (
         "emulator.records",
         "emulator.display",
         "emulator.engine",
+        "emulator.outside",
         "emulator.sim",
         "emulator.fluid",
     ),

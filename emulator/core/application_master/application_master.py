@@ -100,6 +100,7 @@ class ApplicationMaster(StateMachine):
         self._victims = frozenset(group.name for group in spec.facts.groups if may_take(group))
         self._spare_after = settings.scheduler.spare_after
         self._registers_at_once = settings.overheads.amrm_client
+        self._tells_at_once = settings.protocol.at_once
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
         self._requests = {group.name: group.request for group in spec.facts.groups}
@@ -115,6 +116,16 @@ class ApplicationMaster(StateMachine):
         return self._reports_progress or self._speculates or self._marks_passed < len(self._marks)
 
     # ---- messages ----
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        asks = self.tasks.asks
+        answer_id = asks.answer_id
+        effects = super().handle(message, now_ns)
+        has_news = asks.is_new or asks.answer_id > answer_id
+        if self._tells_at_once and has_news and self.state is JobState.RUNNING:
+            effects += self._heartbeat(now_ns)
+        return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         self.container = message.container or ""
@@ -388,7 +399,8 @@ class ApplicationMaster(StateMachine):
             return []
         container, node = attempt.place
         attempt.move(AttemptEvent.SUSPEND)
-        command = SuspendContainer(container, attempt.mechanism, now_ns)
+        attempt.asked_ns = max(now_ns, attempt.asked_ns + 1)
+        command = SuspendContainer(container, attempt.mechanism, attempt.asked_ns)
         return [self.tasks.commands.send(container, node, command, now_ns)]
 
     def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:

@@ -132,10 +132,11 @@ class Asks:
     @property
     def to_tell(self) -> bool:
         """Whether there is something to say, or something said has not been acknowledged."""
-        return self._told.unheard or self._is_new
+        return self._told.unheard or self.is_new
 
     @property
-    def _is_new(self) -> bool:
+    def is_new(self) -> bool:
+        """Whether there is something to say that no heartbeat has said yet."""
         return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
 
     def say_again(self) -> None:
@@ -146,7 +147,7 @@ class Asks:
         self, now_ns: int, progress_ppm: int | None, marks: int, at_once: int | None = 0
     ) -> ApplicationHeartbeat:
         """The next heartbeat.  ``at_once``: how many containers are of use only together; None: none is of use now."""
-        ask = self._made_anew(now_ns, at_once) if self._said is None or self._is_new else self._said.ask
+        ask = self._made_anew(now_ns, at_once) if self._said is None or self.is_new else self._said.ask
         self._unsaid = False
         says = _Said(ask, progress_ppm, marks)
         if says == self._said and not self._told.unheard:

@@ -51,6 +51,7 @@ class JobTasks:
         self.timers = Timers()
         self._seed = settings.seed
         self._task_heartbeat_ns = settings.protocol.task_heartbeat_ns
+        self._at_once = settings.protocol.at_once
         self._at_a_task = 1 if settings.protocol.speculation is None else 2
         self._mechanisms = settings.scheduler.mechanism.among
 
@@ -102,9 +103,9 @@ class JobTasks:
             self.request(task.new_attempt())
 
     def at_heartbeat(self, verb: str, attempt: TaskAttempt, now_ns: int) -> SetTimer:
-        """Set a timer to do something to an attempt at its own next heartbeat (natjam, step 6)."""
+        """Set a timer to do something to an attempt at its own next heartbeat (natjam, step 6), or at once."""
         heartbeat = Phase(self._seed, attempt.name, "task heartbeat", self._task_heartbeat_ns)
-        return self.timers.set(f"{verb} {attempt.container}", heartbeat.after(now_ns))
+        return self.timers.set(f"{verb} {attempt.container}", now_ns if self._at_once else heartbeat.after(now_ns))
 
     def withdraw_suspend(self, attempt: TaskAttempt) -> None:
         """The attempt need not be asked to suspend any more."""

@@ -158,6 +158,8 @@ class TaskAttempt:
     """The mechanism chosen when it last became a victim."""
     pays_debt: bool = False
     """Whether its job chose it, to give a number of containers; not if it was named, or ordered to stop."""
+    asked_ns: int = -1
+    """When it was last asked to suspend; higher each time, because its node tells one from an earlier one by it."""
     spared_until_ns: int = 0
     """It must not be chosen before this time, because its node has just refused."""
     revision: int = 0

@@ -11,7 +11,8 @@ Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1,
 ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_manager.node_news``), which pass an
 end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
 held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries
-it, so that the total has the low deviation of the published one.
+it, so that the total has the low deviation of the published one.  A protocol may have a heartbeat out of turn at
+every end (``emulator.core.settings.News``).
 
 A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
 if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).
@@ -73,7 +74,7 @@ from emulator.core.node_ledger import NoRoom
 from emulator.core.node_manager.container import CONTAINER_TABLE, Container, ContainerEvent, first_key_at_ns
 from emulator.core.node_manager.node_news import NodeNews
 from emulator.core.saved import ProcessImage
-from emulator.core.settings import NodeSettings, Settings
+from emulator.core.settings import News, NodeSettings, Settings
 from emulator.core.sized_ledger import ledger_of
 from emulator.policies.resources import fits
 from emulator.vocabulary import Work
@@ -93,6 +94,7 @@ class NodeManager(StateMachine):
         """Ended containers of ended jobs, whose end the ResourceManager knows."""
         self._news = NodeNews(node.name)
         self._overheads = settings.overheads
+        self._tells_at_once = settings.protocol.news is not News.HEARTBEAT
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
 
@@ -372,7 +374,7 @@ class NodeManager(StateMachine):
         elif container.outcome is Outcome.KILLED and wrote and was_taken and self._overheads.cleanup_ns:
             container.slot_free_ns = now_ns + self._overheads.cleanup_ns
         else:
-            return effects
+            return [*effects, *self._heartbeat(now_ns)] if self._tells_at_once else effects
         return [*effects, self._timers.set(f"release {container.id}", container.slot_free_ns)]
 
     def _report_change(self, container: Container) -> list[Effect]:

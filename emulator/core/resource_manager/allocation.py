@@ -4,14 +4,16 @@ Theory of operation
 -------------------
 A strategy is asked on an *occasion*: a node's heartbeat, an arrival, a freed container, its own time.  It answers
 with decisions, one after another; each is carried out before the next is made, so it sees what it has done.  There are
-three: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, and the job's
+four: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, and the job's
 ApplicationMaster chooses which, unless tasks are ranked across jobs; a *strict contract* names the container, which
-counts as gone from then on.  (The last two are YARN's words, of its
-PreemptionMessage.)  Contracts are kept, or enforced, by ``emulator.core.resource_manager.contracts``.
+counts as gone from then on; to *cancel* a job is to end it, as Slurm does under PreemptMode=CANCEL.  (Contracts are
+YARN's words, of its PreemptionMessage.)  Contracts are kept, or enforced, by
+``emulator.core.resource_manager.contracts``.
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
 (``emulator.core.resource_manager.offers``).  A scheduler of cycles chooses a node for each request when its time has
-come (``emulator.core.resource_manager.by_cycles``).
+come (``emulator.core.resource_manager.by_cycles``), and so does a process outside
+(``emulator.core.resource_manager.by_outside``).
 """
 
 from __future__ import annotations
@@ -73,7 +75,14 @@ class StrictContract(NamedTuple):
     held: HeldContainer
 
 
-Decision = Grant | Contract | StrictContract
+class Cancel(NamedTuple):
+    """The job ends as failed."""
+
+    application: Application
+    why: str
+
+
+Decision = Grant | Contract | StrictContract | Cancel
 
 
 class Allocation(Protocol):

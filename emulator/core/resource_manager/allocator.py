@@ -51,6 +51,7 @@ class Allocator:
         else:
             node.ledger.resume(held.id, held.group.work)
         held.task, held.slot_ns = grant.task, now_ns
+        held.ready_ns = ready_ns = max(ready_ns, held.ready_ns + 1)
         application.slots += 1
         state.used += 1
         application.held[grant.group.name] += 1

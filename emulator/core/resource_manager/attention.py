@@ -70,6 +70,11 @@ class Attention:
                 self.expect(address)
         self._refused_hosts = {now: None} if now is not None and now in self._refused_hosts else {}
 
+    def changed_after_refusals(self) -> None:
+        """It has changed after a node got nothing in the same message: that node may get something now."""
+        self._refused_now = None
+        self.changed()
+
     def free_node_ns(self, now_ns: int) -> int | None:
         """From when on any node with a free container may get something, if anything is wanted; None: not until
         something changes."""

@@ -15,6 +15,8 @@ class MasterNews:
         self._address = address
         self._changed = [] if changed is None else changed
         self._answers: NumberedNews[Answer] = NumberedNews()
+        self.heard_id = 0
+        """Id of the last answer that it is known to have; kept where news are told at once."""
         self._allocated: list[AllocatedContainer] = []
         self._finished: list[ContainerReport] = []
         self.reclaim = 0
@@ -78,6 +80,24 @@ class MasterNews:
     def _waits(self) -> bool:
         counts = self.reclaim or self._withdrawn
         return bool(self._allocated or self._finished or counts or self._named or self._lost_nodes or self._orders)
+
+    @property
+    def are_unheard(self) -> bool:
+        """Whether it is not known to have the last answer."""
+        return self.heard_id < self._answers.number
+
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether there is something to tell that can be told at once."""
+        return self._waits and not self.are_unheard
+
+    def heard(self, answer_id: int) -> bool:
+        """It has this answer; returns whether that is new."""
+        is_new = answer_id > self.heard_id
+        self.heard_id = max(self.heard_id, answer_id)
+        if is_new and self._waits:
+            self._changed.append(self._address)
+        return is_new
 
     def undelivered(self, heard_id: int) -> list[AllocatedContainer]:
         """Allocations that are not known to an ApplicationMaster whose last answer is ``heard_id``."""

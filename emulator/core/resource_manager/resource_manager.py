@@ -11,6 +11,7 @@ ended or to be given back) waits for its next heartbeat, and is repeated until a
 
 from __future__ import annotations
 
+from emulator.core.completions import DecidedOutside
 from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect, Send
 from emulator.core.machine import Phase, StateMachine
@@ -35,22 +36,25 @@ from emulator.core.messages import (
     StartContainer,
     SubmitJob,
     Tick,
+    TimerFired,
     job_address,
     node_address,
 )
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import Asked, Contract, Grant, Occasion
+from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
+from emulator.core.resource_manager.by_outside import ByOutside
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.resource_manager.recovery import MasterRecovery
 from emulator.core.resource_manager.sized_state import cluster_state
 from emulator.core.resource_manager.strategies import strategy
+from emulator.core.resource_manager.telling import Telling
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
@@ -75,6 +79,8 @@ class ResourceManager(StateMachine):
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
+        at_once = settings.protocol.at_once
+        self._telling = Telling(self.state, self._contracts, self._allocation, self._ask) if at_once else None
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
         share = self.state.queue_share_of_master
@@ -97,6 +103,8 @@ class ResourceManager(StateMachine):
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
+            if self._telling is not None:
+                effects += self._telling.tell(now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -115,7 +123,8 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(name)
         if application is None:
             return name in self._ended
-        return application.news.is_awaited(heard_id) or application.master in self._orders
+        unheard = self._telling is not None and application.news.are_unheard
+        return unheard or application.news.is_awaited(heard_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
@@ -130,6 +139,9 @@ class ResourceManager(StateMachine):
             decided = True
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
+            elif isinstance(decision, Cancel):
+                effects += self._end(decision.application, JobState.FAILED, asked.now_ns, decision.why)
+                effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
             else:
@@ -144,6 +156,8 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
+        if isinstance(self._allocation, ByOutside):
+            self._allocation.begin_anew()
         return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
@@ -170,6 +184,16 @@ class ResourceManager(StateMachine):
         self._admission.submit(application)
         self._triggers.submitted(application.name)
         return self._admit(now_ns)
+
+    def _decided_outside(self, message: DecidedOutside, now_ns: int) -> list[Effect]:
+        assert isinstance(self._allocation, ByOutside)
+        self._allocation.take(message)  # it is asked after every message, and then makes the decisions
+        return []
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        assert isinstance(self._allocation, ByOutside)
+        self._allocation.fired(message)
+        return []
 
     def _order_task(self, message: OrderTask, now_ns: int) -> list[Effect]:
         self._triggers.order(message.job, message.order)
@@ -215,8 +239,9 @@ class ResourceManager(StateMachine):
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus
+        heard = self._telling is not None and application.news.heard(message.answer_id)
         answer = application.news.answer(message.answer_id, self.state.costs)
-        if answer is None and message.says_nothing and not (started or surplus):
+        if answer is None and message.says_nothing and not (started or surplus or heard):
             self.leaves_no_trace()
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
@@ -414,6 +439,8 @@ class ResourceManager(StateMachine):
         Tick: _tick,
         SubmitJob: _submit,
         OrderTask: _order_task,
+        DecidedOutside: _decided_outside,
+        TimerFired: _timer,
         NodeHeartbeat: _node_heartbeat,
         ApplicationHeartbeat: _application_heartbeat,
         NodeLost: _node_lost,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from emulator.core.resource_manager.allocation import Allocation
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_cycles import ByCycles
+from emulator.core.resource_manager.by_outside import ByOutside
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.paced import Paced
-from emulator.policies.allocation_forms import CycleAllocation, PacedAllocation, ShareAllocation
+from emulator.policies.allocation_forms import CycleAllocation, ExternalAllocation, PacedAllocation, ShareAllocation
 
 
 def strategy(parts: Parts) -> Allocation:
@@ -20,5 +21,7 @@ def strategy(parts: Parts) -> Allocation:
             return Paced(parts, pace)
         case CycleAllocation():
             return ByCycles(parts)
+        case ExternalAllocation():
+            return ByOutside(parts)
         case _:
             return ByQueues(parts)

@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 
 from emulator.core.client import Client
-from emulator.core.effects import AllFinished, Effect
+from emulator.core.effects import AllFinished, AskOutside, Effect
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.machine_status import ClusterStatus, cluster_status
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import RunPlan
+from emulator.outside.process import process_of
 
 
 class ResourceManagerHost(MachineHost):
@@ -23,6 +24,7 @@ class ResourceManagerHost(MachineHost):
         self._manager: ResourceManager | None = None
         self._client: Client | None = None
         self._expiry_ns = self.settings.protocol.node_expiry_ns
+        self._outside = process_of(self.settings.scheduler.allocation)
         self._heard_ns: dict[str, int] = {}
         """Last heartbeat of each node that is not gone."""
 
@@ -60,12 +62,31 @@ class ResourceManagerHost(MachineHost):
         """Carry out effects: the client has seen the end of all jobs."""
         if isinstance(effect, AllFinished):
             self.finished.set()
+            self._end_outside()
+        elif isinstance(effect, AskOutside):
+            self.spawn(self._ask_outside(address, effect))
         else:
             super().execute(address, effect)
+
+    async def _ask_outside(self, address: str, effect: AskOutside) -> None:
+        """Ask the process beside the loop, which goes on meanwhile."""
+        assert self._outside is not None, "no allocation from outside"
+        try:
+            answer = await asyncio.to_thread(self._outside.ask, effect)
+        except Exception:
+            if self.finished.is_set():
+                return  # it was asked when the run had ended, and was ended with it
+            raise
+        self.tell(address, answer)
+
+    def _end_outside(self) -> None:
+        if self._outside is not None:
+            self._outside.kill()
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run; those who wait for its end stop waiting."""
         super().fail(error, where)
+        self._end_outside()
         self.finished.set()
 
     def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:

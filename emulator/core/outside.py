@@ -1,0 +1,235 @@
+"""What is said to a process that decides from outside, and what it may say: one JSON object a line.
+
+The page ``docs/outside.md`` documents the lines; these are their forms.  Times are emulated nanoseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from emulator.vocabulary import Frozen
+
+VERSION = 1
+"""Of the lines; it grows when a line changes its meaning."""
+
+
+class _News(Frozen, tag_field="event"):
+    """Base of what has happened."""
+
+
+class QueueNews(Frozen):
+    """A queue, in containers; the first is the most urgent."""
+
+    queue: str
+    capacity: int
+    maximum: int
+
+
+class Begin(_News, tag="begin"):
+    """The first line; whatever was said before is void."""
+
+    version: int
+    seed: int
+    queues: tuple[QueueNews, ...]
+
+
+class NodeUp(_News, tag="node-up"):
+    """A node is there; all its containers are free."""
+
+    node: str
+    rack: str
+    containers: int
+
+
+class NodeGone(_News, tag="node-lost"):
+    """A node is gone with all that was there; the ends of its containers are told as well."""
+
+    node: str
+
+
+class Capacity(_News, tag="capacity"):
+    """So many containers may be held by jobs from now on."""
+
+    containers: int
+
+
+class GroupNews(Frozen):
+    """A group of tasks of a job."""
+
+    group: str
+    tasks: int
+    may_be_victim: bool
+
+
+class JobSubmitted(_News, tag="job-submitted"):
+    """A job has been submitted."""
+
+    job: str
+    queue: str
+    priority: int
+    groups: tuple[GroupNews, ...]
+    deadline_ns: int | None
+    submitted_ns: int
+
+
+class Suspended(Frozen):
+    """A suspended task that waits for a container."""
+
+    group: str
+    task: int
+    node: str
+    """Where it was suspended."""
+    only_there: bool
+    """Whether its process is stopped there, so that it can resume there only."""
+
+
+class JobWaits(_News, tag="job-waits"):
+    """The containers that a job waits for from now on."""
+
+    job: str
+    am: int
+    """1 if its ApplicationMaster waits for one."""
+    new: dict[str, int]
+    """By group: how many new tasks do."""
+    suspended: tuple[Suspended, ...]
+    avoids: tuple[str, ...]
+    """Nodes where it wants no new task."""
+    at_once: int
+    """How many of these a gang needs at once, in one answer; else 0."""
+
+
+class JobEnded(_News, tag="job-ended"):
+    """A job has ended; the ends of containers that it still holds are told later."""
+
+    job: str
+
+
+class ContainerStarted(_News, tag="container-started"):
+    """A container has been given; or the stopped process in it goes on."""
+
+    container: str
+    job: str
+    group: str
+    """``am``: its ApplicationMaster."""
+    node: str
+    task: int | None
+    """Of a task that was suspended; None: a new one, which the job chooses."""
+
+
+class ContainerStopped(_News, tag="container-stopped"):
+    """The process in a container has been stopped: what it had of its node is free."""
+
+    container: str
+    job: str
+    node: str
+
+
+class ContainerEnded(_News, tag="container-ended"):
+    """A container has ended, and is free."""
+
+    container: str
+    job: str
+    node: str
+
+
+class Void(_News, tag="void"):
+    """A decision could not be carried out because of what had happened before it came; nothing was changed."""
+
+    line: int
+    why: str
+
+
+class Decide(_News, tag="decide"):
+    """The question: all that has happened up to now was said."""
+
+    question: int
+    time_ns: int
+
+
+News: TypeAlias = (
+    Begin
+    | NodeUp
+    | NodeGone
+    | Capacity
+    | JobSubmitted
+    | JobWaits
+    | JobEnded
+    | ContainerStarted
+    | ContainerStopped
+    | ContainerEnded
+    | Void
+    | Decide
+)
+"""All lines to the process."""
+
+
+class _Said(Frozen, tag_field="decision"):
+    """Base of what may be said."""
+
+
+class Give(_Said, tag="grant"):
+    """A container of ``node`` for a job."""
+
+    job: str
+    node: str
+    group: str | None = None
+    """``am``: for its ApplicationMaster; None: for that first, then for tasks as the job asks for them."""
+    task: int | None = None
+    """The suspended task, of ``group``, that resumes in it."""
+
+
+class AskBack(_Said, tag="contract"):
+    """The job ``victim`` must give a container, of its own choice, for the job ``requester``."""
+
+    victim: str
+    requester: str
+
+
+class TakeBack(_Said, tag="strict-contract"):
+    """This container must be given."""
+
+    container: str
+
+
+class CancelJob(_Said, tag="cancel"):
+    """The job ends as failed; what it holds is killed."""
+
+    job: str
+    why: str = "cancelled by its scheduler"
+
+
+class Done(_Said, tag="done"):
+    """The last line of every answer."""
+
+    question: int
+    again_ns: int | None = None
+    """Ask again then, even if nothing has happened."""
+
+
+Said: TypeAlias = Give | AskBack | TakeBack | CancelJob | Done
+"""All lines of the process."""
+
+_decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_SHOWN_CHARACTERS = 300
+
+
+class NotSaid(ValueError):
+    """A line of the process is not one of those that it may say."""
+
+
+def said(line: str) -> Said:
+    """What a line says.  Raises NotSaid with the reason."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise NotSaid(str(error)) from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise NotSaid(f"not JSON: {error}") from None
+
+
+def shown(number: int, line: str) -> str:
+    """A line for a message to the user: its number from 1, and its text."""
+    text = line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
+    return f"line {number}: {text!r}" if not text.isprintable() else f"line {number}: {text}"

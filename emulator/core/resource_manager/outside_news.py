@@ -1,0 +1,118 @@
+"""What has happened since a process outside was last told: what it knows, compared with the cluster's state.
+
+Theory of operation
+-------------------
+``OutsideNews`` keeps what was told, and compares.  So nothing is told twice, what came and went between two questions
+is not told at all, and a new process is told everything in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from emulator.core.outside import (
+    Capacity,
+    ContainerEnded,
+    ContainerStarted,
+    ContainerStopped,
+    GroupNews,
+    JobEnded,
+    JobSubmitted,
+    JobWaits,
+    News,
+    NodeGone,
+    NodeUp,
+    Suspended,
+)
+from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.vocabulary import TaskGroup
+
+
+class OutsideNews:
+    """Part of an allocation from outside; see the module's theory of operation."""
+
+    def __init__(self, state: ClusterState, may_take: Callable[[TaskGroup], bool]) -> None:
+        """``may_take``: whether tasks of a group may be victims."""
+        self._state = state
+        self._may_take = may_take
+        self._capacity = state.containers_total
+        self._nodes: dict[str, int] = {}
+        """Registration of each node that it knows to be there."""
+        self._waits: dict[str, JobWaits | None] = {}
+        """What each job that it knows waits for."""
+        self._containers: dict[str, tuple[HeldContainer, int | None]] = {}
+        """Each container that it knows, and when it was last given; None: its process was stopped."""
+
+    def forgotten(self) -> OutsideNews:
+        """The same, when nothing has been told."""
+        return OutsideNews(self._state, self._may_take)
+
+    def take(self) -> list[News]:
+        """All that is new, in the order: ends, nodes, jobs, containers; from now on it is known."""
+        return [*self._ends(), *self._of_nodes(), *self._of_jobs(), *self._of_containers()]
+
+    def _ends(self) -> Iterator[News]:
+        for container in [name for name in self._containers if name not in self._state.containers]:
+            held, _ = self._containers.pop(container)
+            yield ContainerEnded(container, held.job, held.node)
+
+    def _of_nodes(self) -> Iterator[News]:
+        if self._capacity != self._state.limit:
+            self._capacity = self._state.limit
+            yield Capacity(self._capacity)
+        for node in self._state.nodes.values():
+            is_there = node.state is NodeState.ALIVE
+            known = self._nodes.get(node.name)
+            if known is not None and not (is_there and known == node.registration):
+                del self._nodes[node.name]
+                yield NodeGone(node.name)
+            if is_there and node.name not in self._nodes:
+                self._nodes[node.name] = node.registration
+                yield NodeUp(node.name, node.settings.rack, node.settings.containers)
+
+    def _of_jobs(self) -> Iterator[News]:
+        for job in [name for name in self._waits if name not in self._state.applications]:
+            del self._waits[job]
+            yield JobEnded(job)
+        for application in self._state.applications.values():
+            if application.name not in self._waits:
+                self._waits[application.name] = None
+                yield _submitted(application, self._may_take)
+            waits, known = _waits(application), self._waits[application.name]
+            if waits != known and (known is not None or application.requests.pending):
+                self._waits[application.name] = waits
+                yield waits
+
+    def _of_containers(self) -> Iterator[News]:
+        for held in self._state.containers.values():
+            given_ns = held.slot_ns if self._state.on_slot(held) else None
+            _, known_ns = self._containers.get(held.id, (held, None))
+            self._containers[held.id] = held, given_ns
+            if given_ns is not None and given_ns != known_ns:
+                yield _started(held)
+            elif given_ns is None and known_ns is not None:
+                yield ContainerStopped(held.id, held.job, held.node)
+
+
+def _submitted(application: Application, may_take: Callable[[TaskGroup], bool]) -> JobSubmitted:
+    facts = application.facts
+    groups = tuple(GroupNews(group.name, group.count, may_take(group)) for group in facts.groups)
+    return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
+
+
+def _waits(application: Application) -> JobWaits:
+    requests = application.requests
+    suspended = tuple(
+        Suspended(resume.task.group, resume.task.number, resume.node, resume.container is not None)
+        for resume, _ in requests.resumes.values()
+    )
+    new = {group: len(since) for group, since in requests.since.items() if since}
+    am = int(requests.application_master is not None)
+    return JobWaits(application.name, am, new, suspended, tuple(sorted(requests.avoided)), requests.at_once)
+
+
+def _started(held: HeldContainer) -> ContainerStarted:
+    return ContainerStarted(
+        held.id, held.job, held.group.name, held.node, None if held.task is None else held.task.number
+    )

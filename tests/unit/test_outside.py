@@ -1,0 +1,253 @@
+"""An allocation by another process: what it is told, what it may say, and how it may fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from emulator.assemble import make_machine
+from emulator.cli.main import app
+from emulator.core.completions import DecidedOutside
+from emulator.core.effects import AskOutside
+from emulator.core.messages import JobFinished, SubmitJob
+from emulator.core.outside import VERSION, Begin, Decide, NotSaid, said, shown
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
+from emulator.outside.process import OutsideProcess
+from emulator.policies.allocation_forms import Outside
+from emulator.records.journal import Record, read_journal
+from emulator.records.replay import replay
+from emulator.resolved import resolve
+from emulator.sim.session import simulate
+
+EXAMPLE = ["{python}", str(Path(__file__).resolve().parents[2] / "docs/examples/first_fit.py")]
+EXPERIMENT = """
+name: outside
+engine: sim
+overheads: none
+cluster: {nodes: 2, containers_per_node: 3}
+protocol: {news: NEWS}
+scheduler:
+  allocation: {name: external, command: COMMAND, answer_within_s: 20}
+  mechanism: MECHANISM
+sim: {journal: full}
+workload:
+  jobs:
+    - {name: low, queue: default, maps: 1, map_s: 2, reduces: 6, reduce_s: {uniform: [0.5, 1], longest: 30}}
+    - {name: high, queue: default, priority: 5, submit_s: 10, reduces: 2, reduce_s: {uniform: [0.5, 1], longest: 10}}
+"""
+PYTHON_HEAD = """
+import json, sys
+def say(**line): print(json.dumps(line))
+for text in sys.stdin:
+    news = json.loads(text)
+    if news["event"] == "decide":
+        say(decision="done", question=news["question"]); sys.stdout.flush()
+"""
+BASH = r"""
+# Gives every request of a job the first free container; takes nothing back.
+declare -A free waits
+value() {
+    [[ $line == *\"$1\":* ]] || { echo 0; return; }
+    local rest=${line#*\"$1\":}; rest=${rest#\"}; echo "${rest%%[\",\}]*}"
+}
+while read -r line; do
+    case $line in
+        *'"event":"node-up"'*) free[$(value node)]=$(value containers) ;;
+        *'"event":"job-waits"'*) waits[$(value job)]=$(($(value am) + $(value map) + $(value reduce))) ;;
+        *'"event":"job-ended"'*) waits[$(value job)]=0 ;;
+        *'"event":"container-ended"'*) node=$(value node); ((free[$node] += 1)) ;;
+        *'"event":"decide"'*)
+            for job in "${!waits[@]}"; do
+                for node in "${!free[@]}"; do
+                    while ((waits[$job] > 0 && free[$node] > 0)); do
+                        ((waits[$job] -= 1, free[$node] -= 1))
+                        echo "{\"decision\":\"grant\",\"job\":\"$job\",\"node\":\"$node\"}"
+                    done
+                done
+            done
+            echo "{\"decision\":\"done\",\"question\":$(value question)}" ;;
+    esac
+done
+"""
+
+
+def experiment(folder: Path, command: list[str], news: str = "at-once", mechanism: str = "kill") -> Path:
+    path = folder / "outside.yaml"
+    text = EXPERIMENT.replace("COMMAND", json.dumps(command)).replace("NEWS", news)
+    path.write_text(text.replace("MECHANISM", mechanism))
+    return path
+
+
+def simulated(folder: Path, command: list[str], records: list[Record], **options: str) -> dict[str, float]:
+    """Simulate it; the completion of each job, in seconds.  Raises RunError."""
+    resolved = resolve(load_experiment(experiment(folder, command, **options)))
+    simulate(resolved, records.append)
+    ends = (record.message for record in records if isinstance(record.message, JobFinished))
+    return {end.job: (end.finish_ns - resolved.jobs_by_name[end.job].submit_ns) / 1e9 for end in ends}
+
+
+def children() -> set[str]:
+    """The processes that this one has started and that are there."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = children()
+    yield
+    assert children() <= before
+
+
+@pytest.mark.parametrize("mechanism", ["kill", "checkpoint", "suspend"])
+@pytest.mark.parametrize("news", ["at-once", "heartbeat"])
+def test_the_example_gives_and_takes_back(tmp_path: Path, news: str, mechanism: str) -> None:
+    records: list[Record] = []
+    ends_s = simulated(tmp_path, EXAMPLE, records, news=news, mechanism=mechanism)
+    assert ends_s["high"] < 16 < ends_s["low"], "it need not wait for the end of a reduce"
+    if news == "at-once" and mechanism == "kill":
+        assert ends_s["high"] == pytest.approx(10, abs=0.01)
+
+
+def test_a_replay_needs_no_process(tmp_path: Path) -> None:
+    records: list[Record] = []
+    simulated(tmp_path, EXAMPLE, records, news="heartbeat", mechanism="suspend")
+    resolved = resolve(load_experiment(experiment(tmp_path, ["no-such-program"], "heartbeat", "suspend")))
+    make = partial(make_machine, settings=resolved.settings, jobs=resolved.jobs_by_name)
+    assert replay(records, lambda address: make(address)) is None
+
+
+def test_one_in_another_language(tmp_path: Path) -> None:
+    (tmp_path / "mine.sh").write_text(BASH)
+    assert simulated(tmp_path, ["bash", "mine.sh"], []).keys() == {"low", "high"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nonsense", "nonsense: not JSON"),
+        ('{"decision": "give"}', '{"decision": "give"}: Invalid value \'give\''),
+        ('{"decision": "grant", "job": "low"}', "missing required field `node`"),
+        ('{"decision": "grant", "job": "no", "node": "node-1"}', "there is no job 'no'"),
+        ('{"decision": "grant", "job": "low", "node": "node-9"}', "there is no node 'node-9'"),
+        (
+            '{"decision": "grant", "job": "low", "node": "node-1", "group": "map"}',
+            "waits for no container for group map",
+        ),
+        ('{"decision": "strict-contract", "container": "c"}', "there is no container 'c'"),
+        ('{"decision": "contract", "victim": "low", "requester": "low"}', "has no task that may be taken back"),
+        ('{"decision": "done", "question": 77}', "is asked, not 77"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, line: str, words: str) -> None:
+    script = f"""{PYTHON_HEAD}
+    if news["event"] == "job-waits": print({line!r})
+"""
+    (tmp_path / "mine.py").write_text(script)
+    records: list[Record] = []
+    with pytest.raises(RunError) as caught:
+        simulated(tmp_path, ["{python}", "mine.py"], records)
+    questions = sum(isinstance(record.message, DecidedOutside) for record in records)
+    assert f"line {questions + 1}: {line}" in caught.value.message
+    assert words in caught.value.message
+    assert any(isinstance(record.message, SubmitJob) for record in records), "nothing is lost of what happened before"
+
+
+def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PYTHON_HEAD + '    if news["event"] == "job-waits": print("nonsense")\n')
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, ["run", str(experiment(tmp_path, ["{python}", "mine.py"])), "--out", str(out)])
+    assert result.exit_code == 1
+    assert "nonsense: not JSON" in " ".join(result.output.split())
+    _, records = read_journal(next(out.glob("journal.*")))
+    assert any(isinstance(record.message, SubmitJob) for record in records)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("import sys; sys.exit('out of ideas')", "has ended with status 1; it says: out of ideas"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "was ended by signal 15"),
+        ("import time; time.sleep(100)", "has not answered question 1 within 0.5 s"),
+        ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "line 1 is longer than"),
+        ("import os; os.close(1); input(); input(); input()", "has"),
+        ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush(); input(); input()", "line 1: "),
+    ],
+)
+def test_a_process_that_fails_is_named_and_ended(script: str, words: str) -> None:
+    process = OutsideProcess(Outside((sys.executable, "-c", script), answer_within_s=0.5 if "sleep" in script else 20))
+    with pytest.raises(RunError) as caught:
+        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+    assert words in caught.value.message
+
+
+def test_one_that_is_not_there() -> None:
+    process = OutsideProcess(Outside(("/no/such/program",)))
+    with pytest.raises(RunError, match="cannot be started"):
+        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+
+
+def test_what_it_has_started_ends_with_it() -> None:
+    script = "import subprocess, sys; print(subprocess.Popen(['sleep', '100']).pid, file=sys.stderr, flush=True); x"
+    process = OutsideProcess(Outside((sys.executable, "-c", script)))
+    with pytest.raises(RunError) as caught:
+        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+    started = caught.value.message.split("it says: ")[1].split()[0]
+    until = time.monotonic() + 20
+    while is_running(started):
+        assert time.monotonic() < until
+        os.sched_yield()
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
+    """Ctrl-C while the process is thinking."""
+    (tmp_path / "mine.py").write_text(
+        "import os, pathlib, time\npathlib.Path('PID').write_text(str(os.getpid()))\ntime.sleep(100)\n"
+    )
+    path = experiment(tmp_path, ["{python}", "mine.py"])
+    natjam = [str(Path(sys.executable).with_name("natjam")), "run", str(path), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(natjam, cwd=tmp_path) as command:
+        until = time.monotonic() + 60
+        while not (tmp_path / "PID").exists() or not (tmp_path / "PID").read_text():
+            assert time.monotonic() < until
+            assert command.poll() is None
+            os.sched_yield()
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=60) == 130
+    assert not is_running((tmp_path / "PID").read_text())
+
+
+def test_a_command_must_be_given(tmp_path: Path) -> None:
+    path = experiment(tmp_path, ["x"])
+    path.write_text(path.read_text().replace('command: ["x"], ', ""))
+    result = CliRunner().invoke(app, ["validate", str(path)])
+    assert result.exit_code != 0
+    assert "command" in result.output
+
+
+@given(st.text(max_size=80) | st.binary(max_size=80).map(lambda data: data.decode(errors="surrogateescape")))
+@settings(max_examples=300, derandomize=True)
+def test_any_line_is_understood_or_refused(line: str) -> None:
+    assert shown(1, line).startswith("line 1: ")
+    with contextlib.suppress(NotSaid):
+        said(line)
