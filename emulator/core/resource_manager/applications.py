@@ -36,6 +36,8 @@ class HeldContainer:
     since_ns: int
     slot_ns: int = 0
     """When it got its current slot."""
+    ready_ns: int = -1
+    """See ``AllocatedContainer``; higher each time, because its node tells a resume from an earlier one by it."""
     request: Resources = ()
     """What it asked for; empty where all containers have one size."""
     ready_ns: int = -1
