@@ -40,8 +40,6 @@ class HeldContainer:
     """See ``AllocatedContainer``; higher each time, because its node tells a resume from an earlier one by it."""
     request: Resources = ()
     """What it asked for; empty where all containers have one size."""
-    ready_ns: int = -1
-    """See ``AllocatedContainer``; higher each time, because its node tells a resume from an earlier one by it."""
     taken: bool = False
     """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
     given_up: bool = False
