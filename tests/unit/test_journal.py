@@ -59,6 +59,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([st.none() if one is NoneType else values_of(one) for one in parameters])
     if origin is tuple and parameters[-1] is Ellipsis:
         return st.lists(values_of(parameters[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(*map(values_of, parameters), max_size=2)
     if origin is tuple:
         return st.tuples(*map(values_of, parameters))
     if isinstance(hint, type) and issubclass(hint, Enum):

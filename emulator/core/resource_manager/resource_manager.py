@@ -80,7 +80,7 @@ class ResourceManager(StateMachine):
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
         at_once = settings.protocol.at_once
-        self._telling = Telling(self.state, self._contracts, self._allocation, self._ask) if at_once else None
+        self._telling = Telling(self.state, self._contracts, self._allocation) if at_once else None
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
         share = self.state.queue_share_of_master
@@ -104,7 +104,7 @@ class ResourceManager(StateMachine):
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
             if self._telling is not None:
-                effects += self._telling.tell(now_ns)
+                effects += self._telling.tell(self._ask, now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:

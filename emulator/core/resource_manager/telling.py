@@ -25,15 +25,14 @@ Ask = Callable[[Asked], "list[Effect] | None"]
 class Telling:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, state: ClusterState, contracts: Contracts, allocation: Allocation, ask: Ask) -> None:
+    def __init__(self, state: ClusterState, contracts: Contracts, allocation: Allocation) -> None:
         self._state = state
         self._contracts = contracts
         self._allocation = allocation
-        self._ask = ask
 
-    def tell(self, now_ns: int) -> list[Effect]:
+    def tell(self, ask: Ask, now_ns: int) -> list[Effect]:
         """What is offered, ordered and told after a message that has changed something.  Raises PolicyError."""
-        effects, attention = self._offer(now_ns), self._state.attention
+        effects, attention = self._offer(ask, now_ns), self._state.attention
         for address in dict.fromkeys(attention.newly_awaited):
             role, name = address[:3], address[3:]
             if role == "nm:":
@@ -45,7 +44,7 @@ class Telling:
                 effects.append(Send(address, ApplicationHeartbeatResponse(application.last_heartbeat_id, answer)))
         return effects
 
-    def _offer(self, now_ns: int) -> list[Effect]:
+    def _offer(self, ask: Ask, now_ns: int) -> list[Effect]:
         """Offer the containers of every free node, in the order in which they came free."""
         effects: list[Effect] = []
         attention, has_given = self._state.attention, False
@@ -55,7 +54,7 @@ class Telling:
             if not is_due and node.address not in attention.awaited:
                 continue
             attention.arrived(node.address)
-            given = self._ask(Asked(Occasion.HEARTBEAT, now_ns, node))
+            given = ask(Asked(Occasion.HEARTBEAT, now_ns, node))
             has_given |= given is not None
             effects += given or ()
         if has_given:
