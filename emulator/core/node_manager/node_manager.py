@@ -11,7 +11,7 @@ Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1,
 ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_manager.node_news``), which pass an
 end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
 held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries
-it, so that the total deviates as little as the published one.  A protocol may want one at every end (``settings.News``).
+it, so that the total deviates as little as the published one.  Protocols may want one at every end (``settings.News``).
 
 A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
 if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).
