@@ -12,7 +12,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.allocation_forms import ExternalAllocation, ShareAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
 from emulator.vocabulary import Resources, TaskGroup
 from workloads.schema import GroupEntry, JobEntry
@@ -131,7 +131,7 @@ def _unknown(name: str, names: tuple[str, ...]) -> str:
 def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
     known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
     where: Location = ("scheduler", "allocation")
-    if isinstance(known, ShareAllocation):
+    if isinstance(known, ShareAllocation | ExternalAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
     elif scheduler.choice("mechanism").name != "wait":
         yield ("scheduler", "mechanism"), "nothing can be taken back yet with node_groups; set it to wait"

@@ -24,7 +24,7 @@ from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.core.outside import VERSION, Begin, Decide, NotSaid, said, shown
-from emulator.errors import RunError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
 from emulator.policies.allocation_forms import Outside
@@ -235,6 +235,13 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
         command.send_signal(signal.SIGINT)
         assert command.wait(timeout=60) == 130
     assert not is_running((tmp_path / "PID").read_text())
+
+
+def test_a_gang_is_refused(tmp_path: Path) -> None:
+    path = experiment(tmp_path, EXAMPLE)
+    path.write_text(path.read_text().replace("priority: 5,", "priority: 5, gang: true,"))
+    with pytest.raises(ConfigError, match=r"workload\.jobs\.1\.gang: another process gives containers"):
+        load_experiment(path)
 
 
 def test_a_command_must_be_given(tmp_path: Path) -> None:
