@@ -49,7 +49,7 @@ def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(tmp_path: 
         assert run.wait() == 0, run.log
         summary, attempts = run.summary, run.table("attempts")
     assert job_of(summary, "low")["suspensions"] == 1
-    assert sorted(row["outcome"] for row in attempts if row["job"] == "low" and row["kind"] == "reduce") == [
+    assert sorted(row["outcome"] for row in attempts if row["job"] == "low" and row["kind"] == "tasks") == [
         "checkpointed",
         "succeeded",
         "succeeded",

@@ -58,14 +58,15 @@ class Admission:
     def admit_next(self, containers: Containers) -> Application | None:
         """Admit the next job that may request its ApplicationMaster: the oldest job of the most urgent queue that has
         room.  For each more urgent queue, one place is kept free."""
+        least = 1 << 62
         for queue in self._queues:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
             in_queue = self._outside or self._has_room_in_queue(queue, application)
-            if in_queue and (
-                self._outside or self._masters < self._most_masters(queue, containers(application), application)
-            ):
+            # what would block a more urgent job is not given to others: it would only be displaced again
+            least = min(least, containers(application)) if in_queue else least
+            if in_queue and (self._outside or self._masters < self._most_masters(queue, least, application)):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application

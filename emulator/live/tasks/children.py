@@ -105,7 +105,7 @@ class Children:
         if not self._is_needed or self._rehearsing is not None or tasks + len(self._ready) >= self._most_ahead:
             return
         try:
-            self._directory.mkdir(exist_ok=True)
+            self._directory.mkdir(mode=0o700, exist_ok=True)
             self._rehearsing = self._fork(self._wait_for_task)
         except OSError:
             self._most_ahead = 0
