@@ -28,7 +28,7 @@ $(TOOLS): $(RUN)
 demo: install
 	$(BIN)/natjam demo
 
-# Live runs mostly wait: the tests that compute go beside them, at a lower priority, and say what they have to say at their
+# Live runs mostly wait: the tests that compute go beside them, at the lowest priority, and say what they have to say at their
 # end.  What compares times comes after them all and has the machine for itself.
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
@@ -37,11 +37,11 @@ test: tools
 	$(NOT_SLOW) $(ALONE)
 
 test-units: tools
-	@nice -n 3 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
+	@nice -n 19 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
 		--ignore tests/benchmarks >$(VENV)/test-units.log 2>&1; ended=$$?; cat $(VENV)/test-units.log; exit $$ended
 
 test-live: tools
-	$(NOT_SLOW) -n 3 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(NOT_SLOW) -n 2 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=
