@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,7 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 # ---- heartbeats that carry nothing ----
 
 
+@pytest.mark.slow  # the whole state is compared after every message: since gangs and sizes, longer than all others together
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
 @fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
