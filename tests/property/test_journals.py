@@ -93,7 +93,7 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 # ---- heartbeats that carry nothing ----
 
 
-@pytest.mark.slow  # the whole state is compared after every message: since gangs and sizes, longer than all others together
+@pytest.mark.slow  # the whole state is compared after every message, which takes minutes since gangs and sizes
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
 @fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
