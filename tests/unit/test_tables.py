@@ -36,13 +36,15 @@ from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
-from emulator.cli import advise, chaos, engines, imports, machine, main, play, start
+from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
 from emulator.core.messages import JobState
 from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, probe_table, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
+from emulator.policies.kubernetes.model import PriorityClass
+from emulator.policies.kubernetes.outcome import PriorityOutcome
 from emulator.policies.slurm.outcome import PartitionOutcome
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
@@ -252,6 +254,14 @@ def played(runs: Path) -> Iterator[RenderableType]:
     yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
 
 
+def played_pods(runs: Path) -> Iterator[RenderableType]:
+    found = [
+        PriorityOutcome(2 * 10**9, 10**6, 10**6, 12345.0, 123456.0, 12345, 12345.67),
+        PriorityOutcome(0, 1, 0, None, None, 0, 0.0),
+    ]
+    yield play_kubernetes.outcome_table(found, [PriorityClass("system-node-critical", 2 * 10**9)])
+
+
 def ways_of_a_site(runs: Path) -> Iterator[RenderableType]:
     times = (12345.0, 123456.0, 1234567.0, 12345, 12345, 12345.67, 0.123)
     saved = WayOutcome("REQUEUE, saved", "15 min", "15 min", "every 15 min", *times)
@@ -313,6 +323,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
     "emulator.cli.play.outcome_table": played,
     "analysis.advise.slurm.ways_table": ways_of_a_site,
+    "emulator.cli.play_kubernetes.outcome_table": played_pods,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables._overheads_table": closing,
