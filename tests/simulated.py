@@ -48,7 +48,7 @@ from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import JobFacts, Resources, map_reduce
+from emulator.vocabulary import Frozen, JobFacts, Resources, map_reduce
 
 SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
@@ -396,18 +396,33 @@ def count_effects(records: list[Record]) -> Counter[str]:
     return Counter(type(effect).__name__ for record in records for effect in record.effects)
 
 
-def freeze(value: object, leave_out: frozenset[str] = frozenset()) -> object:
+def _is_frozen(value: object) -> bool:
+    """Whether it is a dataclass that cannot change, such as the settings that all machines share."""
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def freeze(value: object, leave_out: frozenset[str] = frozenset(), met: dict[int, int] | None = None) -> object:
     """The state of a machine, or of any part of it, in a form that can be compared; fields named as
-    ``<class>.<field>`` are left out."""
+    ``<class>.<field>`` are left out.
+
+    An object that is reached in several ways is written out where it is met first; ``met`` has the number of each.
+    """
+    met = {} if met is None else met
     if isinstance(value, Mapping):
-        return tuple((freeze(key), freeze(item, leave_out)) for key, item in value.items())
+        return tuple((freeze(key), freeze(item, leave_out, met)) for key, item in value.items())
     if isinstance(value, list | tuple | deque):
-        return tuple(freeze(item, leave_out) for item in value)
+        return tuple(freeze(item, leave_out, met) for item in value)
     if isinstance(value, set | frozenset):
         return frozenset(value)
-    if value is None or isinstance(value, int | str | Enum) or callable(value):
+    if value is None or isinstance(value, int | str | Enum | Frozen) or callable(value) or _is_frozen(value):
         return value
-    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
-    names = [*slots, *getattr(value, "__dict__", ())]
-    fields = {name: getattr(value, name) for name in names if f"{type(value).__name__}.{name}" not in leave_out}
-    return type(value).__name__, freeze(fields, leave_out)
+    name = type(value).__name__
+    if id(value) in met:
+        return name, met[id(value)]
+    met[id(value)] = len(met)
+    slots = [slot for cls in type(value).__mro__ for slot in getattr(cls, "__slots__", ())]
+    fields = [*slots, *getattr(value, "__dict__", ())]
+    return name, tuple(
+        (each, freeze(getattr(value, each), leave_out, met)) for each in fields if f"{name}.{each}" not in leave_out
+    )

@@ -9,7 +9,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +92,6 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 # ---- heartbeats that carry nothing ----
 
 
-@pytest.mark.slow  # the whole state is compared after every message, which takes minutes since gangs and sizes
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
 @fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
