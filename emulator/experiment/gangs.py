@@ -9,7 +9,7 @@ from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.model import Cluster, Scheduler, Workload
 from emulator.files.problems import Problem
-from emulator.policies.allocation_forms import ExternalAllocation, ShareAllocation
+from emulator.policies.allocation_forms import ShareAllocation
 
 
 def gang_problems(
@@ -24,8 +24,6 @@ def gang_problems(
             yield where, "the fluid engine has no tasks that could start together; choose engine: sim or live"
         elif isinstance(known, ShareAllocation):
             yield where, f"{known.name} gives shares container by container, which no gang can use; choose two-queue"
-        elif isinstance(known, ExternalAllocation):
-            yield where, "another process gives containers one by one, and a gang takes none by itself; remove it"
     for where, job in gangs:
         if cluster is None or scheduler is None or job.queue not in scheduler.allocation.queues:
             continue

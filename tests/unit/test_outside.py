@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from emulator.assemble import make_machine
 from emulator.cli.main import app
 from emulator.core.completions import DecidedOutside
-from emulator.core.effects import AskOutside
+from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.core.outside import VERSION, Begin, Decide, NotSaid, said, shown
-from emulator.errors import ConfigError, RunError
+from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
 from emulator.policies.allocation_forms import Outside
@@ -237,11 +237,54 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
     assert not is_running((tmp_path / "PID").read_text())
 
 
-def test_a_gang_is_refused(tmp_path: Path) -> None:
-    path = experiment(tmp_path, EXAMPLE)
-    path.write_text(path.read_text().replace("priority: 5,", "priority: 5, gang: true,"))
-    with pytest.raises(ConfigError, match=r"workload\.jobs\.1\.gang: another process gives containers"):
-        load_experiment(path)
+GANG = """
+import json, sys
+GIVEN, GROUP = int(sys.argv[1]), sys.argv[2:]
+waits = {}
+def say(**line): print(json.dumps(line))
+for text in sys.stdin:
+    news = json.loads(text)
+    if news["event"] == "job-waits":
+        waits = news
+    elif news["event"] == "decide":
+        if waits.get("am"):
+            say(decision="grant", job="low", node="node-1", group="am")
+        for number in range(GIVEN if waits.get("at_once") else 0):
+            node = f"node-{number // 2 + 1}"
+            say(decision="grant", job="low", node=node, **({"group": GROUP[0]} if GROUP else {}))
+        waits = {}
+        say(decision="done", question=news["question"])
+        sys.stdout.flush()
+"""
+
+
+def gang(folder: Path, *arguments: str) -> Path:
+    script = folder / "gang.py"
+    script.write_text(GANG)
+    path = experiment(folder, ["{python}", str(script), *arguments])
+    head, _ = path.read_text().split("    - {name: low")
+    path.write_text(f"{head}    - {{name: low, queue: default, reduces: 4, reduce_s: 5, gang: true}}\n")
+    return path
+
+
+def test_a_gang_starts_at_once(tmp_path: Path) -> None:
+    records: list[Record] = []
+    simulate(resolve(load_experiment(gang(tmp_path, "4", "reduce"))), records.append)
+    starts = [record.t_ns for record in records for effect in record.effects if isinstance(effect, Launch)]
+    assert len(starts) == 5
+    assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("3", "reduce"), "low is a gang and needs 4 containers at once, in one answer"),
+        (("4",), "low is a gang; name the group of each of its containers"),
+    ],
+)
+def test_a_part_of_a_gang_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(RunError, match=words):
+        simulate(resolve(load_experiment(gang(tmp_path, *arguments))), lambda record: None)
 
 
 def test_a_command_must_be_given(tmp_path: Path) -> None:

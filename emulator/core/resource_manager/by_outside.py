@@ -74,8 +74,6 @@ class ByOutside:
         """What has happened while a question was open."""
         self._void: list[Void] = []
         self._question = 0
-        self._asked_ns = 0
-        """When the last question was asked."""
         self._is_open = False
         """Whether a question is open."""
         self._wants_a_question = True
@@ -133,7 +131,7 @@ class ByOutside:
             return
         self._question += 1
         self._effects.append(AskOutside(self._question, (*news, Decide(self._question, now_ns))))
-        self._is_open, self._asked_ns, self._wants_a_question, self._begins = True, now_ns, False, False
+        self._is_open, self._wants_a_question, self._begins = True, False, False
         self._void.clear()
         self._untold.clear()
         self.changes += 1
@@ -210,9 +208,8 @@ class ByOutside:
             raise _CannotBe(f"{node.name} is not there")
         if not node.free:
             raise _CannotBe(f"{node.name} has no free container")
-        needed = application.requests.at_once if self._offers.gangs.waits(application) else 1
-        if self._given[give.job] < needed:
-            raise _CannotBe(f"{give.job} is a gang and needs {needed} containers at once, in one answer")
+        if self._offers.gangs.waits(application):
+            self._check_gang(application, give)
         if self._state.used >= self._state.limit:
             raise _CannotBe(f"jobs may hold {self._state.limit} containers now, and do")
         grant = self._request(application, node, give, now_ns)
@@ -220,6 +217,13 @@ class ByOutside:
             what = "no container" if give.group is None else f"no container for group {give.group}"
             raise _CannotBe(f"{application.name} waits for {what} that it can use on {node.name}")
         return grant
+
+    def _check_gang(self, application: Application, give: Give) -> None:
+        needed = application.requests.at_once
+        if self._given[give.job] < needed:
+            raise _CannotBe(f"{give.job} is a gang and needs {needed} containers at once, in one answer")
+        if give.group is None:
+            raise _CannotBe(f"{give.job} is a gang; name the group of each of its containers")
 
     def _request(self, application: Application, node: Node, give: Give, now_ns: int) -> Grant | None:
         """The request that is served; None: there is none."""

@@ -26,6 +26,7 @@ from emulator.core.outside import (
 )
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.gangs import Gangs
 from emulator.vocabulary import TaskGroup
 
 
@@ -109,7 +110,8 @@ def _waits(application: Application) -> JobWaits:
     )
     new = {group: len(since) for group, since in requests.since.items() if since}
     am = int(requests.application_master is not None)
-    return JobWaits(application.name, am, new, suspended, tuple(sorted(requests.avoided)), requests.at_once)
+    at_once = requests.at_once if Gangs.waits(application) else 0
+    return JobWaits(application.name, am, new, suspended, tuple(sorted(requests.avoided)), at_once)
 
 
 def _started(held: HeldContainer) -> ContainerStarted:

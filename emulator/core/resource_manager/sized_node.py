@@ -28,8 +28,6 @@ class SizedNode(Node):
         self._nothing = (0,) * len(settings.resources)
         self.room: Resources = self._nothing
         """What can be given out; nothing while the node is not alive."""
-        self.reserved: Resources = self._nothing
-        """The part of it that is kept for a container that needs more than is there yet."""
 
     def _all_is_free(self, now_ns: int) -> None:
         self.room = self.settings.resources
@@ -49,7 +47,7 @@ class SizedNode(Node):
 
     def fits(self, request: Resources, resumes: bool = False) -> bool:
         """See ``Node``."""
-        return fits(self._needed(request, resumes), minus(self.room, self.reserved))
+        return fits(self._needed(request, resumes), self.room)
 
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """See ``Node``: what it takes, since when all of it has been free."""
