@@ -261,7 +261,12 @@ class ResourceManager(StateMachine):
     def _register(self, node: Node, registration: int, now_ns: int) -> list[Effect]:
         """A node is there: for the first time, or again, with nothing of what it had."""
         effects: list[Effect] = []
-        if node.state is NodeState.ALIVE:  # it was away for so short a time that nobody has missed it
+        was_away = node.state is NodeState.ALIVE  # for so short a time that nobody has missed it
+        # ApplicationMasters that take no container are given to nodes that have not been heard of yet.
+        given_before = registration > node.registration and any(
+            held.node == node.name for held in self.state.containers.values()
+        )
+        if was_away or given_before:
             effects += self._lose(node, STARTED_ANEW, now_ns)
         if node.state is NodeState.LOST:
             self.state.containers_left += node.settings.containers

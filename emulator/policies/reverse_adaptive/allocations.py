@@ -100,7 +100,7 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
             goal = Goal(_NEVER_NS, 0, most)
         else:
             before_ns = facts.deadline_ns - job.task_ns
-            left_ns = (job.work_left_ns or 0) - job.begun_ns
+            left_ns = max((job.work_left_ns or 0) - job.begun_ns, 1 if job.containers else 0)  # what runs has not ended
             goal = Goal(before_ns if before_ns > 0 else 0, left_ns, most, job.task_ns)
         found.append((goal, facts.name))
     found.sort(key=lambda pair: pair[0].deadline_ns)  # among equals in the order of submission
