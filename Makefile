@@ -28,20 +28,19 @@ $(TOOLS): $(RUN)
 demo: install
 	$(BIN)/natjam demo
 
-# Live runs mostly wait: the tests that compute go beside them, at the lowest priority, and say what they have to say at their
-# end.  What compares times comes after them all and has the machine for itself.
+# Tests that compute have every core.  Live runs mostly wait, so three go at a time, but not beside tests that compute: they
+# would be late.  What compares times has the machine for itself.
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
-test: tools
-	@$(MAKE) --no-print-directory --jobs 2 test-units test-live
+test: test-units test-live
 	$(NOT_SLOW) $(ALONE)
 
 test-units: tools
-	@nice -n 19 $(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
-		--ignore tests/benchmarks >$(VENV)/test-units.log 2>&1; ended=$$?; cat $(VENV)/test-units.log; exit $$ended
+	$(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
+		--ignore tests/benchmarks
 
 test-live: tools
-	$(NOT_SLOW) -n 2 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(NOT_SLOW) -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 _SEGMENT = """
 const [attempt, state, run, done] = arguments;

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Examples read files and share two cores with other processes, so a single example has no deadline.
 settings.register_profile(
     "natjam", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("natjam")
+
+# Hypothesis draws constants of the modules that happen to be loaded.  With them, a test that makes the same examples at
+# each call would make others after other tests.
+providers.is_local_module_file = lambda path: False  # pyright: ignore[reportPrivateImportUsage]

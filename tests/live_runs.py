@@ -26,8 +26,8 @@ from tests.memory import groups_of, swaps_below
 from tests.run_results import RunResults
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-START_BOUND_S = 60.0
-END_BOUND_S = 60.0
+START_BOUND_S = 120.0
+END_BOUND_S = 120.0
 COMMAND_BOUND_S = 90.0
 LEFT_BOUND_S = 5.0
 """After its end, for any reason, a run must leave nothing behind within this time."""

@@ -20,7 +20,7 @@ from emulator.live.dumpers.images import Restored, restore_process
 from emulator.storage.images import ImageChain, ImageDamaged
 from workloads.programs import kmeans
 
-BOUND_S = 60.0
+BOUND_S = 120.0
 
 
 def criu_or_skip() -> CriuDumper:

@@ -11,6 +11,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from tests.browsing import PATIENCE_S, Browser
+from tests.second_chance import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
 
 _OPTIONS = (
     *("--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"),

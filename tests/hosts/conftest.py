@@ -18,6 +18,9 @@ from tests.hosts.host_init import HOME
 from tests.hosts.local_cluster import cluster_file
 from tests.hosts.namespaces import LAPTOP, REPOSITORY, Host, Network, missing, network
 from tests.run_results import RunResults
+from tests.second_chance import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
 
 HEAD, *WORKERS = ("host-1", "host-2", "host-3", "host-4")
 LINK_MBIT_S = 1000

@@ -7,6 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live_runs import RayCluster, two_ray_nodes
+from tests.second_chance import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
+
+_LONGEST = ("test_tutorial", "test_run_programs", "test_successive_runs", "test_run_images", "test_two_nodes")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that no worker is left with one of them in the end."""
+    items.sort(key=lambda item: item.path.stem not in _LONGEST)
 
 
 @pytest.fixture(scope="session")
