@@ -66,6 +66,7 @@ EXAMPLES = {
         "test_more_empty_heartbeats_make_an_equal_journal": 60,
     },
     "test_node_manager_alone": {"NodeManagerAlone": 300},
+    "test_outside": {"test_any_line_is_understood_or_refused": 300},
     "test_partial_output": {"test_any_cut_gives_the_same_bytes": 40},
     "test_records_of_simulations": {
         "test_a_journal_replays_the_same_after_it_has_been_written_and_read": 20,

@@ -9,8 +9,9 @@ before.  It is repeated until the receiver says that it has heard that number; o
 a newer value has a higher number, so an acknowledgement of an older one is none.
 
 *Commands* (``CommandLedger``): what matters is that a container does something.  A command is repeated until a report
-of the container shows that it was carried out, or is no longer possible.  A newer command about the same container
-replaces it.
+of the container shows that it was carried out, or is no longer possible.  Once a report shows that the node has taken
+it and is at it (an image can take hours), it only asks for a report that may have been lost: each repeat waits twice
+as long as the one before.  A newer command about the same container replaces it.
 
 Each can tell whether anything is awaited, and from when on, so that nobody has to remember it.  A receiver must
 recognise what it has had before: by the number, or because a command that was carried out changes nothing more.
@@ -18,6 +19,7 @@ recognise what it has had before: by the number, or because a command that was c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from emulator.core.effects import Send
@@ -84,6 +86,34 @@ class LatestValue:
         return self._said_ns + self._retry_ns if self.unheard else None
 
 
+_S = ContainerState
+_UNDER_WAY: dict[type[Message], frozenset[ContainerState]] = {
+    StartContainer: frozenset({_S.LAUNCHING}),
+    SuspendContainer: frozenset({_S.SUSPENDING, _S.CHECKPOINTING, _S.CHECKPOINTED}),
+    ResumeContainer: frozenset({_S.RESUMING}),
+    KillContainer: frozenset({_S.KILLING}),
+}
+"""States of a container whose node has taken the command and not carried it out yet."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A command that no report has shown to be carried out."""
+
+    to: str
+    command: ContainerCommand
+    sent_ns: int
+    patience_ns: int
+    """It is repeated so long after it was sent."""
+    is_taken: bool = False
+    """Whether a report has shown that its node is at it."""
+
+    @property
+    def due_ns(self) -> int:
+        """When it is repeated."""
+        return self.sent_ns + self.patience_ns
+
+
 class CommandLedger:
     """Commands to NodeManagers, the last about each container; see the module's theory of operation."""
 
@@ -93,30 +123,32 @@ class CommandLedger:
         """Earliest time at which one of them may have to be repeated (never too late); None: there is none."""
         self._retry_ns = retry_ns
         self._start_ns = start_ns
-        self._open: dict[str, tuple[int, str, ContainerCommand]] = {}
+        self._open: dict[str, _Open] = {}
 
     def __contains__(self, container: str) -> bool:
         return container in self._open
 
     def send(self, container: str, node: str, command: ContainerCommand, now_ns: int) -> Send:
         """Send a command and remember it; it replaces an earlier one about the same container."""
-        return self._send(container, node_address(node), command, now_ns)
-
-    def _send(self, container: str, to: str, command: ContainerCommand, now_ns: int) -> Send:
-        self._open[container] = (now_ns, to, command)
-        self._expect(now_ns + self._patience_ns(command))
-        return Send(to, command)
+        patience_ns = self._retry_ns + (self._start_ns if isinstance(command, StartContainer) else 0)
+        sent = self._open[container] = _Open(node_address(node), command, now_ns, patience_ns)
+        self._expect(sent.due_ns)
+        return Send(sent.to, command)
 
     def settle(self, report: ContainerReport) -> None:
         """Forget the command if this report shows that it was carried out or is no longer possible."""
-        entry = self._open.get(report.container)
-        if entry is not None and _shows_done(report, entry[2]):
+        sent = self._open.get(report.container)
+        if sent is None:
+            return
+        if _shows_done(report, sent.command):
             self.ended(report.container)
+        else:
+            sent.is_taken = sent.is_taken or report.state in _UNDER_WAY[type(sent.command)]
 
     def withdraw(self, container: str, kind: type[ContainerCommand]) -> bool:
         """Forget a command of this kind, which is not needed any more; returns whether there was one."""
-        entry = self._open.get(container)
-        if entry is None or not isinstance(entry[2], kind):
+        sent = self._open.get(container)
+        if sent is None or not isinstance(sent.command, kind):
             return False
         self.ended(container)
         return True
@@ -133,22 +165,17 @@ class CommandLedger:
             return []
         again: list[Send] = []
         self.due_ns = None
-        for container, (sent_ns, to, command) in list(self._open.items()):
-            due_ns = sent_ns + self._patience_ns(command)
-            if due_ns <= now_ns:
-                again.append(self._send(container, to, command, now_ns))
-            else:
-                self._expect(due_ns)
+        for sent in self._open.values():
+            if sent.due_ns <= now_ns:
+                sent.sent_ns = now_ns
+                sent.patience_ns *= 1 + sent.is_taken
+                again.append(Send(sent.to, sent.command))
+            self._expect(sent.due_ns)
         return again
 
     def _expect(self, due_ns: int) -> None:
         if self.due_ns is None or due_ns < self.due_ns:
             self.due_ns = due_ns
-
-    def _patience_ns(self, command: ContainerCommand) -> int:
-        if self._start_ns and isinstance(command, StartContainer):
-            return self._retry_ns + self._start_ns
-        return self._retry_ns
 
 
 def _shows_done(report: ContainerReport, command: Message) -> bool:

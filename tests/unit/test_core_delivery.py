@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.delivery import CommandLedger
 from emulator.core.machine import Timers
-from emulator.core.messages import KillContainer, SuspendContainer, TimerFired
-from emulator.vocabulary import Mechanism
+from emulator.core.messages import (
+    ContainerReport,
+    ContainerState,
+    KillContainer,
+    StartContainer,
+    SuspendContainer,
+    TimerFired,
+)
+from emulator.vocabulary import REDUCE, Mechanism
 
 
 def test_a_command_that_is_not_needed_any_more_is_not_repeated() -> None:
@@ -23,6 +32,24 @@ def test_a_newer_command_is_the_one_that_is_repeated() -> None:
     ledger.send("c1", "node", kill, 3)
     assert ledger.repeat(6) == []
     assert [again.message for again in ledger.repeat(7)] == [kill]
+
+
+def test_a_command_that_its_node_is_at_is_repeated_less_and_less_often() -> None:
+    """A restore takes hours; that its end is told may be lost, so the command is not forgotten."""
+    start = StartContainer("c1", "job", REDUCE, 0, "attempt", 0)
+    launching = ContainerReport("c1", "job", REDUCE, "node", 1, ContainerState.LAUNCHING)
+    ledger = CommandLedger(4)
+    ledger.send("c1", "node", start, 0)
+    repeated_ns: list[int] = []
+    for now_ns in range(100):
+        if ledger.repeat(now_ns):
+            repeated_ns.append(now_ns)
+            if now_ns >= 8:  # the node has not had it before
+                ledger.settle(launching)
+    assert repeated_ns == [4, 8, 12, 20, 36, 68]
+    assert ledger.due_ns == 132
+    ledger.settle(replace(launching, revision=2, state=ContainerState.RUNNING))
+    assert ledger.due_ns is None
 
 
 def told(version_of: int = 1) -> MapOutputLedger:

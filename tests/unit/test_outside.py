@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -32,6 +32,7 @@ from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
+from tests.examples import fixed
 
 EXAMPLE = ["{python}", str(Path(__file__).resolve().parents[2] / "docs/examples/first_fit.py")]
 EXPERIMENT = """
@@ -296,7 +297,7 @@ def test_a_command_must_be_given(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda data: data.decode(errors="surrogateescape")))
-@settings(max_examples=300, derandomize=True)
+@fixed
 def test_any_line_is_understood_or_refused(line: str) -> None:
     assert shown(1, line).startswith("line 1: ")
     with contextlib.suppress(NotSaid):
