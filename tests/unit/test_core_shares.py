@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from simulated import SECOND_NS, make_job, make_settings, run_checked
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator.core.decisions import PolicyError
 from emulator.core.messages import (
@@ -25,6 +26,7 @@ from emulator.experiment.warnings import minima_warning
 from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation
 from emulator.policies.shares import demands
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, ShareDecision
+from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import MAP, REDUCE, JobFacts, TaskGroup, Work, map_reduce
 from tests.experiment_files import refusal, write
 
@@ -63,6 +65,19 @@ def test_masters_outside_take_no_container() -> None:
     cluster = make_settings(nodes=1, containers=1, allocation="fair", mechanism="wait", masters_outside=True)
     jobs = tuple(make_job(f"job-{number}", "research", 0.0, (1.0,), (2.0,)) for number in range(3))
     assert len(run_checked(cluster, jobs).finished_jobs) == 3
+
+
+def test_a_master_given_to_a_node_that_is_first_heard_of_when_it_has_started_anew_is_made_elsewhere() -> None:
+    cluster = make_settings(nodes=2, containers=1, allocation="fair", mechanism="wait", masters_outside=True)
+    jobs = tuple(make_job(f"job-{number}", "research", 1.0, (), (2.0,)) for number in range(2))
+
+    def nobody_hears_it(run: CheckedCluster) -> None:
+        run.kernel.at(1, partial(run.restart_manager, 3 * SECOND_NS))  # its first heartbeat is lost
+        run.kernel.at(1, partial(run.silence_node, "node-2"))
+        run.kernel.at(25 * SECOND_NS, partial(run.return_node, "node-2"))
+
+    slow_messages = CostModel(message_ns=SECOND_NS // 10)
+    assert len(run_checked(cluster, jobs, costs=slow_messages, disturb=nobody_hears_it).finished_jobs) == 2
 
 
 def test_slots_for_maps_take_no_reduce() -> None:

@@ -207,6 +207,18 @@ def test_a_job_that_is_given_up_is_done_all_the_same_and_drags_no_other(rule: st
 
 
 @pytest.mark.parametrize("name", NAMES[:2])
+def test_a_job_whose_task_runs_longer_than_expected_keeps_its_container(name: str) -> None:
+    """By its mean length all its work is done, but it has not ended."""
+    facts = JobFacts("long", "default", groups=map_reduce(1, 0), deadline_ns=SECOND_NS)
+    runs = JobView(
+        facts, 0, 0, 1, 1, 0, work_ns=SECOND_NS, work_left_ns=SECOND_NS, task_ns=SECOND_NS, begun_ns=SECOND_NS
+    )
+    other = JobView(JobFacts("other", "default", groups=map_reduce(9, 0)), 1, 0, 0, 0, 9, work_ns=9, work_left_ns=9)
+    view = ClusterView(0, Known((QueueView("default", 0, 0, 2, 1, 9),), (runs, other), containers=2))
+    assert dict(share_out(chosen(name), view).shares) == {"long": 1, "other": 1}
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
 def test_by_the_papers_text_a_job_past_its_deadline_needs_all_that_it_can_use(name: str) -> None:
     """Algorithm 1: nothing is taken off its s_fit = s_pend, so it is the least satisfied of all."""
     jobs = [job("late", 8, 0, 100, deadline_ns=SECOND_NS), job("can", 8, 0, 2, deadline_ns=60 * SECOND_NS)]
