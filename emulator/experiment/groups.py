@@ -57,6 +57,7 @@ def group_problems(where: Location, job: JobEntry, container_memory_gb: float | 
                 f"a task that holds {held_gb:g} GB does not fit a container of {container_memory_gb:g} GB;"
                 " raise container_memory_gb",
             )
+    waits_for = {name: group.starts_after.group for name, group in by_name.items() if group.starts_after is not None}
     for index, group in enumerate(job.groups or ()):
         place: Location = (*where, "groups", index, "starts_after", "group")
         if group.starts_after is None:
@@ -64,15 +65,16 @@ def group_problems(where: Location, job: JobEntry, container_memory_gb: float | 
         if group.starts_after.group not in by_name:
             near = suggestion(group.starts_after.group, by_name)
             yield place, f"'{job.name}' has no group '{group.starts_after.group}'{near}"
-        elif _waits_for_itself(group, by_name):
+        elif waits_for_itself(group.name, waits_for):
             yield place, f"'{group.name}' waits for itself; remove one starts_after"
 
 
-def _waits_for_itself(group: GroupEntry, by_name: Mapping[str, GroupEntry]) -> bool:
-    seen = {group.name}
-    while group.starts_after is not None and group.starts_after.group in by_name:
-        group = by_name[group.starts_after.group]
-        if group.name in seen:
-            return True
-        seen.add(group.name)
-    return False
+def waits_for_itself(name: str, waits_for: Mapping[str, str]) -> bool:
+    """Whether ``name`` is among those that it waits for, or waits for a circle of others; ``waits_for``: by name, the
+    one that each waits for, if any."""
+    seen = {name}
+    next_name = waits_for.get(name)
+    while next_name is not None and next_name not in seen:
+        seen.add(next_name)
+        next_name = waits_for.get(next_name)
+    return next_name is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from emulator.core.application_master.task_attempt import task_named
 from emulator.core.messages import TaskOrder
 from emulator.core.settings import Trigger
-from emulator.experiment.groups import groups_of
+from emulator.experiment.groups import groups_of, waits_for_itself
 from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
@@ -41,6 +41,7 @@ def _waited_for(triggers: Iterable[TriggerEntry], jobs: Iterable[JobEntry]) -> I
 def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: str) -> Iterator[Problem]:
     """Triggers and submissions that wait for something that does not exist, or for each other."""
     jobs = {job.name: job for job in workload.jobs or ()}
+    waits_for = {name: job.submit_when.job for name, job in jobs.items() if job.submit_when is not None}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index, "submit_when")
         if job.submit_when is None:
@@ -51,7 +52,7 @@ def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: st
             yield where, "the fluid engine cannot wait for a job's progress; give submit_s"
         if job.submit_when.job not in jobs:
             yield (*where, "job"), _no_job(job.submit_when.job, jobs)
-        elif _waits_for_itself(job, jobs):
+        elif waits_for_itself(job.name, waits_for):
             yield (*where, "job"), f"'{job.name}' waits for itself, through other jobs; give one of them submit_s"
     for index, trigger in enumerate(scheduler.triggers if scheduler is not None else ()):
         where = ("scheduler", "triggers", index)
@@ -79,13 +80,3 @@ def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Ite
 
 def _no_job(name: str, jobs: dict[str, JobEntry]) -> str:
     return f"there is no job '{name}'{suggestion(name, jobs)}"
-
-
-def _waits_for_itself(job: JobEntry, jobs: dict[str, JobEntry]) -> bool:
-    seen = {job.name}
-    while job.submit_when is not None and job.submit_when.job in jobs:
-        job = jobs[job.submit_when.job]
-        if job.name in seen:
-            return True
-        seen.add(job.name)
-    return False

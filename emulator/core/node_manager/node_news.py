@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emulator.core.delivery import LatestValue
 from emulator.core.messages import NodeHeartbeat, NodeHeartbeatResponse
 from emulator.core.node_manager.container import Container
 
@@ -30,10 +31,8 @@ class NodeNews:
     """See ``NodeHeartbeat``."""
     _is_registered: bool = True
     """Unless it has not heard yet that it is registered anew."""
-    _freed: dict[str, Container] = field(default_factory=dict)
-    """Those that have ended or stopped, and are not acknowledged."""
-    _first_told: dict[str, int] = field(default_factory=dict)
-    """The heartbeat that first told of each; of those that have been told."""
+    _freed: dict[str, tuple[Container, LatestValue]] = field(default_factory=dict)
+    """Those that have ended or stopped and are not acknowledged, each told under the first heartbeat that had it."""
     _told_id: int = -1
     """The last heartbeat that reported something."""
     heard_id: int = -1
@@ -41,13 +40,11 @@ class NodeNews:
 
     def freed(self, container: Container) -> None:
         """It has ended, or its process has stopped."""
-        self._freed[container.id] = container
-        self._first_told.pop(container.id, None)
+        self._freed[container.id] = container, LatestValue()
 
     def settle(self, container: Container) -> None:
         """There is nothing to tell of it any more: its stopped process goes on, or its end is acknowledged."""
         self._freed.pop(container.id, None)
-        self._first_told.pop(container.id, None)
 
     def is_told(self, container: Container) -> bool:
         """Whether there is nothing to tell of it that is not acknowledged."""
@@ -59,26 +56,31 @@ class NodeNews:
             return now_ns
         if not self._freed:
             return None
-        times_ns = [container.slot_free_ns for container in self._freed.values()]
+        times_ns = [container.slot_free_ns for container, _ in self._freed.values()]
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def heartbeat(self, now_ns: int) -> NodeHeartbeat:
         """The next one."""
-        freed = [c for c in self._freed.values() if c.slot_free_ns is not None and c.slot_free_ns <= now_ns]
+        freed = [
+            (container, told)
+            for container, told in self._freed.values()
+            if container.slot_free_ns is not None and container.slot_free_ns <= now_ns
+        ]
         heartbeat_id = max(now_ns, self.registration)
         if freed:
             # Above that of an empty heartbeat of the same instant, whose answer must not pass for this one's.
             heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
-            for container in freed:
-                self._first_told.setdefault(container.id, heartbeat_id)
-        reports = tuple([container.report(self.node) for container in freed])
+        for _, told in freed:
+            if not told.unheard:
+                told.say(heartbeat_id, now_ns)
+        reports = tuple([container.report(self.node) for container, _ in freed])
         return NodeHeartbeat(self.node, heartbeat_id, reports, self.heard_id, self.registration)
 
     def take(self, response: NodeHeartbeatResponse) -> list[Container] | None:
         """The containers that are acknowledged by this; None: it has no news, or is for what was here before."""
         if response.id < self.registration:
             return None
-        told = [container for container in self._freed.values() if self._was_told(container, response.id)]
+        told = [container for container, told in self._freed.values() if told.acknowledge(response.id)]
         if not told and response.says_nothing and self._is_registered:
             return None
         self._is_registered = True
@@ -88,13 +90,8 @@ class NodeNews:
             self.settle(container)
         return told
 
-    def _was_told(self, container: Container, heartbeat_id: int) -> bool:
-        first = self._first_told.get(container.id)
-        return first is not None and first <= heartbeat_id
-
     def register_anew(self, now_ns: int) -> None:
         """Nothing is left of what was here."""
         self._freed.clear()
-        self._first_told.clear()
         self._is_registered = False
         self.registration = self._told_id = max(now_ns, self._told_id) + 1

@@ -57,29 +57,36 @@ class ByQueues(ByContract):
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
         waiting = self._state.waiting(queue, offer.view)
-        for application in waiting.resuming if resumes_first else ():
-            if self._offers.gangs.waits(application):
-                grants = self._gang_of(application, offer)
-                if grants is None or grants:
-                    return grants or ()
-            elif not offer.is_held:
-                grant = self._offers.resume_of(application, offer)
+        turns = ((waiting.jobs, self._any_of),)
+        if resumes_first:
+            turns = ((waiting.resuming, self._saved_of), (waiting.new, self._new_of))
+        for applications, single_of in turns:
+            for application in applications:
+                if self._offers.gangs.waits(application):
+                    grants = self._gang_of(application, offer)
+                    if grants is None or grants:
+                        return grants or ()
+                    continue
+                grant = single_of(application, offer)
                 if grant is not None:
                     return (grant,)
-        for application in waiting.new if resumes_first else waiting.jobs:
-            if self._offers.gangs.waits(application):
-                grants = self._gang_of(application, offer)
-                if grants is None or grants:
-                    return grants or ()
-                continue
-            grant = None
-            if not offer.is_held or application.master_attempts:
-                grant = self._offers.master_of(application, offer)
-            if grant is None and not offer.is_held:
-                grant = self._offers.task_of(application, offer, TASKS, resumes=not resumes_first)
-            if grant is not None:
-                return (grant,)
         return ()
+
+    def _saved_of(self, application: Application, offer: Offer) -> Grant | None:
+        """The job's request for a suspended task."""
+        return None if offer.is_held else self._offers.resume_of(application, offer)
+
+    def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
+        """The job's request for its ApplicationMaster or a new task; ``resumes``: a suspended one counts too."""
+        grant = None
+        if not offer.is_held or application.master_attempts:
+            grant = self._offers.master_of(application, offer)
+        if grant is None and not offer.is_held:
+            grant = self._offers.task_of(application, offer, TASKS, resumes=resumes)
+        return grant
+
+    def _any_of(self, application: Application, offer: Offer) -> Grant | None:
+        return self._new_of(application, offer, resumes=True)
 
     def _gang_of(self, gang: Application, offer: Offer) -> Sequence[Grant] | None:
         """Containers for the whole gang, or none.  None: its queue may not grow by as many as it needs at once; the
