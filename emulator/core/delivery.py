@@ -57,17 +57,17 @@ class NumberedNews(Generic[NewsT]):
         return news
 
 
+@dataclass(slots=True)
 class LatestValue:
     """Whether one receiver knows the latest value; see the module's theory of operation."""
 
-    def __init__(self, retry_ns: int = 0) -> None:
-        """``retry_ns``: it is said again after this time; 0: whenever there is an opportunity."""
-        self.number = 0
-        """Under which it was last said."""
-        self.unheard = False
-        """Whether it was said and not acknowledged."""
-        self._said_ns = 0
-        self._retry_ns = retry_ns
+    retry_ns: int = 0
+    """It is said again after this time; 0: whenever there is an opportunity."""
+    number: int = 0
+    """Under which it was last said."""
+    unheard: bool = False
+    """Whether it was said and not acknowledged."""
+    _said_ns: int = 0
 
     def say(self, number: int, now_ns: int) -> None:
         """It is said under ``number``: higher for a new value."""
@@ -83,7 +83,7 @@ class LatestValue:
     @property
     def due_ns(self) -> int | None:
         """When it must be said again; None: it is known, or was never said."""
-        return self._said_ns + self._retry_ns if self.unheard else None
+        return self._said_ns + self.retry_ns if self.unheard else None
 
 
 _S = ContainerState
