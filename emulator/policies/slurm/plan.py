@@ -78,7 +78,7 @@ class Plan:
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""
         taken = 0
-        for begin_ns, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
+        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
             if start_ns < until_ns:
                 taken |= nodes
         return taken
