@@ -17,15 +17,18 @@ from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+SECTIONS = ("kubernetes", "kueue", "slurm")
+"""Of all schedulers whose files are taken over."""
 _HEAD_BYTES = 1 << 16
 
 
-def is_saved(path: Path, section: str) -> bool:
-    """Whether ``path`` is such a file with ``section``."""
+def is_saved(path: Path, *sections: str) -> bool:
+    """Whether ``path`` is such a file with one of ``sections``."""
     if not path.is_file():
         return False
+    begins = tuple(f"{section}:".encode() for section in sections)
     with path.open("rb") as file:
-        return any(line.startswith(f"{section}:".encode()) for line in file.read(_HEAD_BYTES).splitlines())
+        return any(line.startswith(begins) for line in file.read(_HEAD_BYTES).splitlines())
 
 
 def read_section(path: Path, section: str, version: str, kind: type[StructT]) -> StructT:

@@ -27,7 +27,7 @@ WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
 
 
-class Way(Frozen):
+class SiteCandidate(Frozen):
     """One way to preempt."""
 
     mode: str
@@ -38,7 +38,7 @@ class Way(Frozen):
     saves: str = "-"
 
 
-class WayOutcome(Frozen):
+class SiteResult(Frozen):
     """What a way means for the site's jobs.  None: no such job started, or ended."""
 
     mode: str
@@ -69,35 +69,35 @@ def urgent_partitions(cluster: Cluster) -> frozenset[str]:
     return frozenset(each.name for each in cluster.partitions if each.tier == highest)
 
 
-def ways(cluster: Cluster) -> Iterator[Way]:
+def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
     """Waiting, then each PreemptMode with the times swept, then REQUEUE of programs that save what they have done."""
-    yield Way(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
+    yield SiteCandidate(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
     # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
-    yield Way(Mode.SUSPEND.value, _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME))
+    yield SiteCandidate(Mode.SUSPEND.value, _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME))
     for mode in (Mode.REQUEUE, Mode.CANCEL):
         for exempt, exempt_ns in _SWEPT_NS.items():
-            yield Way(mode.value, _with_mode(cluster, mode, exempt_ns, _NO_TIME), exempt=exempt)
+            yield SiteCandidate(mode.value, _with_mode(cluster, mode, exempt_ns, _NO_TIME), exempt=exempt)
         for grace, grace_ns in _SWEPT_NS.items():
             if grace_ns:
-                yield Way(mode.value, _with_mode(cluster, mode, _NO_TIME, grace_ns), grace=grace)
+                yield SiteCandidate(mode.value, _with_mode(cluster, mode, _NO_TIME, grace_ns), grace=grace)
     requeued = _with_mode(cluster, Mode.REQUEUE, _NO_TIME, _NO_TIME)
     for saves, period_ns in _SAVES_NS.items():
-        yield Way(_REQUEUE_SAVED, requeued, Costs(save_period_ns=period_ns), saves=saves)
+        yield SiteCandidate(_REQUEUE_SAVED, requeued, Costs(save_period_ns=period_ns), saves=saves)
 
 
-def outcome_of(way: Way, jobs: Sequence[Job]) -> WayOutcome:
-    """Play the jobs in this way."""
-    stays = Player(way.cluster, jobs, way.costs).play()
-    urgent = urgent_partitions(way.cluster)
+def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
+    """Play the jobs in its way."""
+    stays = Player(candidate.cluster, jobs, candidate.costs).play()
+    urgent = urgent_partitions(candidate.cluster)
     waits = [stays[job.name][0].start_ns - job.submit_ns for job in jobs if job.partition in urgent and stays[job.name]]
     others = [job for job in jobs if job.partition not in urgent]
     ended = [end_ns - job.submit_ns for job in others if (end_ns := _finished_ns(stays[job.name])) is not None]
     lost_ns = sum(stay.lost_ns * len(stay.nodes) for each in stays.values() for stay in each)
-    return WayOutcome(
-        way.mode,
-        way.exempt,
-        way.grace,
-        way.saves,
+    return SiteResult(
+        candidate.mode,
+        candidate.exempt,
+        candidate.grace,
+        candidate.saves,
         _mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
         _mean_s(ended),
@@ -108,7 +108,7 @@ def outcome_of(way: Way, jobs: Sequence[Job]) -> WayOutcome:
     )
 
 
-def ways_table(found: Sequence[WayOutcome]) -> FittedTable:
+def results_table(found: Sequence[SiteResult]) -> FittedTable:
     """One row for each way."""
     columns = [*names("PreemptMode"), *names("saves", importance=3), *numbers("exempt", "grace", importance=4)]
     columns += numbers("urgent\nwait s", importance=4) + numbers("longest\nwait s", importance=2)
@@ -126,7 +126,7 @@ def ways_table(found: Sequence[WayOutcome]) -> FittedTable:
     return table
 
 
-def ways_figure(found: Sequence[WayOutcome]) -> Figure:
+def results_figure(found: Sequence[SiteResult]) -> Figure:
     """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept."""
     figure, (panel,) = style.new_figure(width=6.4, height=4.2)
     for index, (label, points) in enumerate(_lines(found).items()):
@@ -142,8 +142,8 @@ def ways_figure(found: Sequence[WayOutcome]) -> Figure:
     return figure
 
 
-def _lines(found: Sequence[WayOutcome]) -> dict[str, list[tuple[WayOutcome, str]]]:
-    lines: dict[str, list[tuple[WayOutcome, str]]] = {}
+def _lines(found: Sequence[SiteResult]) -> dict[str, list[tuple[SiteResult, str]]]:
+    lines: dict[str, list[tuple[SiteResult, str]]] = {}
     for each in found:
         graced = each.grace != "0"
         if each.saves != "-":
@@ -180,9 +180,9 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def words(found: Sequence[WayOutcome]) -> Iterator[str]:
+def words(found: Sequence[SiteResult]) -> Iterator[str]:
     """What the figures say, in sentences."""
-    by_mode: Mapping[str, WayOutcome] = {each.mode: each for each in reversed(found)}  # the first of each mode
+    by_mode: Mapping[str, SiteResult] = {each.mode: each for each in reversed(found)}  # the first of each mode
     wait = by_mode[WAIT]
     yield f"Without preemption urgent jobs wait {_seconds(wait.urgent_wait_s)} s on average."
     yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."

@@ -17,7 +17,14 @@ def advise_site(file: Path, out: Path, as_json: bool) -> None:
 
     Raises ConfigError.
     """
-    from analysis.advise.slurm import outcome_of, urgent_partitions, ways, ways_figure, ways_table, words
+    from analysis.advise.slurm import (
+        result_of,
+        results_figure,
+        results_table,
+        site_candidates,
+        urgent_partitions,
+        words,
+    )
     from analysis.figures import style
     from emulator.display.work_display import progress_bar
     from emulator.files.whole_files import write_json
@@ -33,24 +40,24 @@ def advise_site(file: Path, out: Path, as_json: bool) -> None:
             f"{file}: slurm.jobs: there are no {missing} jobs (urgent: those of {called}); give natjam import slurm a"
             " table with --sacct that has both"
         )
-    chosen = [*ways(site.cluster)]
+    chosen = [*site_candidates(site.cluster)]
     console = results_console(stderr=as_json)
     found = []
     with progress_bar(console, "playing {task.description}", "{task.completed} of {task.total} ways") as bar:
         task = bar.add_task("", total=len(chosen))
-        for way in chosen:
-            bar.update(task, description=f"{len(site.jobs):,} jobs, {way.mode}")
-            found.append(outcome_of(way, site.jobs))
+        for candidate in chosen:
+            bar.update(task, description=f"{len(site.jobs):,} jobs, {candidate.mode}")
+            found.append(result_of(candidate, site.jobs))
             bar.advance(task)
     lines = [*words(found)]
     facts = {"urgent": sorted(urgent), "ways": msgspec.to_builtins(found), "text": lines}
     write_json(out / "advise.json", facts)
-    style.save(ways_figure(found), [out / "advise.png"])
+    style.save(results_figure(found), [out / "advise.png"])
     if as_json:
         typer.echo(msgspec.json.encode(facts).decode())
         return
     console.print(Text(f"urgent: the jobs of {called}"), soft_wrap=True)
-    console.print(ways_table(found))
+    console.print(results_table(found))
     for line in lines:
         console.print(Text(line), soft_wrap=True)
     console.print(Text(f"results in {out}; the picture: {out / 'advise.png'}"), soft_wrap=True)

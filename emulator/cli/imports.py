@@ -61,8 +61,7 @@ def yarn(
 
     if scheduler is None and fair is None:
         raise ConfigError("name the queues' file: --scheduler capacity-scheduler.xml or --fair fair-scheduler.xml")
-    if out.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    _check_out(out)
     sources = Sources(site, scheduler, fair, apps, nodes, lenient)
     name = "".join(c if c.isalnum() and c.isascii() else "-" for c in out.stem).strip("-")[:100] or "yarn"
     if apps is None:
@@ -114,8 +113,7 @@ def kueue(
     from workloads.kueue.state import read_kueue
     from workloads.kueue.table import read_arrivals
 
-    if out.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    _check_out(out)
     with reading(*paths) as on_bytes:
         imported, unread = read_kueue(paths, on_bytes)
     if arrivals is not None:
@@ -170,8 +168,7 @@ def kubernetes(
     from workloads.kubernetes.cluster import read_kubernetes
     from workloads.kubernetes.saved import write_saved
 
-    if out.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    _check_out(out)
     if arrivals is not None and draw is not None:
         raise ConfigError("--arrivals and --draw: give one of them")
     with reading(*paths) as on_bytes:
@@ -211,8 +208,7 @@ def slurm(
     from workloads.slurm.sacct import read_sacct
     from workloads.slurm.saved import Slurm, write_saved
 
-    if out.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    _check_out(out)
     cluster, left_out = read_conf(conf)
     jobs, unread = read_sacct(sacct, cluster) if sacct is not None else ((), [])
     left_out += unread
@@ -225,6 +221,12 @@ def slurm(
         say(line)
     counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
     say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
+
+
+def _check_out(out: Path) -> None:
+    """Raises ConfigError: an experiment or an imported file is written as YAML."""
+    if out.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
 
 
 def _head(system: str, paths: Sequence[Path], unread: Sequence[Unread]) -> list[str]:

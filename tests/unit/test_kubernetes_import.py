@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,14 @@ spec:
       containers:
       - {name: a, env: [{name: TOKEN, value: SECRET}], resources: {requests: {cpu: 2, memory: 8Gi}}}
 """
+
+
+def test_a_folder_may_hold_what_was_imported_from_it(imported: Imported, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    shutil.copytree(OBJECTS, folder)
+    write_saved(folder / "mine.yaml", imported.cluster, [])
+    assert read_kubernetes([folder]).cluster == imported.cluster
+    assert read_any([folder / "mine.yaml"]) == imported.cluster
 
 
 def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ BEYOND = {
 }
 """Runs that are beyond the bounds, and why."""
 NODES = {f"n{number}": 8 for number in range(4)}
+ALL = 0b1111
+"""The set of them."""
 
 
 def cluster(mode: Mode = Mode.REQUEUE, **settings: Any) -> Cluster:
@@ -57,10 +59,11 @@ def snapshot(of: Cluster, running: dict[str, tuple[Job, str]], waiting: list[Job
     """A cluster in which jobs have run since 0, on the named nodes, and others wait."""
     found = Snapshot(of)
     for number, (each, nodes) in enumerate(running.values(), 1):
-        found.waiting[each.name] = wait = Waiting(each, of.partition(each.partition), number)
+        wait = Waiting(each, of.partition(each.partition), number)
+        found.submit(wait)
         found.start(Running(wait, tuple(nodes.split()), 0, wait.limit_ns))
     for number, each in enumerate(waiting, len(running) + 1):
-        found.waiting[each.name] = Waiting(each, of.partition(each.partition), number)
+        found.submit(Waiting(each, of.partition(each.partition), number))
     return found
 
 
@@ -113,14 +116,14 @@ def test_victims_are_few_and_none_is_needless() -> None:
     }
     wanting = job("high", 2, 4)
     state = snapshot(cluster(), running, [wanting])
-    found = victims(state, state.waiting["high"], tuple(NODES), SECOND_NS)
+    found = victims(state, state.waiting["high"], ALL, SECOND_NS)
     assert [each.waiting.job.name for each in found or ()] == ["c", "d"]
     strict = snapshot(cluster(strict_order=True), running, [wanting])
-    found = victims(strict, strict.waiting["high"], tuple(NODES), SECOND_NS)
+    found = victims(strict, strict.waiting["high"], ALL, SECOND_NS)
     assert [each.waiting.job.name for each in found or ()] == ["a", "b", "c"]
     exempt = snapshot(cluster(exempt_ns=15 * SECOND_NS), running, [wanting])
-    assert victims(exempt, exempt.waiting["high"], tuple(NODES), 14 * SECOND_NS) is None
-    assert victims(exempt, exempt.waiting["high"], tuple(NODES), 15 * SECOND_NS)
+    assert victims(exempt, exempt.waiting["high"], ALL, 14 * SECOND_NS) is None
+    assert victims(exempt, exempt.waiting["high"], ALL, 15 * SECOND_NS)
 
 
 def test_the_youngest_goes_first_if_the_site_says_so() -> None:

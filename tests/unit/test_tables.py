@@ -17,7 +17,7 @@ from analysis import compare, explain, trace_outcomes, workload_report
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.report import advice_table, decision_table
-from analysis.advise.slurm import WayOutcome, ways_table
+from analysis.advise.slurm import SiteResult, results_table
 from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
 from analysis.demo import run as demo
 from analysis.fidelity import report as fidelity_report
@@ -262,10 +262,10 @@ def played_pods(runs: Path) -> Iterator[RenderableType]:
     yield play_kubernetes.outcome_table(found, [PriorityClass("system-node-critical", 2 * 10**9)])
 
 
-def ways_of_a_site(runs: Path) -> Iterator[RenderableType]:
+def results_of_a_site(runs: Path) -> Iterator[RenderableType]:
     times = (12345.0, 123456.0, 1234567.0, 12345, 12345, 12345.67, 0.123)
-    saved = WayOutcome("REQUEUE, saved", "15 min", "15 min", "every 15 min", *times)
-    yield ways_table([WayOutcome("OFF", "0", "0", "-", None, None, None, 0, 0, 0.0, 0.0), saved])
+    saved = SiteResult("REQUEUE, saved", "15 min", "15 min", "every 15 min", *times)
+    yield results_table([SiteResult("OFF", "0", "0", "-", None, None, None, 0, 0, 0.0, 0.0), saved])
 
 
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
@@ -322,7 +322,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.cli.main._policies_table": lambda _: [main._policies_table()],
     "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
     "emulator.cli.play.outcome_table": played,
-    "analysis.advise.slurm.ways_table": ways_of_a_site,
+    "analysis.advise.slurm.results_table": results_of_a_site,
     "emulator.cli.play_kubernetes.outcome_table": played_pods,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,

@@ -19,6 +19,7 @@ from msgspec import inspect
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from workloads.importers.source import OnBytes, ignore
+from workloads.saved import SECTIONS, is_saved
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MOST_VALUES = 5_000_000
@@ -64,6 +65,8 @@ class Objects:
 def files_of(paths: Iterable[Path]) -> list[Path]:
     """The files themselves, and those with a name of YAML or JSON in folders and below, by name.
 
+    What an import has written into such a folder is left out.
+
     Raises ConfigError: a path does not exist, or a folder has none.
     """
     files: list[Path] = []
@@ -71,7 +74,8 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             files.append(path)
             continue
-        inside = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+        inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and each.is_file()]
+        inside = [each for each in inside if not is_saved(each, *SECTIONS)]
         if not inside:
             raise ConfigError(f"{path}: has no file that ends in .yaml, .yml or .json")
         files += inside

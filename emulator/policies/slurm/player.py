@@ -158,7 +158,7 @@ class Player:
         heappush(self._events, (at_ns, kind, self._pushed, happens))
 
     def _submit(self, job: Job, number: int) -> None:
-        self._snapshot.waiting[job.name] = Waiting(job, self._snapshot.partitions[job.partition], number)
+        self._snapshot.submit(Waiting(job, self._snapshot.partitions[job.partition], number))
         self.stays[job.name] = []
         self._news = self._news_for_backfill = True
 
@@ -232,7 +232,7 @@ class Player:
             works = [self._work[name] for name in decision.victims]
             for work in works:
                 self._preempt(work, decision.job)
-            if not any(work.running.preempted for work in works) and not any(self._snapshot.leaving()):
+            if not self._snapshot.going:
                 self._start(decision, self._costs.gone_ns + self._costs.launch_ns)
 
     def _start(self, decision: Decision, after_ns: int) -> None:
@@ -251,8 +251,7 @@ class Player:
         if not grace_ns:
             self._evict(work, by)
             return
-        work.running.preempted = True
-        work.running.end_ns = min(work.running.end_ns, self._now_ns + grace_ns)
+        self._snapshot.tell_to_go(work.running, min(work.running.end_ns, self._now_ns + grace_ns))
         self._set_due(work)
 
     def _evict(self, work: _Work, by: str | None) -> None:
@@ -267,7 +266,7 @@ class Player:
         whole_ns = self._now_ns // SECOND_NS * SECOND_NS
         eligible_ns = whole_ns + SECOND_NS + self._settings.cred_expire_ns
         job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
-        self._snapshot.waiting[job.name] = Waiting(job, waiting.partition, waiting.number, eligible_ns)
+        self._snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns))
 
     def _leave(self, work: _Work, end: End) -> None:
         work.stay.end_ns, work.stay.end = self._now_ns, end
@@ -290,7 +289,7 @@ class Player:
         for name, work in self._work.items():
             if name in runs and work.since_ns is None:
                 work.stay.stopped.append((work.stopped_ns, self._now_ns))
-                work.running.end_ns += self._now_ns - work.stopped_ns
+                self._snapshot.move_end(work.running, work.running.end_ns + self._now_ns - work.stopped_ns)
                 work.since_ns = self._now_ns
                 self._set_due(work)
             elif name not in runs and work.since_ns is not None:

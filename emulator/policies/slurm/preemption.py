@@ -8,10 +8,9 @@ another order: the one that made it fit first, then those on the most nodes, the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from emulator.policies.slurm.model import Mode
-from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
@@ -20,21 +19,20 @@ def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
     settings = snapshot.cluster.settings
     found = [
         each
-        for each in snapshot.running.values()
-        if each.tier < job.partition.tier
-        and each.waiting.partition.mode in (Mode.CANCEL, Mode.REQUEUE)
-        and not each.preempted
-        and now_ns - each.start_ns >= settings.exempt_ns
+        for each in snapshot.below(job.partition.tier, Mode.CANCEL, Mode.REQUEUE)
+        if not each.preempted and now_ns - each.start_ns >= settings.exempt_ns
     ]
     if settings.youngest_first:
         return sorted(found, key=lambda each: (each.tier, -each.start_ns, -each.waiting.number))
     return sorted(found, key=lambda each: (each.tier, each.waiting.number))
 
 
-def victims(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], now_ns: int) -> list[Running] | None:
+def victims(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> list[Running] | None:
     """Who must go so that ``job`` fits on ``nodes``; nobody if those suffice who are going already; None: it cannot."""
     settings = snapshot.cluster.settings
     order = candidates(snapshot, job, now_ns)
+    if not order and not snapshot.going:
+        return None
     best = _needed(snapshot, job, nodes, order)
     if not best or settings.strict_order:
         return best
@@ -49,20 +47,43 @@ def victims(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], now_ns: int)
     return best
 
 
-def _needed(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], order: Sequence[Running]) -> list[Running] | None:
-    leaving = list(snapshot.leaving())
+def _needed(snapshot: Snapshot, job: Waiting, nodes: int, order: Sequence[Running]) -> list[Running] | None:
+    trial = _Trial(snapshot, job, nodes)
     gone: list[Running] = []
     rest = iter(order)
-    while not _fits(snapshot, job, nodes, [*leaving, *gone]):
+    while not trial.fits:
         if (another := next(rest, None)) is None:
             return None
+        trial.change(another, another.cpus)
         gone.append(another)
     for each in list(gone):
-        without = [other for other in gone if other is not each]
-        if _fits(snapshot, job, nodes, [*leaving, *without]):
-            gone = without
+        trial.change(each, -each.cpus)
+        if trial.fits:
+            gone.remove(each)
+        else:
+            trial.change(each, each.cpus)
     return gone
 
 
-def _fits(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], gone: Iterable[Running]) -> bool:
-    return place(job.job, snapshot.free_without(gone), nodes, snapshot.order) is not None
+class _Trial:
+    """Whether a job fits when this one and that one have gone, besides those who are going already."""
+
+    def __init__(self, snapshot: Snapshot, job: Waiting, nodes: int) -> None:
+        self._job, self._nodes, self._order = job.job, nodes, snapshot.order
+        self._free = snapshot.free_without(())
+        self._fitting = (snapshot.room(job.job.cpus).now & nodes).bit_count()
+        for each in snapshot.going.values():
+            self.change(each, each.cpus)
+
+    @property
+    def fits(self) -> bool:
+        return self._fitting >= self._job.nodes
+
+    def change(self, running: Running, by: int) -> None:
+        """Each node of a running job has so many more free CPUs."""
+        needed = self._job.cpus
+        for node in running.nodes:
+            before = self._free[node]
+            self._free[node] = before + by
+            if self._nodes >> self._order[node] & 1:
+                self._fitting += (before + by >= needed) - (before >= needed)

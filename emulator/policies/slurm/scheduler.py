@@ -6,9 +6,10 @@ those jobs (sched_config.html).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from emulator.policies.slurm.decisions import Decision, Outcome
+from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
@@ -17,24 +18,26 @@ from emulator.policies.slurm.snapshot import Snapshot, Waiting
 def main_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
     """Look at the pending jobs once.  The caller carries out each decision in ``snapshot`` before it takes the next."""
     blocked: set[str] = set()
-    taken: set[str] = set()
-    for job in snapshot.pending(now_ns)[: snapshot.cluster.settings.default_queue_depth]:
-        if job.partition.name in blocked:
+    taken = 0
+    for job in snapshot.pending(now_ns, snapshot.cluster.settings.default_queue_depth):
+        partition = job.partition.name
+        if partition in blocked:
             continue
-        nodes = [node for node in job.partition.nodes if node not in taken]
-        decision = decide(snapshot, job, nodes, now_ns)
+        decision = decide(snapshot, job, snapshot.nodes_of[partition] & ~taken, now_ns)
         if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS):
-            blocked.add(job.partition.name)
-            taken.update(job.partition.nodes)
+            blocked.add(partition)
+            taken |= snapshot.nodes_of[partition]
         yield decision
 
 
-def decide(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], now_ns: int) -> Decision:
+def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
     name, settings = job.job.name, snapshot.cluster.settings
-    found = place(job.job, snapshot.free, nodes, snapshot.order)
-    if found is None and settings.preempts and settings.gang:
-        found = place(job.job, snapshot.free_of(job.partition.tier), nodes, snapshot.order)
+    found, fits = None, snapshot.room(job.job.cpus).now & nodes
+    if fits.bit_count() >= job.job.nodes:
+        found = place(job.job, snapshot.free, snapshot.names(fits), snapshot.order)
+    elif settings.preempts and settings.gang:
+        found = _over_stopped(snapshot, job, nodes)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -44,13 +47,19 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], now_ns: int) 
         return Decision(name, Outcome.WAITS, why=_short(snapshot, job, nodes) + ", and no victims would make room")
     if not going:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims are in their grace")
-    free = snapshot.free_without([*going, *snapshot.leaving()])
-    where = place(job.job, free, nodes, snapshot.order) or ()
+    free = snapshot.free_without([*going, *snapshot.going.values()])
+    where = place(job.job, free, snapshot.names(nodes), snapshot.order) or ()
     return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in going))
 
 
-def _short(snapshot: Snapshot, job: Waiting, nodes: Sequence[str]) -> str:
-    fit = sum(snapshot.free[node] >= job.job.cpus for node in nodes)
-    what = f"{fit} of {len(nodes)} nodes have {job.job.cpus} free CPUs, it needs {job.job.nodes}"
-    left_out = len(job.partition.nodes) - len(nodes)
+def _over_stopped(snapshot: Snapshot, job: Waiting, nodes: int) -> tuple[str, ...] | None:
+    """Nodes for a job that is put over those of lower tiers, which stop (``PreemptMode=SUSPEND,GANG``)."""
+    stops = list(snapshot.below(job.partition.tier, Mode.SUSPEND))
+    return place(job.job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order) if stops else None
+
+
+def _short(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
+    fit = (snapshot.room(job.job.cpus).now & nodes).bit_count()
+    what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs, it needs {job.job.nodes}"
+    left_out = len(job.partition.nodes) - nodes.bit_count()
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 from emulator.policies.slurm.model import Cluster, Job, Mode, Partition
+from emulator.policies.slurm.room import ALREADY_NS, NEVER_NS, Room
 
 FOREVER_NS = 1 << 62
 
@@ -20,17 +23,15 @@ class Waiting:
     """Its JobId: the order of submission."""
     eligible_ns: int = 0
     """A requeued job may not start before."""
+    key: tuple[int, int, int] = field(init=False)
+    """The order in which jobs are looked at."""
+    limit_ns: int = field(init=False)
+    """Its time limit."""
 
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """The order in which jobs are looked at."""
-        return -self.partition.tier, -self.job.priority, self.number
-
-    @property
-    def limit_ns(self) -> int:
-        """Its time limit."""
+    def __post_init__(self) -> None:
+        self.key = -self.partition.tier, -self.job.priority, self.number
         limits = (self.job.limit_ns, self.partition.limit_ns, FOREVER_NS)
-        return next(limit for limit in limits if limit is not None)
+        self.limit_ns = next(limit for limit in limits if limit is not None)
 
 
 @dataclass(eq=False, slots=True)
@@ -57,34 +58,103 @@ class Running:
 
 
 class Snapshot:
-    """Free CPUs, running and waiting jobs."""
+    """Free CPUs, running and waiting jobs.  Sets of nodes are whole numbers, as in ``room``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.partitions = {each.name: each for each in cluster.partitions}
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
+        self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
+        """Of each partition."""
         self.free = dict(cluster.nodes)
         """CPUs of each node that no job has, stopped ones included."""
         self.running: dict[str, Running] = {}
         """By job, in the order of their starts."""
+        self.going: dict[str, Running] = {}
+        """Those of them that are in their grace."""
         self.waiting: dict[str, Waiting] = {}
+        self.ends_ns: list[int] = []
+        """When the running jobs end by their limits, in order."""
+        self._names = tuple(cluster.nodes)
+        self._queue: list[Waiting] = []
+        """The waiting ones, in the order in which they are looked at."""
+        self._in_partition: dict[str, dict[str, Running]] = {name: {} for name in self.partitions}
+        self._on: dict[str, dict[str, Running]] = {name: {} for name in cluster.nodes}
+        self._rooms: dict[int, Room] = {}
+
+    # ---- sets of nodes ----
+
+    def mask(self, names: Iterable[str]) -> int:
+        """The set of the named nodes."""
+        return sum(1 << self.order[name] for name in names)
+
+    def names(self, nodes: int) -> list[str]:
+        """The names of a set of nodes, in their order."""
+        found = []
+        while nodes:
+            lowest = nodes & -nodes
+            found.append(self._names[lowest.bit_length() - 1])
+            nodes ^= lowest
+        return found
+
+    # ---- what happens ----
+
+    def submit(self, waiting: Waiting) -> None:
+        """A job waits from now on."""
+        self.waiting[waiting.job.name] = waiting
+        insort(self._queue, waiting, key=lambda each: each.key)
 
     def start(self, running: Running) -> None:
         """A waiting job is on its nodes from now on."""
-        del self.waiting[running.waiting.job.name]
-        self.running[running.waiting.job.name] = running
+        waiting = self.waiting.pop(running.waiting.job.name)
+        del self._queue[bisect_left(self._queue, waiting.key, key=lambda each: each.key)]
+        name = waiting.job.name
+        self.running[name] = self._in_partition[waiting.partition.name][name] = running
+        insort(self.ends_ns, running.end_ns)
         for node in running.nodes:
             self.free[node] -= running.cpus
+            self._on[node][name] = running
+        self._changed(running.nodes)
 
     def end(self, running: Running) -> None:
         """It is gone from its nodes."""
-        del self.running[running.waiting.job.name]
+        name = running.waiting.job.name
+        del self.running[name], self._in_partition[running.waiting.partition.name][name]
+        self.going.pop(name, None)
+        del self.ends_ns[bisect_left(self.ends_ns, running.end_ns)]
         for node in running.nodes:
             self.free[node] += running.cpus
+            del self._on[node][name]
+        self._changed(running.nodes)
 
-    def pending(self, now_ns: int) -> list[Waiting]:
-        """Those that may start, in the order in which they are looked at."""
-        return sorted((each for each in self.waiting.values() if each.eligible_ns <= now_ns), key=lambda each: each.key)
+    def tell_to_go(self, running: Running, end_ns: int) -> None:
+        """Its grace begins, and is over at ``end_ns``."""
+        running.preempted = True
+        self.going[running.waiting.job.name] = running
+        self.move_end(running, end_ns)
+
+    def move_end(self, running: Running, end_ns: int) -> None:
+        """It will have to end at another time."""
+        del self.ends_ns[bisect_left(self.ends_ns, running.end_ns)]
+        running.end_ns = end_ns
+        insort(self.ends_ns, end_ns)
+        self._changed(running.nodes)
+
+    # ---- what the schedulers ask ----
+
+    def pending(self, now_ns: int, most: int) -> list[Waiting]:
+        """The first that may start, in the order in which they are looked at."""
+        return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), most))
+
+    def room(self, cpus: int) -> Room:
+        """When each node will have so many free CPUs."""
+        if cpus not in self._rooms:
+            self._rooms[cpus] = Room(self._room_ns(node, cpus) for node in self._names)
+        return self._rooms[cpus]
+
+    def free_at(self, node: str, at_ns: int) -> int:
+        """The CPUs of a node that will be free by then."""
+        return self.free[node] + sum(each.cpus for each in self._on[node].values() if each.end_ns <= at_ns)
 
     def free_without(self, gone: Iterable[Running]) -> dict[str, int]:
         """Free CPUs of each node when ``gone`` will have left."""
@@ -94,12 +164,27 @@ class Snapshot:
                 free[node] += running.cpus
         return free
 
-    def free_of(self, tier: int) -> dict[str, int]:
-        """Free CPUs of each node for a job that is put over those of lower tiers (``PreemptMode=SUSPEND,GANG``)."""
-        return self.free_without(
-            each for each in self.running.values() if each.tier < tier and each.waiting.partition.mode is Mode.SUSPEND
-        )
+    def below(self, tier: int, *modes: Mode) -> Iterator[Running]:
+        """The running jobs of lower tiers that are preempted in one of these ways."""
+        for partition in self.cluster.partitions:
+            if partition.tier < tier and partition.mode in modes:
+                yield from self._in_partition[partition.name].values()
 
-    def leaving(self) -> Iterator[Running]:
-        """Those in their grace."""
-        return (each for each in self.running.values() if each.preempted)
+    def on(self, node: str) -> Iterable[Running]:
+        """The jobs on a node, stopped ones included."""
+        return self._on[node].values()
+
+    def _room_ns(self, node: str, cpus: int) -> int:
+        free = self.free[node]
+        if free >= cpus:
+            return ALREADY_NS
+        for each in sorted(self._on[node].values(), key=lambda running: running.end_ns):
+            free += each.cpus
+            if free >= cpus:
+                return each.end_ns
+        return NEVER_NS
+
+    def _changed(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            for cpus, room in self._rooms.items():
+                room.change(self.order[node], self._room_ns(node, cpus))

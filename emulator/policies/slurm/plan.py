@@ -1,0 +1,102 @@
+"""Where and when backfill plans the jobs that cannot start now; their nodes are kept for them, whole.
+
+Running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once (slurm.conf's
+``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job fits.  Its nodes
+are kept from the last of these ends for its time limit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+from emulator.policies.slurm.model import SECOND_NS
+from emulator.policies.slurm.placement import place
+from emulator.policies.slurm.snapshot import Snapshot, Waiting
+
+FIRST_SPAN_NS = 30 * SECOND_NS
+
+
+class Plan:
+    """What is kept in one pass of backfill at ``now_ns``."""
+
+    def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
+        self._snapshot, self._now_ns, self._settings = snapshot, now_ns, snapshot.cluster.settings
+        self._kept: list[tuple[int, int, int]] = []
+        """The beginning, the end, and the nodes, in order."""
+        self._before: list[int] = [0]
+        """The nodes of all that begin before each of them, and at last of all."""
+        self._ends_ns: list[int] = []
+
+    def free_now(self, job: Waiting) -> int:
+        """The nodes of its partition that a job could have from now on until its limit is over."""
+        end_ns = self._rounded(self._now_ns + job.limit_ns)
+        begun = bisect_left(self._kept, (end_ns,))
+        return self._snapshot.nodes_of[job.partition.name] & ~self._before[begun]
+
+    def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
+        """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
+        for begin_ns, nodes in self._beginnings(job):
+            found = self._earliest(job, nodes, begin_ns)
+            if found is None:
+                continue
+            where, at_ns = found
+            mask = self._snapshot.mask(where)
+            if self._is_free(mask, at_ns, at_ns + job.limit_ns):
+                self._keep(mask, at_ns, at_ns + job.limit_ns)
+                return where, at_ns
+        return None
+
+    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int]]:
+        """Now, and when something that is kept is free again; with the nodes that are free from then on."""
+        yield self._now_ns, self.free_now(job)
+        allowed = self._snapshot.nodes_of[job.partition.name]
+        for begin_ns in self._ends_ns:
+            if begin_ns > self._now_ns + self._settings.bf_window_ns:
+                return
+            yield begin_ns, allowed & ~self._taken(begin_ns, begin_ns + job.limit_ns)
+
+    def _earliest(self, job: Waiting, nodes: int, begin_ns: int) -> tuple[tuple[str, ...], int] | None:
+        """When and where a job fits on ``nodes``, by the time limits of the running jobs."""
+        snapshot, wanted = self._snapshot, job.job
+        room = snapshot.room(wanted.cpus)
+        at_ns = room.first_ns(nodes, wanted.nodes) if nodes.bit_count() >= wanted.nodes else None
+        if at_ns is None:
+            return None
+        if at_ns <= begin_ns:
+            at_ns = begin_ns
+        else:
+            ends_ns = snapshot.ends_ns
+            together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+            if at_ns <= together_ns:
+                at_ns = ends_ns[bisect_right(ends_ns, together_ns) - 1]
+        fits = snapshot.names(room.by(at_ns) & nodes)
+        where = place(wanted, {node: snapshot.free_at(node, at_ns) for node in fits}, fits, snapshot.order)
+        assert where is not None
+        return where, at_ns
+
+    def _taken(self, start_ns: int, end_ns: int) -> int:
+        """The nodes that are kept for others within the time."""
+        taken = 0
+        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
+            if start_ns < until_ns:
+                taken |= nodes
+        return taken
+
+    def _is_free(self, nodes: int, start_ns: int, end_ns: int) -> bool:
+        return not self._before[-1] & nodes or not self._taken(start_ns, end_ns) & nodes
+
+    def _keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
+        kept = start_ns, self._rounded(end_ns), nodes
+        first = bisect_left(self._kept, kept)
+        self._kept.insert(first, kept)
+        del self._before[first + 1 :]
+        for _, _, each in self._kept[first:]:
+            self._before.append(self._before[-1] | each)
+        if kept[1] not in self._ends_ns[bisect_left(self._ends_ns, kept[1]) :][:1]:
+            insort(self._ends_ns, kept[1])
+
+    def _rounded(self, end_ns: int) -> int:
+        """An end, up to ``bf_resolution``."""
+        step_ns = max(1, self._settings.bf_resolution_ns)
+        return -(-end_ns // step_ns) * step_ns
