@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from analysis.reproduce.choices import Moved, moves_of, read_choices
-from analysis.reproduce.definitions import ClaimFile, all_figures, claim_files
+from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, scores, summary_lines, worst
 from analysis.reproduce.tables import accepted, number
-from analysis.reproduce.values import Constant, PaperFigure, PaperValues, all_values
+from analysis.reproduce.values import Constant, PaperFigure, PaperValues, all_values, source_of
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -76,10 +76,19 @@ def take(path: Path) -> None:
 
 
 def took() -> dict[str, dict[str, float]]:
-    """What one simulated run of each figure took: ``natjam reproduce`` estimates from it how long it will take."""
+    """What one simulated run of each figure took: ``natjam reproduce`` estimates from it how long it will take.
+
+    A busy machine takes longer, so the least that was ever seen is kept.
+    """
+    before = json.loads(TOOK.read_text())
     made = [made for paper in PAPERS for made in results_of(paper).figures if made.engine == "sim"]
     return {
-        one.id: {"real_s": one.real_s, "makespan_s": one.makespan_s or 0.0} for one in made if one.real_s is not None
+        one.id: {
+            "real_s": min(one.real_s, before.get(one.id, {}).get("real_s", one.real_s)),
+            "makespan_s": one.makespan_s or 0.0,
+        }
+        for one in made
+        if one.real_s is not None
     }
 
 
@@ -116,12 +125,22 @@ def values_page(paper: PaperValues) -> str:
                 f"- {score.value.id}: {score.texts[3]} for {score.texts[2]}. {score.value.cause}".rstrip()
                 for score in worst(found)
             ]
-    unmeasured = [(value.id, value.where, value.says, value.unmeasured) for value in paper.printed if value.unmeasured]
+    unmeasured = list(_unmeasured(paper, results))
     if unmeasured:
         lines += ["\n## Values that are not measured\n", *table(("value", "where", "it says", "why not"), unmeasured)]
     if results.figures:
         lines += ["\n## The runs\n", *table(("figure", "engine", "seeds", "made by", "on", "natjam"), _runs(results))]
     return "\n".join(lines) + "\n"
+
+
+def _unmeasured(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]:
+    """The values that no kept run has measured, and why, or how to."""
+    measured = {score.value.id for engine in ENGINES for score in scores(paper, results, engine)}
+    claims, figures = all_claims(), all_figures()
+    for value in paper.printed:
+        if value.id not in measured:
+            by = [figures[source.figure] for source in source_of(value, claims, figures)]
+            yield value.id, value.where, value.says, value.unmeasured or _not_run(by, "sim")
 
 
 def _text(paper: PaperValues) -> Iterator[Sequence[str]]:
@@ -163,7 +182,19 @@ def _claim_rows(paper: str, results: Results) -> Iterator[Sequence[str]]:
             f"{ENGINES[engine]}: {'yes' if one.ok else 'no: ' + one.why}" for engine, one in found.items() if one
         )
         measured = [_figures(one.measured) if one else "" for one in found.values()]
-        yield f"`{claim.id}`", _figures(claim.published), _accepted(claim.accept), *measured, holds or "not run"
+        by = [figure for figure in all_figures().values() if claim.id in figure.claims]
+        holds = holds or _not_run(by, "live" if claim.engine == "live" else "sim")
+        yield f"`{claim.id}`", _figures(claim.published), _accepted(claim.accept), *measured, holds
+
+
+def _not_run(figures: Sequence[FigureDefinition], engine: str) -> str:
+    """How to measure what no kept run has measured."""
+    if not figures:
+        return "nothing measures it yet"
+    figure = next((one for one in figures if engine in one.engines), figures[0])
+    on = engine if engine in figure.engines else figure.engines[0]
+    words = ", on a machine that does nothing else" if on == "live" else ""
+    return f"not run: `natjam reproduce {figure.id} --engine {on}`{words}"
 
 
 def _figures(value: Any) -> str:
@@ -243,7 +274,11 @@ def _held(judged: Mapping[str, ClaimResult]) -> str:
 
 def _seeds(results: Results, engine: str) -> str:
     seeds = sorted({made.seeds for made in results.figures if made.engine == engine and made.claims})
-    return f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seeds" if seeds[0] > 1 else "1 seed"
+    return f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted_seeds(seeds[0])
+
+
+def _counted_seeds(seeds: int) -> str:
+    return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
 PARTS: dict[str, Any] = {
@@ -259,25 +294,30 @@ PARTS: dict[str, Any] = {
 
 def choices_page() -> str:
     """Every constant that the papers leave open."""
-    moved = read_choices()
+    kept = read_choices()
+    why_not = {(one.paper, one.constant): one.why for one in kept.refused}
     lines = ["# What the papers leave open\n", NOTE]
     lines += [
         "Every constant that a paper does not print and that we had to choose, with ours, and where it is from.",
         "*Halved, doubled*: what the cells that it feeds are with ours, and with half and twice that, on quick seeds,",
         "in the smallest figure that measures them (*in its live form*: that of its live runs, simulated); *not run*:",
-        "not tried. Tried by `python -m analysis.reproduce.choices PAPER`.\n",
+        "not tried; *cannot be*: it is no number. Tried by `python -m analysis.reproduce.choices PAPER`.\n",
     ]
     for paper, values in all_values().items():
         if values.constants:
             lines += [f"## {PAPERS[paper].title}\n"]
-            rows = [_choice(constant, moves_of(moved, paper, constant)) for constant in values.constants]
+            rows = [
+                _choice(constant, moves_of(kept.moved, paper, constant), why_not.get((paper, constant.name)))
+                for constant in values.constants
+            ]
             lines += [*table(("constant", "where", "ours", "source or reason", "halved, doubled"), rows), ""]
     return "\n".join(lines)
 
 
-def _choice(constant: Constant, moved: Sequence[Moved]) -> Sequence[str]:
+def _choice(constant: Constant, moved: Sequence[Moved], why_not: str | None) -> Sequence[str]:
     setting = f" (`{constant.setting}`)" if constant.setting else ""
-    return constant.name, constant.where, str(constant.ours) + setting, constant.source, _moves(constant, moved)
+    moves = _moves(constant, moved) if moved or why_not is None else f"cannot be: {why_not}"
+    return constant.name, constant.where, str(constant.ours) + setting, constant.source, moves
 
 
 def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
@@ -286,7 +326,8 @@ def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
         return "not run" if constant.feeds else "feeds none"
     most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
     texts = [f"{one.fed}: {number(one.base)}; {_or_why(one.halved)}, {_or_why(one.doubled)}" for one in most]
-    first = f"{moved[0].figure}{' in its live form' if moved[0].as_live else ''}, " + (
+    seeds = f", with {_counted_seeds(moved[0].seeds)}" if moved[0].seeds else ""
+    first = f"{moved[0].figure}{' in its live form' if moved[0].as_live else ''}{seeds}, " + (
         f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
     )
     return first + "<br>".join(texts)

@@ -11,9 +11,10 @@ takes minutes and the figure's live runs have a form of their own, in that form,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class Moved(Strict):
     doubled: float | None
     as_live: bool = False
     """Whether it was tried in the form of the figure's live runs."""
+    seeds: int | None = None
+    """With how many seeds, if with fewer than a quick reproduction has."""
 
     @property
     def most(self) -> float:
@@ -59,15 +62,31 @@ class Moved(Strict):
         return max(moved, default=0.0) / (abs(self.base or 0.0) or 1.0)
 
 
+class Refused(Strict):
+    """A constant that cannot be halved and doubled."""
+
+    paper: str
+    constant: str
+    why: str
+
+
 class Choices(Strict):
     """The file of them."""
 
     moved: tuple[Moved, ...]
+    refused: tuple[Refused, ...] = ()
+
+    def without(self, paper: str, constant: str) -> Choices:
+        """All but what is kept of one constant."""
+        moved = tuple(one for one in self.moved if (one.paper, one.constant) != (paper, constant))
+        return Choices(
+            moved=moved, refused=tuple(one for one in self.refused if (one.paper, one.constant) != (paper, constant))
+        )
 
 
-def read_choices() -> tuple[Moved, ...]:
+def read_choices() -> Choices:
     """What is kept."""
-    return Choices.model_validate_json(KEPT.read_bytes(), strict=False).moved if KEPT.exists() else ()
+    return Choices.model_validate_json(KEPT.read_bytes(), strict=False) if KEPT.exists() else Choices(moved=())
 
 
 def moves_of(moved: Sequence[Moved], paper: str, constant: Constant) -> list[Moved]:
@@ -93,28 +112,60 @@ def fed_cells(paper: PaperValues, constant: Constant) -> dict[str, list[str]]:
 
 
 def scaled(experiment: Experiment, setting: str, factor: float) -> Experiment:
-    """The experiment with a setting multiplied.  Raises ConfigError if it is no number there."""
+    """The experiment with a setting multiplied, or several with commas between them.
+
+    Raises ConfigError if one is no number there, nor a list or group of numbers.
+    """
     whole = experiment.model_dump()
-    if not _multiply(whole, setting.split("."), factor):
-        raise ConfigError(f"{setting}: is no number in {experiment.name}")
+    for one in setting.split(", "):
+        whole = _multiplied(whole, one.split("."), factor)
+        if whole is None:
+            raise ConfigError(f"{one}: is no number in {experiment.name}")
     return Experiment.model_validate(whole)
 
 
-def _multiply(whole: Any, path: Sequence[str], factor: float) -> bool:
-    """Multiply what stands at a path, in place; whether there was a number."""
+def all_scaled(variants: Sequence[Variant], setting: str, factor: float) -> list[Variant]:
+    """The variants with a setting multiplied; those that do not have it (as FIFO has no cycle) stay as they are.
+
+    Raises ConfigError if none has it.
+    """
+    found, lack = [], []
+    for one in variants:
+        try:
+            found.append(replace(one, experiment=scaled(one.experiment, setting, factor)))
+        except ConfigError as error:
+            found.append(one)
+            lack.append(error)
+    if len(lack) == len(variants):
+        raise lack[0]
+    return found
+
+
+def _multiplied(whole: Any, path: Sequence[str], factor: float) -> Any:
+    """The same with what stands at a path multiplied; None if there is no number."""
+    if not path:
+        return _times(whole, factor)
     key, *rest = path
     if isinstance(whole, list | tuple):
-        chosen = [place for place, entry in enumerate(whole) if _is_meant(key, place, entry)]
-        return bool(rest) and sum(_multiply(whole[place], rest, factor) for place in chosen) > 0
-    if not isinstance(whole, dict) or key not in whole:
-        return False
-    value = whole[key]
-    if rest:
-        return _multiply(value, rest, factor)
+        meant = {place for place, entry in enumerate(whole) if _is_meant(key, place, entry)}
+        changed = {place: _multiplied(whole[place], rest, factor) for place in meant}
+        if all(value is None for value in changed.values()):
+            return None
+        return type(whole)(entry if changed.get(place) is None else changed[place] for place, entry in enumerate(whole))
+    inner = _multiplied(whole[key], rest, factor) if isinstance(whole, dict) and key in whole else None
+    return None if inner is None else whole | {key: inner}
+
+
+def _times(value: Any, factor: float) -> Any:
+    """A number, or every number of a list or group, multiplied; None if something in it is no number."""
+    if isinstance(value, list | tuple | dict):
+        times = [_times(one, factor) for one in (value.values() if isinstance(value, dict) else value)]
+        if not times or None in times:
+            return None
+        return dict(zip(value, times, strict=True)) if isinstance(value, dict) else type(value)(times)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    whole[key] = max(1, round(value * factor)) if isinstance(value, int) else value * factor
-    return True
+        return None
+    return max(1, round(value * factor)) if isinstance(value, int) else value * factor
 
 
 def _is_meant(key: str, place: int, entry: Any) -> bool:
@@ -125,8 +176,19 @@ def _is_meant(key: str, place: int, entry: Any) -> bool:
     return isinstance(name, str) and key.endswith(f"-{EACH}") and name.startswith(key.removesuffix(EACH))
 
 
-def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[Moved]:
-    """Run the smallest figure that a constant feeds as it is, halved and doubled.  Raises ConfigError if it cannot."""
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The smallest figure that a constant feeds, and its variants with the constant as it is, halved and doubled."""
+
+    figure: FigureDefinition
+    cells: Sequence[str]
+    variants: Mapping[float, Sequence[Variant]]
+    """By factor; none where there is no such value, as a share above 1."""
+    as_live: bool
+
+
+def trial_of(paper: PaperValues, constant: Constant) -> Trial:
+    """How to try a constant.  Raises ConfigError if it cannot be."""
     fed = fed_cells(paper, constant)
     if not fed or constant.setting is None:
         raise ConfigError("no simulated figure measures what it feeds" if not fed else "is no setting")
@@ -134,36 +196,45 @@ def try_constant(paper: PaperValues, constant: Constant, out: Path) -> Iterator[
     planned_of = planned(figures, "sim", None, quick=True)
     figure = min(figures, key=lambda figure: _size(figure.id, planned_of[figure.id]))
     variants = planned_of[figure.id]
-    as_live = figure.live is not None and (work_of({figure.id: variants}).real_s or LARGE_REAL_S) >= LARGE_REAL_S
+    untimed, real_s, _ = _size(figure.id, variants)
+    as_live = figure.live is not None and (untimed or real_s >= LARGE_REAL_S)
     if as_live:
         figure = figure.by("live")
         variants = planned([figure], "sim", None, quick=True)[figure.id]
-    measured: dict[float, Mapping[str, float | None]] = {}
-    for factor in (1.0, HALVED, DOUBLED):
-        try:
-            changed = [replace(one, experiment=scaled(one.experiment, constant.setting, factor)) for one in variants]
-        except ValidationError:  # no such value: a share above 1
-            measured[factor] = {}
-            continue
-        measured[factor] = _measured(figure, changed, out / f"{figure.id.replace('/', '-')}-{constant.name}-{factor:g}")
-    for cell in fed[figure.id]:
-        base, halved, doubled = (measured[factor].get(cell) for factor in (1.0, HALVED, DOUBLED))
+    by_factor: dict[float, Sequence[Variant]] = {1.0: variants}
+    for factor in (HALVED, DOUBLED):
+        with contextlib.suppress(ValidationError):
+            by_factor[factor] = all_scaled(variants, constant.setting, factor)
+    return Trial(figure, fed[figure.id], by_factor, as_live)
+
+
+def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds: int | None) -> Iterator[Moved]:
+    """Make the runs of a trial, with the first ``seeds`` of its seeds or all."""
+    measured = {
+        factor: _measured(
+            trial.figure, [replace(one, seeds=one.seeds[:seeds]) for one in variants], out / f"{factor:g}"
+        )
+        for factor, variants in trial.variants.items()
+    }
+    for cell in trial.cells:
+        base, halved, doubled = (measured.get(factor, {}).get(cell) for factor in (1.0, HALVED, DOUBLED))
         yield Moved(
             paper=paper.paper,
             constant=constant.name,
-            figure=figure.id,
+            figure=trial.figure.id,
             fed=cell,
             base=base,
             halved=halved,
             doubled=doubled,
-            as_live=as_live,
+            as_live=trial.as_live,
+            seeds=seeds,
         )
 
 
 def _size(figure: str, variants: Sequence[Variant]) -> tuple[bool, float, int]:
     """Sort key: known times first, then the time, then the number of runs."""
     work = work_of({figure: variants})
-    return work.real_s is None, work.real_s or 0.0, work.runs
+    return work.untimed > 0, work.real_s, work.runs
 
 
 def _measured(figure: FigureDefinition, variants: Sequence[Variant], path: Path) -> Mapping[str, float | None]:
@@ -177,23 +248,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paper", choices=sorted(all_values()))
     parser.add_argument("--only", help="the name of one constant")
+    parser.add_argument("--seeds", type=int, help="fewer than the five of a quick reproduction")
     given = parser.parse_args()
     paper, console = all_values()[given.paper], results_console()
     for constant in paper.constants:
         if given.only not in (None, constant.name):
             continue
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                moved = list(try_constant(paper, constant, Path(folder)))
-        except (NatjamError, ValueError) as error:
-            console.print(f"{constant.name}: not tried: {str(error).splitlines()[0]}", markup=False)
+            trial = trial_of(paper, constant)
+        except ConfigError as error:
+            console.print(f"{constant.name}: not tried: {error.message}", markup=False)
+            _keep(paper, constant, refused=[Refused(paper=paper.paper, constant=constant.name, why=error.message)])
             continue
-        kept = [one for one in read_choices() if (one.paper, one.constant) != (paper.paper, constant.name)]
-        KEPT.write_text(Choices(moved=(*kept, *moved)).model_dump_json(indent=1) + "\n")
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                moved = list(tried(paper, constant, trial, Path(folder), given.seeds))
+        except (NatjamError, ValueError) as error:
+            console.print(f"{constant.name}: failed: {str(error).splitlines()[0]}", markup=False)
+            continue
+        _keep(paper, constant, moved)
         for one in moved:
             console.print(
                 f"{constant.name}: {one.figure}, {one.fed}: {one.base}, {one.halved}, {one.doubled}", markup=False
             )
+
+
+def _keep(paper: PaperValues, constant: Constant, moved: Sequence[Moved] = (), refused: Sequence[Refused] = ()) -> None:
+    others = read_choices().without(paper.paper, constant.name)
+    kept = Choices(moved=(*others.moved, *moved), refused=(*others.refused, *refused))
+    KEPT.write_text(kept.model_dump_json(indent=1) + "\n")
 
 
 if __name__ == "__main__":

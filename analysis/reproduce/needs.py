@@ -43,14 +43,19 @@ class Work:
     """Without those that were made before, and those that several figures share."""
     made: int
     """Made before."""
-    real_s: float | None
-    """About how long it takes on this machine; None if nothing is stored of a figure."""
+    untimed: int
+    """Of these runs, those of figures that were never timed."""
+    real_s: float
+    """About how long the others take on this machine."""
 
     def __str__(self) -> str:
         left = f"{self.runs} runs to make" + (f" ({self.made} were made before)" if self.made else "")
-        if not self.runs or self.real_s is None:
-            return left + ("" if not self.runs else "; how long they take is seen after the first of them")
-        return f"{left}, about {duration(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
+        if not self.runs:
+            return left
+        if self.untimed == self.runs:
+            return f"{left}; how long they take is seen after the first of them"
+        how_long = f"{left}, about {duration(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
+        return how_long + (f", and {self.untimed} runs of figures never timed" if self.untimed else "")
 
 
 def work_of(variants: Mapping[str, Sequence[Variant]], made: Collection[str] = ()) -> Work:
@@ -62,7 +67,7 @@ def work_of(variants: Mapping[str, Sequence[Variant]], made: Collection[str] = (
             took_by_run[run.sha256] = None if took is None else _run_real_s(took, run.experiment)
     left = [real_s for sha256, real_s in took_by_run.items() if sha256 not in made]
     known = [real_s for real_s in left if real_s is not None]
-    return Work(len(left), len(took_by_run) - len(left), sum(known) if len(known) == len(left) else None)
+    return Work(len(left), len(took_by_run) - len(left), len(left) - len(known), sum(known))
 
 
 def _run_real_s(took: Took, experiment: Experiment) -> float:

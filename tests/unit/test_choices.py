@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from analysis.reproduce import needs
-from analysis.reproduce.choices import EACH, fed_cells, read_choices, scaled
+from analysis.reproduce.choices import EACH, all_scaled, fed_cells, read_choices, scaled
 from analysis.reproduce.definitions import all_figures, chosen_figures
 from analysis.reproduce.needs import lacking, work_of
 from analysis.reproduce.run import planned
 from analysis.reproduce.values import Constant, all_values
+from emulator.campaign.plan import Variant
 from emulator.costs import calibration
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -28,9 +29,30 @@ def test_a_setting_is_multiplied_wherever_its_path_leads() -> None:
     named = scaled(load_experiment(CATALOG / "ckpt-facebook-live.yaml"), f"workload.jobs.high-{EACH}.submit_s", 2.0)
     starts_s = {job.name: job.submit_s for job in named.workload.jobs or ()}
     assert (starts_s["high-1"], starts_s["low-2"]) == (2 * 576, 768)
+    week = load_experiment(CATALOG / "reverse-adaptive-week.yaml")
+    both = scaled(week, "workload.poisson.tasks, workload.poisson.task_s", 2.0).workload.poisson
+    assert both is not None
+    assert (both.tasks.mean, both.tasks.sd, both.task_s) == (124.0, 31.0, 774.0)
+    points = scaled(week, f"cluster.availability.spline.{EACH}.1", 0.5).cluster.availability
+    assert points is not None
+    assert points.spline is not None
+    assert points.spline[:2] == ((0, 25), (10800, 34))
     for setting in ("scheduler.mechanism", "workload.jobs", "no.such.setting", "cluster.nodes.deep"):
         with pytest.raises(ConfigError, match="is no number"):
             scaled(experiment, setting, 2.0)
+
+
+def test_a_variant_without_the_setting_stays_as_it_is() -> None:
+    path = CATALOG / "reverse-adaptive-week.yaml"
+    variants = [
+        Variant(allocation, load_experiment(path, [f"scheduler.allocation={allocation}"]), (1,))
+        for allocation in ("{name: fifo}", "{name: reverse-adaptive, cycle_s: 300}")
+    ]
+    fifo, other = all_scaled(variants, "scheduler.allocation.cycle_s", 2.0)
+    assert fifo == variants[0]
+    assert other != variants[1]
+    with pytest.raises(ConfigError, match="is no number"):
+        all_scaled(variants, "scheduler.allocation.gives_up", 2.0)
 
 
 def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
@@ -47,7 +69,7 @@ def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
 
 
 def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
-    for one in read_choices():
+    for one in read_choices().moved:
         assert one.constant in {constant.name for constant in all_values()[one.paper].constants}
         assert one.fed in all_figures()[one.figure].cells
 
@@ -64,6 +86,9 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert (live.runs, live.real_s) == (10, 10 * (100 / 5 + 3)), "at its time scale of 5"
     monkeypatch.setattr(needs, "stored", dict)
     assert str(work_of(variants)) == "50 runs to make; how long they take is seen after the first of them"
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    some = work_of(variants | planned(chosen_figures(["natjam/fig10"]), "sim", None, quick=True))
+    assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
 
 
 def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_measured(
