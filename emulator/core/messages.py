@@ -340,6 +340,8 @@ class KillContainer(_Message):
     container: str
     job: str
     why: str
+    stays_ns: int = 0
+    """How long its container stays taken after its end."""
 
 
 class MapOutputs(_Message):

@@ -5,7 +5,7 @@ The page ``docs/outside.md`` documents the lines; these are their forms.  Times 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -15,12 +15,16 @@ VERSION = 1
 """Of the lines; it grows when a line changes its meaning."""
 
 
+Amounts: TypeAlias = dict[str, int]
+"""Amounts of resources, by their names, in thousandths."""
+
+
 class _News(Frozen, tag_field="event"):
     """Base of what has happened."""
 
 
 class QueueNews(Frozen):
-    """A queue, in containers; the first is the most urgent."""
+    """A queue, in containers, or in millionths of a cluster of several sizes; the first is the most urgent."""
 
     queue: str
     capacity: int
@@ -33,14 +37,20 @@ class Begin(_News, tag="begin"):
     version: int
     seed: int
     queues: tuple[QueueNews, ...]
+    master_resources: Amounts = msgspec.field(default_factory=dict)
+    """What an ApplicationMaster in a container asks for, where containers have several sizes."""
 
 
 class NodeUp(_News, tag="node-up"):
-    """A node is there; all its containers are free."""
+    """A node is there; all of it is free."""
 
     node: str
     rack: str
     containers: int
+    """Of the usual size, where they have several."""
+    resources: Amounts = msgspec.field(default_factory=dict)
+    """What it has, where containers have several sizes."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class NodeGone(_News, tag="node-lost"):
@@ -61,6 +71,8 @@ class GroupNews(Frozen):
     group: str
     tasks: int
     may_be_victim: bool
+    resources: Amounts = msgspec.field(default_factory=dict)
+    """What each of them asks for, where containers have several sizes."""
 
 
 class JobSubmitted(_News, tag="job-submitted"):
@@ -119,11 +131,12 @@ class ContainerStarted(_News, tag="container-started"):
 
 
 class ContainerStopped(_News, tag="container-stopped"):
-    """The process in a container has been stopped: what it had of its node is free."""
+    """The process in a container has been stopped: what it had of its node is free, except what it ``holds``."""
 
     container: str
     job: str
     node: str
+    holds: Amounts = msgspec.field(default_factory=dict)
 
 
 class ContainerEnded(_News, tag="container-ended"):
@@ -191,6 +204,8 @@ class TakeBack(_Said, tag="strict-contract"):
     """This container must be given."""
 
     container: str
+    stays_ns: Annotated[int, msgspec.Meta(ge=0, le=10**18)] = 0
+    """How long it stays taken after its process has been killed: the grace of a pod, the release of a quota."""
 
 
 class CancelJob(_Said, tag="cancel"):

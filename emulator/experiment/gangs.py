@@ -7,9 +7,14 @@ from collections.abc import Iterable, Iterator
 from emulator import policies
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
-from emulator.experiment.model import Cluster, Scheduler, Workload
+from emulator.experiment.groups import groups_of
+from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
+from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
+from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.resources import count_fitting, least, vector_of
+from workloads.schema import JobEntry
 
 
 def gang_problems(
@@ -27,6 +32,9 @@ def gang_problems(
     for where, job in gangs:
         if cluster is None or scheduler is None or job.queue not in scheduler.allocation.queues:
             continue
+        if cluster.node_groups is not None:
+            yield from _sized(where, job, cluster, cluster.node_groups)
+            continue
         needed, maximum = job.gang_minimum or 0, scheduler.allocation.queues[job.queue].maximum
         in_queue = int(maximum * cluster.containers + 1e-9)
         own_master = int(cluster.application_masters == "in-containers")
@@ -35,6 +43,15 @@ def gang_problems(
             beside = " beside its ApplicationMaster's" if own_master else ""
             message = f"{needed} tasks need as many containers at once{beside}, and {of_what}; lower the minimum"
             yield where, f"{message}, or raise containers_per_node"
+
+
+def _sized(where: Location, job: JobEntry, cluster: Cluster, nodes: tuple[NodeGroup, ...]) -> Iterator[Problem]:
+    groups = with_requests(groups_of(job), job, cluster)
+    smallest, needed = least(group.request for group in groups), job.gang_minimum or 0
+    sizes = [(group.count, vector_of(group.resources, cluster.resource_names)) for group in nodes]
+    most = sum(count * count_fitting(smallest, size) for count, size in sizes)
+    if needed > most:
+        yield where, f"{needed} tasks need room at once, and no more than {most} fit on all nodes; lower the minimum"
 
 
 def check_trace_gangs(jobs: Iterable[JobSpec], containers: int, masters_outside: bool) -> None:

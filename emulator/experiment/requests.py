@@ -24,7 +24,7 @@ _OF_ONE_SIZE = {
 }
 """Keys that cannot be combined with ``node_groups``."""
 
-_GANGS = "gangs need containers of one size; remove it, or node_groups"
+_GANGS = "gangs need containers of one size, or allocation external; remove it, or node_groups"
 
 
 class _Asked(NamedTuple):
@@ -76,10 +76,11 @@ def check_sizes(
     if scheduler is not None:
         yield from _scheduler(scheduler)
         yield from _queues(scheduler, cluster, cluster.node_groups)
-    if workload is not None and workload.trace is not None and workload.trace.gangs:
+    places_gangs = scheduler is not None and isinstance(_allocation(scheduler), ExternalAllocation)
+    if workload is not None and workload.trace is not None and workload.trace.gangs and not places_gangs:
         yield ("workload", "trace", "gangs"), _GANGS
     for index, job in enumerate(workload.jobs or () if workload is not None else ()):
-        if job.gang_minimum is not None:
+        if job.gang_minimum is not None and not places_gangs:
             yield ("workload", "jobs", index, "gang"), _GANGS
         yield from _job(job, ("workload", "jobs", index), cluster, cluster.node_groups)
 
@@ -128,13 +129,18 @@ def _unknown(name: str, names: tuple[str, ...]) -> str:
     return f"no node has '{name}'{suggestion(name, names)} (resources: {', '.join(names)})"
 
 
+def _allocation(scheduler: Scheduler) -> object:
+    return policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+
+
 def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
-    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    known = _allocation(scheduler)
     where: Location = ("scheduler", "allocation")
-    if isinstance(known, ShareAllocation | ExternalAllocation):
+    if isinstance(known, ShareAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
-    elif scheduler.choice("mechanism").name != "wait":
-        yield ("scheduler", "mechanism"), "nothing can be taken back yet with node_groups; set it to wait"
+    elif scheduler.choice("mechanism").name != "wait" and not isinstance(known, ExternalAllocation):
+        message = "with node_groups only the allocation external takes anything back; set it to wait"
+        yield ("scheduler", "mechanism"), message
 
 
 def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:

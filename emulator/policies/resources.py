@@ -13,6 +13,8 @@ from emulator.vocabulary import Resources
 
 PARTS = 1000
 """Parts of one: 1.5 cpu are 1500."""
+UNLIMITED = 1 << 62
+"""As many as one likes."""
 WHOLE_PPM = 1_000_000
 """The whole cluster in the millionths in which queues of several sizes are counted."""
 
@@ -52,6 +54,16 @@ def fits(wanted: Resources, there: Resources) -> bool:
     return all(map(ge, there, wanted))
 
 
+def least(vectors: Iterable[Resources]) -> Resources:
+    """The least of each resource that any of these vectors has."""
+    return tuple(map(min, zip(*vectors, strict=True)))
+
+
+def count_fitting(request: Resources, there: Resources) -> int:
+    """How many of the same request fit together."""
+    return min((have // need for need, have in zip(request, there, strict=True) if need), default=UNLIMITED)
+
+
 def dominant_ppm(part: Resources, whole: Resources) -> int:
     """The largest share that ``part`` has of any resource of ``whole``, in millionths, rounded down: the dominant share
     (Ghodsi et al., Dominant Resource Fairness, NSDI 2011; YARN's DominantResourceCalculator)."""
@@ -62,6 +74,11 @@ def written(vector: Resources, names: Sequence[str]) -> str:
     """``2 gpu, 0.5 cpu``: what a vector has, for messages."""
     amounts = (f"{each / PARTS:g} {name}" for name, each in zip(names, vector, strict=True) if each)
     return ", ".join(amounts) or "nothing"
+
+
+def named(vector: Resources, names: Sequence[str]) -> dict[str, int]:
+    """What a vector has, by name, in thousandths."""
+    return {name: each for name, each in zip(names, vector, strict=False) if each}
 
 
 def vector_of(amounts: Mapping[str, float], names: Sequence[str]) -> Resources:

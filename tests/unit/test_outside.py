@@ -23,7 +23,7 @@ from emulator.cli.main import app
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
-from emulator.core.outside import VERSION, Begin, Decide, NotSaid, said, shown
+from emulator.core.outside import VERSION, Begin, Decide, JobSubmitted, NodeUp, NotSaid, said, shown
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
@@ -286,6 +286,62 @@ def test_a_gang_starts_at_once(tmp_path: Path) -> None:
 def test_a_part_of_a_gang_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(RunError, match=words):
         simulate(resolve(load_experiment(gang(tmp_path, *arguments))), lambda record: None)
+
+
+SIZED = "cluster: {node_groups: [{count: 2, resources: {cpu: 4, gpu: 2}, labels: {zone: a}}]}"
+
+
+def sized(path: Path, resources: str) -> Path:
+    """The same experiment, where containers have the sizes that their tasks ask for."""
+    text = path.read_text().replace("cluster: {nodes: 2, containers_per_node: 3}", SIZED)
+    path.write_text(text.replace("reduces: 4,", f"reduces: 4, resources: {resources},"))
+    return path
+
+
+def test_a_gang_of_any_size_starts_at_once(tmp_path: Path) -> None:
+    records: list[Record] = []
+    simulate(resolve(load_experiment(sized(gang(tmp_path, "4", "reduce"), "{cpu: 1.5, gpu: 1}"))), records.append)
+    starts = [record.t_ns for record in records for effect in record.effects if isinstance(effect, Launch)]
+    assert len(starts) == 5
+    assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
+    asked = (effect for record in records for effect in record.effects if isinstance(effect, AskOutside))
+    told = [each for effect in asked for each in effect.news]
+    node = next(each for each in told if isinstance(each, NodeUp))
+    assert (node.resources, node.labels) == ({"cpu": 4000, "gpu": 2000}, {"zone": "a"})
+    job = next(each for each in told if isinstance(each, JobSubmitted))
+    assert job.groups[0].resources == {"cpu": 1500, "gpu": 1000}
+    assert next(each for each in told if isinstance(each, Begin)).master_resources == {"cpu": 1000}
+
+
+@pytest.mark.parametrize(
+    ("instead", "mechanism", "words"),
+    [
+        (
+            'say(decision="grant", job="low", node="node-1", group="reduce")',
+            "kill",
+            "node-1 lacks 3 cpu, 2 gpu of 6 cpu, 4 gpu",
+        ),
+        ('say(decision="contract", victim="low", requester="low")', "kill", "name the container, by a strict-contract"),
+        (
+            'say(decision="strict-contract", container="container-000001", stays_ns=1)',
+            "suspend",
+            "a container stays taken only after a kill",
+        ),
+    ],
+)
+def test_with_sizes_what_cannot_be_is_refused(tmp_path: Path, instead: str, mechanism: str, words: str) -> None:
+    """Four tasks that ask for all that there is: the gang would be half placed if its parts were looked at alone."""
+    path = sized(gang(tmp_path, "4", "reduce"), "{cpu: 1.5, gpu: 1}")
+    path.write_text(path.read_text().replace("mechanism: kill", f"mechanism: {mechanism}"))
+    script = tmp_path / "gang.py"
+    lines = script.read_text().split("\n")
+    first = next(i for i, line in enumerate(lines) if "node = f" in line)
+    script.write_text("\n".join([*lines[:first], f"            {instead}", *lines[first + 2 :]]))
+    records: list[Record] = []
+    with pytest.raises(RunError, match=words):
+        simulate(resolve(load_experiment(path)), records.append)
+    started = [effect for record in records for effect in record.effects if isinstance(effect, Launch)]
+    assert len(started) == 1, "the ApplicationMaster alone"
 
 
 def test_a_command_must_be_given(tmp_path: Path) -> None:

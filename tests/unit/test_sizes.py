@@ -85,10 +85,10 @@ def test_a_run_packs_each_node(tmp_path: Path) -> None:
         ("cluster:\n", "cluster:\n  nodes: 4\n", "cluster.nodes: node_groups say 3, not 4; remove it"),
         ("cluster:\n", "cluster:\n  suspended_hold: [disk]\n", "cluster.suspended_hold.0: no node has 'disk'"),
         ("name: soft-cap\n", "name: fair\n", "scheduler.allocation: fair counts containers of one size"),
-        ("name: soft-cap\n", "name: external\n    command: [a]\n", "external counts containers of one size"),
         ("{capacity: 0.25}", "{capacity: 0.02, maximum: 0.03}", "queues.production.maximum: an ApplicationMaster takes"
          " 0.03125 of the cluster"),
         ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: gangs need containers of one size"),
+        ("scheduler:\n", "scheduler:\n  mechanism: kill\n", "only the allocation external takes anything back"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
         ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 15.5, memory_gb: 8, gpu: 1", "one node is large enough, and an"
          " ApplicationMaster there leaves 0.5 cpu too little"),

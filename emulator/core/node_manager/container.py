@@ -115,6 +115,8 @@ class Container:
     """See ``ContainerReport``."""
     slot_free_ns: int | None = None
     """When the ResourceManager may know that the slot is free; None while it is in use."""
+    stays_ns: int = 0
+    """How long it stays taken after its end, if it is killed."""
 
     def move(self, event: ContainerEvent) -> bool:
         """Take an arc of the table; returns whether the state has changed.  Raises IllegalTransition, without changing

@@ -212,13 +212,13 @@ class NodeManager(StateMachine):
             return []  # the kill crossed the report of its end
         if container is None:
             # The kill has overtaken the start: record it, so that the start is refused.
-            container = Container(message.container, message.job, "", now_ns)
+            container = Container(message.container, message.job, "", now_ns, stays_ns=message.stays_ns)
             self.containers[container.id] = container
             return self._never_started(container, Outcome.KILLED, message.why, now_ns)
         if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
             return self._report(container)
         self._move(container, ContainerEvent.KILL)
-        container.reason = message.why
+        container.reason, container.stays_ns = message.why, message.stays_ns
         return [Kill(container.id)]
 
     def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
@@ -368,10 +368,11 @@ class NodeManager(StateMachine):
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
         wrote = container.work is not Work.MASTER and container.first_key_ns is not None
+        stays_ns = max(container.stays_ns, self._overheads.cleanup_ns if wrote else 0)
         if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
             container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
-        elif container.outcome is Outcome.KILLED and wrote and was_taken and self._overheads.cleanup_ns:
-            container.slot_free_ns = now_ns + self._overheads.cleanup_ns
+        elif container.outcome is Outcome.KILLED and was_taken and stays_ns:
+            container.slot_free_ns = now_ns + stays_ns
         else:
             return [*effects, *self._heartbeat(now_ns)] if self._tells_at_once else effects
         return [*effects, self._timers.set(f"release {container.id}", container.slot_free_ns)]

@@ -73,6 +73,8 @@ class StrictContract(NamedTuple):
     """This container must be given."""
 
     held: HeldContainer
+    stays_ns: int = 0
+    """How long it stays taken after its process has been killed."""
 
 
 class Cancel(NamedTuple):

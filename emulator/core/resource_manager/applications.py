@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from emulator.core.application_master.asks import left_of
@@ -102,8 +102,8 @@ class Node:
     """Jobs with a container here that have ended, and the NodeManager was not told yet."""
     ended: NumberedNews[tuple[str, ...]] = field(default_factory=lambda: NumberedNews(-1))
     """Those it was told, under the number of the heartbeat that was answered."""
-    to_kill: list[str] = field(default_factory=list)
-    """Containers that it must kill, and has not been told of yet."""
+    to_kill: dict[str, int] = field(default_factory=dict)
+    """Containers that it must kill, and has not been told of yet; how long each stays taken after its end."""
     answered_id: int = -1
     """The newest heartbeat that was answered with such news."""
 
@@ -152,6 +152,11 @@ class Node:
         """Whether a free container is large enough for what a task asks for; of one size, each is.  ``resumes``: its
         process is stopped here."""
         return True
+
+    def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
+        """What it lacks for all of these requests together, in words; of each, whether its process is stopped here."""
+        lacking = len(needs) - len(self.free)
+        return f"{lacking} containers" if lacking > 0 else ""
 
     @property
     def free_count(self) -> int:

@@ -14,12 +14,13 @@ other decision that cannot be carried out ends the run, with its line.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from emulator.core.completions import DecidedOutside
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import AskOutside, Effect
 from emulator.core.machine import Timers
+from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import TaskId, TimerFired
 from emulator.core.outside import (
     VERSION,
@@ -51,7 +52,8 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.offers import TASKS, Offer, Offers
 from emulator.core.resource_manager.outside_news import OutsideNews
-from emulator.vocabulary import MASTER, MASTER_GROUP
+from emulator.policies.resources import named
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources
 
 _AGAIN = "ask outside"
 
@@ -81,8 +83,8 @@ class ByOutside:
         self._begins = True
         """Whether the next question is the first to a process."""
         self._answer: DecidedOutside | None = None
-        self._given: Counter[str] = Counter()
-        """How many containers the answer that is being carried out gives each job."""
+        self._gives: dict[str, list[Give]] = {}
+        """What the answer that is being carried out gives each job."""
         self._effects: list[Effect] = []
 
     # ---- what the ResourceManager hears for it ----
@@ -139,7 +141,8 @@ class ByOutside:
     def _begin(self) -> Begin:
         scheduler = self._settings.scheduler
         queues = tuple(QueueNews(queue.name, queue.capacity, queue.maximum) for queue in scheduler.queues)
-        return Begin(VERSION, self._settings.seed, queues)
+        master = named(self._settings.master_request, self._settings.nodes[0].resource_names)
+        return Begin(VERSION, self._settings.seed, queues, master)
 
     # ---- its decisions ----
 
@@ -147,12 +150,15 @@ class ByOutside:
         self._untold += self._news.take()
         overtaking = {pair for news in self._untold for pair in _named_by(news)}
         decisions = [*_understood(answer)]
-        self._given = Counter(decision.job for _, _, decision in decisions if isinstance(decision, Give))
+        self._gives = {}
+        for _, _, decision in decisions:
+            if isinstance(decision, Give):
+                self._gives.setdefault(decision.job, []).append(decision)
         for number, line, decision in decisions:
             try:
                 yield self._checked(decision, now_ns)
             except _CannotBe as error:
-                if not overtaking & _names_of(decision):
+                if not overtaking & self._names_of(decision):
                     raise _refusal(number, line, error) from None
                 self._void.append(Void(number, str(error)))
         self._is_open = False
@@ -169,12 +175,16 @@ class ByOutside:
                 return self._grant(decision, now_ns)
             case AskBack(victim=victim, requester=requester):
                 self._check_mechanism()
+                if self._settings.has_sizes:
+                    raise _CannotBe("containers have several sizes; name the container, by a strict-contract")
                 if not self._job(victim).running_victims:
                     raise _CannotBe(f"{victim} has no task that may be taken back")
                 return Contract(self._job(requester).name, victim)
-            case TakeBack(container=container):
+            case TakeBack(container=container, stays_ns=stays_ns):
                 self._check_mechanism()
-                return StrictContract(self._victim(container))
+                if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
+                    raise _CannotBe("a container stays taken only after a kill; set scheduler.mechanism to kill")
+                return StrictContract(self._victim(container), stays_ns)
             case CancelJob(job=job, why=why):
                 return Cancel(self._job(job), why)
             case Done():
@@ -201,29 +211,64 @@ class ByOutside:
         return held
 
     def _grant(self, give: Give, now_ns: int) -> Grant:
-        application, node = self._job(give.job), self._state.nodes.get(give.node)
+        application = self._job(give.job)
+        if self._offers.gangs.waits(application):
+            self._check_gang(application, now_ns)
+        grant = self._single(application, give, now_ns)
+        self._check_room([grant])
+        return grant
+
+    def _single(self, application: Application, give: Give, now_ns: int) -> Grant:
+        """The grant, whether or not there is room for it."""
+        node = self._state.nodes.get(give.node)
         if node is None:
             raise _CannotBe(f"there is no node {give.node!r}")
         if node.state is not NodeState.ALIVE:
             raise _CannotBe(f"{node.name} is not there")
         if not node.free:
             raise _CannotBe(f"{node.name} has no free container")
-        if self._offers.gangs.waits(application):
-            self._check_gang(application, give)
-        if self._state.used >= self._state.limit:
-            raise _CannotBe(f"jobs may hold {self._state.limit} containers now, and do")
         grant = self._request(application, node, give, now_ns)
         if grant is None:
             what = "no container" if give.group is None else f"no container for group {give.group}"
             raise _CannotBe(f"{application.name} waits for {what} that it can use on {node.name}")
         return grant
 
-    def _check_gang(self, application: Application, give: Give) -> None:
-        needed = application.requests.at_once
-        if self._given[give.job] < needed:
-            raise _CannotBe(f"{give.job} is a gang and needs {needed} containers at once, in one answer")
-        if give.group is None:
-            raise _CannotBe(f"{give.job} is a gang; name the group of each of its containers")
+    def _check_gang(self, application: Application, now_ns: int) -> None:
+        """All that a gang is given must be possible, else none of it is given."""
+        requests, gives = application.requests, self._gives[application.name]
+        if len(gives) < requests.at_once:
+            raise _CannotBe(
+                f"{application.name} is a gang and needs {requests.at_once} containers at once, in one answer"
+            )
+        if any(give.group is None for give in gives):
+            raise _CannotBe(f"{application.name} is a gang; name the group of each of its containers")
+        grants = [self._single(application, give, now_ns) for give in gives]
+        tasks = [(grant.group.name, grant.task) for grant in grants]
+        for (group, task), count in Counter(tasks).items():
+            if count > (1 if task is not None else len(requests.since[group])):
+                raise _CannotBe(f"{application.name} waits for fewer containers for group {group}")
+        self._check_room(grants)
+
+    def _check_room(self, grants: Sequence[Grant]) -> None:
+        """There is room for all of these together."""
+        state, at_node = self._state, dict[str, list[tuple[Resources, bool]]]()
+        if state.used + len(grants) > state.limit:
+            raise _CannotBe(f"jobs may hold {state.limit} containers now, and hold {state.used}")
+        for grant in grants:
+            resumes = grant.application.stopped_container(grant.task) in state.containers
+            need = grant.application.request_for(grant.group), resumes
+            at_node.setdefault(grant.node.name, []).append(need)
+        for name, needs in at_node.items():
+            short = state.nodes[name].short_of(needs)
+            if short:
+                raise _CannotBe(f"{name} lacks {short}")
+
+    def _names_of(self, decision: Said) -> set[tuple[str, str]]:
+        """What the decision is about; for a gang, all that it is given, as all of it is possible or none."""
+        application = self._state.applications.get(decision.job) if isinstance(decision, Give) else None
+        if application is None or not self._offers.gangs.waits(application):
+            return _names_of(decision)
+        return {pair for give in self._gives[application.name] for pair in _names_of(give)}
 
     def _request(self, application: Application, node: Node, give: Give, now_ns: int) -> Grant | None:
         """The request that is served; None: there is none."""

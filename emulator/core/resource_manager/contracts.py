@@ -79,22 +79,22 @@ class Contracts:
             going += [self._state.containers[task.container] for task in tasks if task.container != held.id]
         for each in going:
             if not each.taken:
-                self._take(application, each, now_ns)
+                self._take(application, each, contract.stays_ns, now_ns)
 
-    def _take(self, application: Application, held: HeldContainer, now_ns: int) -> None:
+    def _take(self, application: Application, held: HeldContainer, stays_ns: int, now_ns: int) -> None:
         state = self._state
         held.taken = True
         application.taken += 1
         state.queues.note(application)
         if self._nodes_kill:
-            self._kill_later(held)
+            self._kill_later(held, stays_ns)
             return
         self._asked_ns[held.id] = now_ns
         application.news.ask_by_name(held.id)
 
-    def _kill_later(self, held: HeldContainer) -> None:
+    def _kill_later(self, held: HeldContainer, stays_ns: int = 0) -> None:
         node = self._state.nodes[held.node]
-        node.to_kill.append(held.id)
+        node.to_kill[held.id] = stays_ns
         self._state.attention.newly_awaited.append(node.address)
 
     # ---- what was not given in time ----
@@ -155,10 +155,10 @@ class Contracts:
         if not node.to_kill:
             return None
         effects: list[Effect] = []
-        for container in node.to_kill:
+        for container, stays_ns in node.to_kill.items():
             held = self._state.containers.get(container)
             if held is not None and held.taken:
-                kill = KillContainer(held.id, held.job, PREEMPTED)
+                kill = KillContainer(held.id, held.job, PREEMPTED, stays_ns)
                 effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         node.to_kill.clear()
         return effects

@@ -27,6 +27,7 @@ from emulator.core.outside import (
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs
+from emulator.policies.resources import named
 from emulator.vocabulary import TaskGroup
 
 
@@ -37,6 +38,7 @@ class OutsideNews:
         """``may_take``: whether tasks of a group may be victims."""
         self._state = state
         self._may_take = may_take
+        self._names = next(iter(state.nodes.values())).settings.resource_names
         self._capacity = state.containers_total
         self._nodes: dict[str, int] = {}
         """Registration of each node that it knows to be there."""
@@ -70,7 +72,9 @@ class OutsideNews:
                 yield NodeGone(node.name)
             if is_there and node.name not in self._nodes:
                 self._nodes[node.name] = node.registration
-                yield NodeUp(node.name, node.settings.rack, node.settings.containers)
+                settings = node.settings
+                has = named(settings.resources, self._names)
+                yield NodeUp(node.name, settings.rack, settings.containers, has, dict(settings.labels))
 
     def _of_jobs(self) -> Iterator[News]:
         for job in [name for name in self._waits if name not in self._state.applications]:
@@ -79,7 +83,7 @@ class OutsideNews:
         for application in self._state.applications.values():
             if application.name not in self._waits:
                 self._waits[application.name] = None
-                yield _submitted(application, self._may_take)
+                yield self._submitted(application)
             waits, known = _waits(application), self._waits[application.name]
             if waits != known and (known is not None or application.requests.pending):
                 self._waits[application.name] = waits
@@ -93,13 +97,16 @@ class OutsideNews:
             if given_ns is not None and given_ns != known_ns:
                 yield _started(held)
             elif given_ns is None and known_ns is not None:
-                yield ContainerStopped(held.id, held.job, held.node)
+                holds = self._state.nodes[held.node].settings.held_when_stopped(held.request)
+                yield ContainerStopped(held.id, held.job, held.node, named(holds, self._names))
 
-
-def _submitted(application: Application, may_take: Callable[[TaskGroup], bool]) -> JobSubmitted:
-    facts = application.facts
-    groups = tuple(GroupNews(group.name, group.count, may_take(group)) for group in facts.groups)
-    return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
+    def _submitted(self, application: Application) -> JobSubmitted:
+        facts = application.facts
+        groups = tuple(
+            GroupNews(group.name, group.count, self._may_take(group), named(group.request, self._names))
+            for group in facts.groups
+        )
+        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
 
 
 def _waits(application: Application) -> JobWaits:

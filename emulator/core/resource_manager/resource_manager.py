@@ -389,7 +389,7 @@ class ResourceManager(StateMachine):
         """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""
         effects: list[Effect] = []
         while (given_up := self._next_given_up()) is not None:
-            left = self.state.places_left()
+            left = self.state.containers_left
             what = f"{given_up.facts.gang} tasks at once" if given_up.facts.gang else "a task"
             too_few = f"{left} containers are left, too few for {what} beside every ApplicationMaster"
             reason = too_few if left else f"no node is left: {why}"

@@ -11,12 +11,13 @@ process may hold all that it asked for, and its node is offered all the same, so
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from emulator.core.node_ledger import Slot
 from emulator.core.resource_manager.applications import FreeSlot, Node
 from emulator.core.settings import NodeSettings
 from emulator.core.sized_ledger import SizedLedger, ledger_of
-from emulator.policies.resources import common, fits, minus, plus
+from emulator.policies.resources import common, fits, lacking, minus, plus, total, written
 from emulator.vocabulary import Resources, Work
 
 
@@ -48,6 +49,12 @@ class SizedNode(Node):
     def fits(self, request: Resources, resumes: bool = False) -> bool:
         """See ``Node``."""
         return fits(self._needed(request, resumes), self.room)
+
+    def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
+        """See ``Node``."""
+        wanted, names = total((self._needed(*need) for need in needs), ()), self.settings.resource_names
+        short = lacking(wanted, self.room)
+        return f"{written(short, names)} of {written(wanted, names)}" if any(short) else ""
 
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """See ``Node``: what it takes, since when all of it has been free."""

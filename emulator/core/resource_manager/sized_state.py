@@ -20,7 +20,8 @@ from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.queue_ledger import QueueLedger
 from emulator.core.settings import SchedulerSettings, Settings
-from emulator.policies.resources import dominant_ppm, fits, minus, plus, times, total
+from emulator.policies.resources import count_fitting, dominant_ppm, fits, minus, plus, times, total
+from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, QueueView
 from emulator.vocabulary import MASTER, Resources
 
@@ -132,7 +133,7 @@ class SizedClusterState(ClusterState):
     def places_left(self, candidate: Application | None = None) -> int:
         """See the module's theory of operation."""
         if self._settings.masters_outside:
-            return self.containers_left
+            return self.limit if self.containers_left else 0
         jobs = [job for job in self.applications.values() if job.admitted or job is candidate]
         places = self._places_by_request(jobs)
         return min(places.values(), default=self.containers_left)
@@ -141,14 +142,31 @@ class SizedClusterState(ClusterState):
         """See ``ClusterState``: of several the youngest, as in ``Admission``."""
         least = 1 if self._settings.masters_outside else 2
         places = self._places_by_request(self.applications.values())
-        if min(places.values(), default=least) >= least:
+        gangs = self.queues.gangs and self._too_large()
+        if not gangs and min(places.values(), default=least) >= least:
             return None
         jobs = reversed(self.applications.values())
-        return next(job for job in jobs if any(places[group.request] < least for group in job.facts.groups))
+        return next(
+            job for job in jobs if job.name in gangs or any(places[group.request] < least for group in job.facts.groups)
+        )
+
+    def _too_large(self) -> set[str]:
+        """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the
+        smallest."""
+        sizes = self._sizes_left()
+        found = set[str]()
+        for job in self.applications.values():
+            smallest = least_of(group.request for group in job.facts.groups)
+            if job.facts.gang and sum(n * count_fitting(smallest, size) for size, n in sizes.items()) < job.facts.gang:
+                found.add(job.name)
+        return found
+
+    def _sizes_left(self) -> Counter[Resources]:
+        return Counter(node.settings.resources for node in self.nodes.values() if node.state is not NodeState.LOST)
 
     def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
         """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
-        sizes = Counter(node.settings.resources for node in self.nodes.values() if node.state is not NodeState.LOST)
+        sizes = self._sizes_left()
         master = self._settings.master_request
         return {
             task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
