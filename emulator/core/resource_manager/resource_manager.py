@@ -79,12 +79,10 @@ class ResourceManager(StateMachine):
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
-        at_once = settings.protocol.at_once
-        self._telling = Telling(self.state, self._contracts, self._allocation) if at_once else None
+        self._telling = Telling(self.state, self._contracts, self._allocation) if settings.protocol.at_once else None
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
-        share = self.state.queue_share_of_master
-        self._admission = Admission(settings.scheduler.queues, self._masters_outside, share)
+        self._admission = Admission(settings.scheduler.queues, self._masters_outside, self.state.queue_share_of_master)
         self._may_take = settings.scheduler.may_take
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
