@@ -64,7 +64,7 @@ docs: tools
 bench: tools
 	$(BIN)/python -m pytest tests/benchmarks -s
 
-# Whether what natjam decides is as it was: for changes that must change no decision (two minutes; the claims take longer).
+# Whether what natjam decides is as it was: for changes that must change no decision (two minutes; the claims four).
 frozen: tools
 	$(BIN)/python tests/frozen.py
 

@@ -22,7 +22,7 @@ from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_clai
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, scores, summary_lines, worst
 from analysis.reproduce.tables import accepted, number
-from analysis.reproduce.values import Constant, PaperFigure, PaperValues, all_values, source_of
+from analysis.reproduce.values import Constant, PaperValues, all_values, source_of
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -145,15 +145,8 @@ def _unmeasured(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]
 
 def _text(paper: PaperValues) -> Iterator[Sequence[str]]:
     for figure in paper.figures:
-        yield figure.name, figure.shows, figure.state, _how(figure)
-
-
-def _how(figure: PaperFigure) -> str:
-    by = [
-        f"[{id}]({id.removeprefix('docs/')})" if id.startswith("docs/") else f"`natjam reproduce {id}`"
-        for id in figure.commands
-    ]
-    return "; ".join([*([", ".join(by)] if by else []), *([figure.missing] if figure.missing else [])])
+        how = figure.how(command="`{}`")
+        yield figure.name, figure.shows, figure.state, re.sub(r"docs/(\S+\.md)", r"[docs/\1](\1)", how)
 
 
 def _runs(results: Results) -> Iterator[Sequence[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from matplotlib.figure import Figure
@@ -15,12 +15,16 @@ from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import PaperValues
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
 th:first-child, td:first-child, th:nth-last-child(-n+2), td:nth-last-child(-n+2) { text-align: left; }
+.values td { white-space: nowrap; } .values td:nth-child(2) { white-space: normal; min-width: 9rem; }
+.values :is(th, td):nth-child(2), .text :is(th, td) { text-align: left; }
+.values :is(th, td):nth-child(7) { text-align: right; } .text td { vertical-align: top; }
 .no { color: #a00; font-weight: 600; } .source { color: #555; } svg { max-width: 100%; height: auto; }
 """
+_TEXT_HEADS = ("", "what it shows", "", "how, or why not")
 
 
 def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figure]) -> str:
@@ -44,13 +48,17 @@ def _values(paper: PaperValues, results: Results, engine: str) -> str:
     found = scores(paper, results, engine)
     lines = "".join(f"<li>{escape(line)}</li>" for line in summary_lines(paper, found))
     tables = [("", found), (f"<h3>The {WORST} farthest away</h3>", worst(found))]
-    return f"<h2>{escape(paper.paper)}: printed values</h2><ul>{lines}</ul>" + "".join(
-        f"{head}<table><thead><tr>{_cells('th', HEADS)}</tr></thead><tbody>"
-        + "".join(f"<tr>{_cells('td', score.texts)}</tr>" for score in rows)
-        + "</tbody></table>"
-        for head, rows in tables
-        if rows
+    text = [(figure.name, figure.shows, figure.state, figure.how()) for figure in paper.figures]
+    return (
+        f"<h2>{escape(paper.paper)}: figures and tables of the text</h2>{_table('text', _TEXT_HEADS, text)}"
+        f"<h2>{escape(paper.paper)}: printed values</h2><ul>{lines}</ul>"
+        + "".join(head + _table("values", HEADS, [score.texts for score in rows]) for head, rows in tables if rows)
     )
+
+
+def _table(kind: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return f'<table class="{kind}"><thead><tr>{_cells("th", heads)}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _cells(tag: str, texts: Iterable[str]) -> str:

@@ -46,6 +46,14 @@ class PaperFigure(Strict):
         """The ids of the figures that reproduce it."""
         return (self.by,) if isinstance(self.by, str) else self.by or ()
 
+    def how(self, page: str = "{}", command: str = "{}") -> str:
+        """How it is reproduced, or why not: pages of the docs and commands, each written as said."""
+        by = [
+            page.format(id) if id.startswith("docs/") else command.format(f"natjam reproduce {id}")
+            for id in self.commands
+        ]
+        return "; ".join(part for part in (", ".join(by), self.missing) if part)
+
     @model_validator(mode="after")
     def _says_how_or_why(self) -> PaperFigure:
         if self.state != "not" and not self.commands:

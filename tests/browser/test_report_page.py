@@ -184,6 +184,19 @@ def test_runs_are_drawn_over_one_another(browser: Browser, run: Path, tmp_path: 
     assert [{"run", "other"} <= texts for texts in labels[-2:]] == [True, True], "the completion times of two queues"
 
 
+def test_no_chart_of_suspended_tasks_where_no_run_suspends_any(browser: Browser, tmp_path: Path) -> None:
+    runs = [simulate(tmp_path, mechanism, f"scheduler.mechanism={mechanism}") for mechanism in ("kill", "wait")]
+    page = tmp_path / "both.html"
+    page.write_text(report_of(runs))
+    browser.open_report(page)
+    browser.wait_until(lambda: browser.all("[data-names][data-ready]"))
+    assert [head.text for head in browser.all("[data-names] .charts h2")] == [
+        "Utilization",
+        "Completion times: production",
+        "Completion times: research",
+    ]
+
+
 def test_tables_sort_and_a_chart_says_what_is_under_the_pointer(browser: Browser, run: Path) -> None:
     browser.open_report(run / "report.html")
     jobs = RunResults(run).summary["jobs"]

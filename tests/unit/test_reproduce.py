@@ -707,6 +707,7 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     assert xml.etree.ElementTree.parse(tmp_path / "natjam-fig4.svg").getroot().tag.endswith("svg")
     page = (tmp_path / "index.html").read_text()
     assert "<svg" in page
+    assert re.search(r"<td>Fig. 4</td><td>[^<]+</td><td>reproduced</td><td>natjam reproduce natjam/fig4</td>", page)
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!#)', page), "it needs nothing from elsewhere"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/**/summary.json")}

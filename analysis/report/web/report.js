@@ -67,13 +67,15 @@ async function drawTogether(section) {
   const chart = (name) => section.querySelector(`[data-together="${CSS.escape(name)}"]`);
   stepChart(chart("utilization"), shares, { ...time, yLabel: "containers at work, %", most: Math.max(100, ...shares.map(({ y }) => greatest(y))) });
   const suspended = runs.map((run, place) => ({ name: names[place], x: run.suspended_s, y: run.suspended_n }));
-  stepChart(chart("suspended"), suspended, { ...time, yLabel: "tasks suspended" });
+  if (suspended.some(({ y }) => greatest(y) > 0)) stepChart(chart("suspended"), suspended, { ...time, yLabel: "tasks suspended" });
+  else chart("suspended").parentElement.remove();
   for (const queue of new Set(runs.flatMap(queuesOf))) {
+    const groups = runs.map((run, at) => ({ name: names[at], values: completionsOf(run, queue) }));
+    if (groups.every(({ values }) => values.length === 0)) continue;
     const place = document.createElement("div");
     const head = document.createElement("h2");
     head.textContent = `Completion times: ${queue}`;
     place.append(head, document.createElement("div"));
-    const groups = runs.map((run, at) => ({ name: names[at], values: completionsOf(run, queue) }));
     distributionChart(place.lastChild, groups, { xLabel: "completion time, s", yLabel: "share of jobs" });
     section.querySelector(".charts").append(place);
   }
