@@ -18,16 +18,20 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.errors import ConfigError, NatjamError, RunError
+from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
-from emulator.records.parquet_tables import tables_of
+from emulator.records.parquet_tables import ROW_TYPES, tables_of
 from emulator.records.replay_run import replay_journal, whole_records
-from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory, sha256_of
-from emulator.records.summary import FINISHED, build_summary, summarise_repeats
+from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME, SUMMARY_NAME, RunDirectory, sha256_of
+from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
+
+_MEASURED = ("lag", "machines", "real_s", "versions")
+"""Values of a summary that only the run itself could measure."""
+_LEFT_BY_EVERY_RUN = {EXPERIMENT_NAME, JOURNAL_NAME, *(f"{name}.parquet" for name in ROW_TYPES)}
 
 
 @dataclass(slots=True)
@@ -62,10 +66,12 @@ def _check(checked: Checked) -> None:
     try:
         summary, _ = read_summary(path), read_configuration(path)
         run = resolve(load_experiment(path / EXPERIMENT_NAME))
-        if run.journal == "off":
-            checked.said.append("nothing to compare it with: sim.journal is off")
+        journal = RunDirectory(path).found_journal()
+        if run.journal == "off" and journal is None:
+            checked.said.append("NOT checked: tables and summary: sim.journal is off, so there is no journal")
+            _check_files(checked, summary)
             return
-        journal = RunDirectory(path).found_journal() or RunDirectory(path).journal_path
+        journal = journal or RunDirectory(path).journal_path
         replayed = replay_journal(journal)
     except NatjamError as error:
         checked.findings += error.message.splitlines()
@@ -82,6 +88,8 @@ def _check(checked: Checked) -> None:
     again = _built_again(history, run, summary, output)
     del again["lag"]  # it is in no other file
     _check_summary(checked, again, summary)
+    others = {*_MEASURED, *summary.keys() - again.keys()} - {"files"}
+    checked.said.append(f"NOT checked: what is in no other file: {', '.join(sorted(others))}")
     _check_files(checked, summary)
 
 
@@ -115,6 +123,12 @@ def _check_files(checked: Checked, summary: Mapping[str, Any]) -> None:
         checked.said.append("NOT checked: pictures, and what tables hold beside their rows: no digests in the summary")
         return
     right, found = 0, "\n".join(checked.findings)
+    without = sorted(RunDirectory(checked.path).summed() - digests.keys())
+    checked.findings += [
+        f"{checked.path / SUMMARY_NAME}: has no digest of {name}" for name in without if name in _LEFT_BY_EVERY_RUN
+    ]
+    if others := [name for name in without if name not in _LEFT_BY_EVERY_RUN]:
+        checked.said.append(f"NOT checked: {', '.join(map(printable, others))}: no digest in the summary")
     for name, digest in digests.items():
         file = checked.path / name
         if f"{file}:" in found:
@@ -177,7 +191,7 @@ def _built_again(
     return build_summary(
         history,
         run,
-        state=summary.get("state", FINISHED),
+        state=FAILED if "reason" in summary else FINISHED,
         versions=summary["versions"],
         machines=summary["machines"],
         real_s=summary["real_s"],
@@ -195,8 +209,10 @@ def _check_summary(checked: Checked, expected: Mapping[str, Any], found: Mapping
 
 
 def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any) -> None:
-    """One finding for each value that differs; other values of the summary are not checked."""
+    """One finding for each value that differs, or that no run writes; what else a summary has at its top is left."""
     if isinstance(expected, dict) and isinstance(found, dict):
+        if where and (more := sorted(found.keys() - expected.keys())):
+            checked.findings.append(f"{file}: {where} has a '{printable(more[0])}' that no run writes")
         for key, value in expected.items():
             _compare(checked, file, f"{where}.{key}" if where else key, value, found.get(key))
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
-from emulator.campaign.kept_runs import DIGESTS_NAME, KeptRuns
+from emulator.campaign.kept_runs import DIGESTS_NAME, KeptRuns, keep_digest
 from emulator.campaign.processes import ProcessWorkers
 from emulator.campaign.spread import spread
 from emulator.costs.calibration import AUTO, chosen_path, load_calibration
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
+from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
@@ -128,16 +129,17 @@ def run_cases(
     """
     simulated = _simulate(cases, on_status)
     clock = _Clock(cases, simulated, directory)
-    kept = KeptRuns(directory)
+    kept, inputs = KeptRuns(directory), Inputs()
     for case, summaries in zip(cases, simulated, strict=True):
         live = []
         for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
             on_status(clock.status(f"{case.label}: live, {len(live) + 1} of {case.repeats}"))
-            summary = _earlier_summary(experiment, run_dir, kept)
+            reads = inputs.sha256(experiment)
+            summary = _earlier_summary(experiment, run_dir, kept, reads)
             if summary is None:
                 with clock.timing(run_dir):
                     summary = _live_summary(experiment, run_dir)
-                kept.record(run_dir.name, sha256_of(run_dir / SUMMARY_NAME))
+                keep_digest(directory, run_dir.name, sha256_of(run_dir / SUMMARY_NAME), reads)
             live.append(summary)
         if noise := _noise(case, live):
             on_noise(noise)
@@ -241,7 +243,9 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     return build_summary(simulated_history(run, draw), run, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 
-def _earlier_summary(experiment: Experiment, run_dir: Path, kept: KeptRuns) -> Mapping[str, Any] | None:
+def _earlier_summary(
+    experiment: Experiment, run_dir: Path, kept: KeptRuns, inputs_sha256: str
+) -> Mapping[str, Any] | None:
     """The summary of a live run made before; None if there is none.  A run that was stopped is removed.
 
     Raises:
@@ -253,7 +257,7 @@ def _earlier_summary(experiment: Experiment, run_dir: Path, kept: KeptRuns) -> M
         if (summary := RunDirectory(run_dir).finished_summary()) is not None:
             if load_experiment(run_dir / EXPERIMENT_NAME) != experiment:
                 raise ConfigError(f"{run_dir}: is a run of another experiment; name another directory, or remove it")
-            if (changed := kept.changed(run_dir.name, run_dir, summary)) is not None:
+            if (changed := kept.changed(run_dir.name, run_dir, summary, inputs_sha256)) is not None:
                 raise ConfigError(f"{run_dir}: {changed}; remove it, and it is run again")
             return summary
         shutil.rmtree(run_dir)

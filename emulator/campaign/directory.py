@@ -17,7 +17,7 @@ from typing import Any
 from emulator.campaign.kept_runs import KeptRuns
 from emulator.campaign.plan import PlannedRun
 from emulator.errors import ConfigError
-from emulator.experiment.own_modules import OwnModules
+from emulator.experiment.inputs import Inputs
 from emulator.files.whole_files import held_directory, write_json
 from emulator.records.run_directory import RunDirectory
 
@@ -33,6 +33,11 @@ class CampaignDirectory:
         self.path = path
         self.set_aside: dict[str, str] = {}
         """Runs that were found and not taken, and why."""
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The digests of what its experiments read, as it is when the campaign begins or goes on."""
+        return Inputs()
 
     @cached_property
     def kept(self) -> KeptRuns:
@@ -68,15 +73,16 @@ class CampaignDirectory:
     def take_plan(self, name: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         """Store the plan, and return the runs that are still to be made.
 
-        A finished run that is not as this campaign has made it, or was made with other policies of the user's, is set
-        aside: it is moved, and made anew.
+        A finished run that is not as this campaign has made it, or whose experiment has read other files, is set aside:
+        it is moved, and made anew.
 
         Raises:
             ConfigError: an existing run was planned for another experiment, or cannot be moved.
         """
         known = self._known()
-        own = OwnModules()
-        entries = {run.name: self._entry(run, own.sha256(run.experiment)) for run in runs}
+        entries = {
+            run.name: {"variant": run.variant, "seed": run.experiment.seed, "sha256": run.sha256} for run in runs
+        }
         done = set()
         for run in runs:
             if (summary := self.summary(run)) is None:
@@ -87,10 +93,7 @@ class CampaignDirectory:
                     f"{self.run_path(run)}: was made from a different experiment;"
                     f" name another directory, or remove {self.path}"
                 )
-            if before.get("policies") != entry.get("policies"):
-                why: str | None = "a module of its policies has changed since"
-            else:
-                why = self.kept.problem(run, self.run_path(run), summary)
+            why = self.kept.changed(run.name, self.run_path(run), summary, self.inputs.sha256(run.experiment))
             if why is None:
                 done.add(run.name)
             else:
@@ -98,11 +101,6 @@ class CampaignDirectory:
         plan = {"natjam_campaign": _FORMAT_VERSION, "name": name, "runs": {**known, **entries}}
         write_json(self.path / PLAN_NAME, plan)
         return [run for run in runs if run.name not in done]
-
-    @staticmethod
-    def _entry(run: PlannedRun, policies: str | None) -> dict[str, Any]:
-        entry = {"variant": run.variant, "seed": run.experiment.seed, "sha256": run.sha256}
-        return entry if policies is None else {**entry, "policies": policies}
 
     def _set_aside(self, run: PlannedRun, why: str) -> None:
         names = (f"{run.name}-{number}" for number in itertools.count(1))

@@ -83,4 +83,6 @@ def _begin_worker(watched: Connection) -> None:
 
 def _end_with_campaign(watched: Connection) -> None:
     watched.poll(None)  # nothing is ever sent, so this returns when the other end is closed
+    for child in multiprocessing.active_children():  # a user's policy has started it
+        child.kill()
     os._exit(1)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.worker import MadeRun, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.files.whole_files import replaced_whole
@@ -76,6 +77,8 @@ class RayWorkers:
                 raise RunError(f"the Ray cluster has lost a task of the campaign: {error}") from error
             for task, (outcome, files) in zip(batch, results, strict=True):
                 _put(files, task.directory)
+                if task.campaign is not None and outcome.summary_sha256 is not None:
+                    keep_digest(task.campaign, task.name, outcome.summary_sha256, task.inputs_sha256)
                 outcomes.append(outcome)
                 self._ended["failed" if outcome.failure else "succeeded"] += 1
         for state, count in self._ended.items():
@@ -87,7 +90,7 @@ def _run_elsewhere(batch: list[RunTask], import_paths: list[str]) -> list[tuple[
     """Make some runs in a temporary directory of this machine, and return their outcomes and files."""
     sys.path += [path for path in import_paths if path not in sys.path]
     with tempfile.TemporaryDirectory(prefix="natjam-campaign-") as temporary:
-        here = [replace(task, directory=Path(temporary, str(place))) for place, task in enumerate(batch)]
+        here = [replace(task, directory=Path(temporary, str(place)), campaign=None) for place, task in enumerate(batch)]
         return [(outcome, _taken(task.directory)) for task, outcome in zip(here, run_batch(here), strict=True)]
 
 

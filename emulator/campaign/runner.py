@@ -95,7 +95,7 @@ def run_campaign(
         if len(runs) >= _MANY_RUNS:
             on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
         to_make = directory.take_plan(name, runs)
-        progress = _Progress(len(runs), len(runs) - len(to_make), on_status, directory.kept.record)
+        progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
         if directory.set_aside:
             progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
         simulated = [run for run in to_make if run.experiment.engine != "live"]
@@ -118,7 +118,8 @@ def run_campaign(
 
 
 def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> RunTask:
-    return RunTask(run.name, run.experiment, directory.run_path(run), run_experiment)
+    inputs = directory.inputs.sha256(run.experiment)
+    return RunTask(run.name, run.experiment, directory.run_path(run), run_experiment, inputs, directory.path)
 
 
 @contextlib.contextmanager
@@ -150,10 +151,7 @@ class _Progress:
         total: int,
         found_done: int,
         on_status: Callable[[CampaignStatus], None],
-        keep: Callable[[str, str | None], None] = lambda name, summary_sha256: None,
     ) -> None:
-        """``keep`` gets the name and the digest of the summary of each run that has ended."""
-        self._keep = keep
         self.failures: dict[str, str] = {}
         self._total = total
         self._found_done = found_done
@@ -175,7 +173,6 @@ class _Progress:
     def ended(self, outcome: MadeRun) -> None:
         """A run has ended."""
         self._made += 1
-        self._keep(outcome.name, outcome.summary_sha256)
         if outcome.failure is not None:
             self.failures[outcome.name] = outcome.failure
 

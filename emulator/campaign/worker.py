@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.campaign.kept_runs import keep_digest
 from emulator.display.closing_tables import failures
 from emulator.engine import OnStatus, RunExperiment
 from emulator.errors import NatjamError
@@ -29,6 +30,10 @@ class RunTask:
     directory: Path
     run: RunExperiment
     """Makes the run; a function that every process of a campaign can import."""
+    inputs_sha256: str
+    """Of what the experiment reads."""
+    campaign: Path | None = None
+    """Where the digest of what was made is kept at once; None: the outcome has it for who keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class MadeRun:
     """Why it counts as failed: a job failed, its output differs, or it did not finish.  None: it succeeded."""
     real_s: float
     summary_sha256: str | None = None
-    """Of the ``summary.json`` that it has left; None: it left none."""
+    """Of the ``summary.json`` that it has left; None: it left none, or the digest is kept already."""
 
 
 def run_batch(batch: Sequence[RunTask]) -> list[MadeRun]:
@@ -64,6 +69,12 @@ def run_one(task: RunTask, on_status: OnStatus) -> MadeRun:
     summary_sha256 = None
     with contextlib.suppress(OSError):
         summary_sha256 = sha256_of(task.directory / SUMMARY_NAME)
+    if summary_sha256 is not None and task.campaign is not None:
+        try:
+            keep_digest(task.campaign, task.name, summary_sha256, task.inputs_sha256)
+        except NatjamError as error:
+            failure = failure or error.message
+        summary_sha256 = None
     return MadeRun(task.name, failure, time.monotonic() - began_real_s, summary_sha256)
 
 

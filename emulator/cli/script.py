@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import multiprocessing
 import os
 import sys
 import threading
@@ -41,10 +43,16 @@ def run() -> int:
 
 
 def end_process(status: int) -> NoReturn:
-    """End this process, even if a user's policy has started threads that do not end."""
+    """End this process, even if a user's policy has started threads or processes that do not end."""
     gc.freeze()  # a last search for cycles, in all it has, would take a tenth of a second
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+    for child in multiprocessing.active_children():
+        child.kill()
+    has_threads = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+    if not has_threads and "ray" not in sys.modules:
+        sys.exit(status)
+    if not has_threads:
+        atexit._run_exitfuncs()
+    # Ray's library has crashed as the interpreter took itself down, after its servers had been stopped.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,55 +1,53 @@
-"""The source of a user's own policies: the modules that an experiment names, and those beside them that they import."""
+"""The source of a user's own policies: the modules that an experiment names, and those that come with them."""
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.util
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.experiment.model import Experiment
 from emulator.policies import AXES
 
+_INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
+"""Where Python and installed packages are; a policy that is installed comes with its own package, not with others."""
+
 
 class OwnModules:
-    """Digests of the modules that experiments name; each file is read once."""
+    """The files of experiments' own policies; each is read once."""
 
     def __init__(self) -> None:
-        self._imports: dict[Path, tuple[bytes, list[str]]] = {}
-        """By file, its content and the modules that it imports."""
+        self._beside: dict[Path, list[Path]] = {}
+        """By file, those of the modules that it imports from the same folder, and of their packages."""
 
-    def sha256(self, experiment: Experiment) -> str | None:
-        """The digest of the sources of an experiment's own policies; None: it has none, or they cannot be found."""
+    def files(self, experiment: Experiment) -> set[Path]:
+        """The sources of an experiment's own policies, with what they import from the same folder, and so on.
+
+        Files that cannot be found or read are left out.
+        """
         names = {experiment.scheduler.choice(axis).name for axis in AXES}
-        modules = sorted({name.partition(":")[0] for name in names if ":" in name})
-        files = sorted({file for module in modules for file in self._files(module)})
-        if not files:
-            return None
-        digest = hashlib.sha256()
-        for file in files:
-            digest.update(file.name.encode() + b"\0" + hashlib.sha256(self._imports[file][0]).digest())
-        return digest.hexdigest()
-
-    def _files(self, module: str) -> set[Path]:
-        """The file of a module, and of those in the same directory that it imports, and so on."""
-        first = _file_of(module)
         found: set[Path] = set()
-        waiting = [first] if first is not None else []
-        while waiting:
-            file = waiting.pop()
-            if file in found:
-                continue
-            found.add(file)
-            beside = (file.parent / f"{name.partition('.')[0]}.py" for name in self._read(file)[1])
-            waiting += [path for path in beside if path.is_file()]
+        for module in sorted({name.partition(":")[0] for name in names if ":" in name}):
+            first = _file_of(module)
+            waiting = [first] if first is not None else []
+            while waiting:
+                file = waiting.pop()
+                if file not in found:
+                    found.add(file)
+                    waiting += self._imported(file, module, _folder_of(first or file, module))
         return found
 
-    def _read(self, file: Path) -> tuple[bytes, list[str]]:
-        if file not in self._imports:
-            source = file.read_bytes()
-            self._imports[file] = source, list(_imported(source))
-        return self._imports[file]
+    def _imported(self, file: Path, module: str, folder: Path) -> list[Path]:
+        if file not in self._beside:
+            top = module.partition(".")[0]
+            every = folder.resolve() not in _INSTALLED
+            names = [(base or folder, name) for base, name in _imports(file)]
+            names.append((folder, module))  # its packages are imported with it
+            wanted = [pair for pair in names if every or pair[0] != folder or pair[1].partition(".")[0] == top]
+            self._beside[file] = [path for base, name in wanted for path in _files_on_the_way(base, name)]
+        return self._beside[file]
 
 
 def _file_of(module: str) -> Path | None:
@@ -60,10 +58,30 @@ def _file_of(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None and spec.has_location else None
 
 
-def _imported(source: bytes) -> Iterator[str]:
-    """The names of the modules that a source imports."""
-    for node in ast.walk(ast.parse(source)):
+def _folder_of(file: Path, module: str) -> Path:
+    """Where the search for a module began that was found in this file."""
+    above = module.count(".") + (file.name == "__init__.py")
+    return file.parents[above]
+
+
+def _files_on_the_way(folder: Path, name: str) -> Iterator[Path]:
+    """The files below a folder that ``import name`` reads."""
+    place = folder
+    for part in name.split("."):
+        place = place / part
+        yield from (path for path in (place.with_name(f"{part}.py"), place / "__init__.py") if path.is_file())
+
+
+def _imports(file: Path) -> Iterator[tuple[Path | None, str]]:
+    """What a source imports, a name that may be a module's included; with the folder if the import is relative."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((None, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from [node.module] if node.module else [alias.name for alias in node.names]
+            base = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else None
+            within = f"{node.module}." if node.module else ""
+            yield from ((base, within + alias.name) for alias in node.names)

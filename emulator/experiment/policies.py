@@ -119,9 +119,9 @@ def _imported(reference: str, base_dir: Path) -> Any:
     with _importable(base_dir):
         try:
             module = importlib.import_module(module_name)
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise
-        except Exception as error:  # a user's module may raise anything
+        except BaseException as error:  # a user's module may raise anything, and may even end with status 0
             message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
             of_ours = of_the_same_name([str(base_dir.absolute())]) if isinstance(error, ImportError) else None
             raise ConfigError(f"{message}; {of_ours}" if of_ours else message) from None
@@ -137,7 +137,9 @@ def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[...
     def policy(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{_place(name, function, error)}{axis} policy {name} raised {what}") from error
 

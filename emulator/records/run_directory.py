@@ -159,8 +159,12 @@ class RunDirectory:
 
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each finished file but the summary, by its name."""
-        found = sorted(self.path.glob("[!.]*"))
-        return {file.name: sha256_of(file) for file in found if file.suffix in _SUMMED and file.name != SUMMARY_NAME}
+        return {name: sha256_of(self.path / name) for name in sorted(self.summed())}
+
+    def summed(self) -> set[str]:
+        """The names of the files that have a digest in the summary."""
+        found = (file.name for file in self.path.glob("[!.]*") if file.suffix in _SUMMED and file.is_file())
+        return {name for name in found if name != SUMMARY_NAME}
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, the last file of a run.  Raises RunError."""

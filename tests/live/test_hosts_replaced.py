@@ -21,6 +21,7 @@ from emulator.live.session.journal_stream import JournalStream
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.resolved import resolve
+from tests.full_disk import file_size_limit
 from tests.live_runs import SMALL
 
 BOUND_S = 120.0
@@ -129,6 +130,27 @@ def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, nam
     assert starts.count("am:research") == 1 + names.count("applications-1")
     made = resolve(experiment)
     assert replay(records, lambda address: make_machine(address, made.settings, made.jobs_by_name)) is None
+
+
+def test_a_host_whose_disk_is_full_says_so_and_nothing_leaves_it_any_more(tmp_path: Path) -> None:
+    file, path = tmp_path / "small.yaml", tmp_path / "rm.journal"
+    file.write_text(SMALL)
+    (tmp_path / "output").mkdir()
+    plan = make_plan("00000000", resolve(load_experiment(file, [ALONE])), str(tmp_path / "output"), ["127.0.0.1"])
+
+    async def run() -> MachineHost:
+        host = ResourceManagerHost("rm", plan, path)
+        with file_size_limit(0):
+            host.boot("rm", Start())
+            host.post("nodes-1", "nm:node-1", Start())
+            await asyncio.sleep(0)  # what is posted leaves at the loop's next turn
+            assert host.take_journal()[0] == []
+        host._links.close()
+        return host
+
+    host = asyncio.run(run())
+    assert host.fatal == f"rm: {path}: cannot be written: File too large"
+    assert list(host._outboxes) == ["nodes-1"], "a message left that is missing in the journal"
 
 
 def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path: Path) -> None:

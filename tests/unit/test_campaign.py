@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import signal
@@ -17,12 +18,13 @@ from typer.testing import CliRunner, Result
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import KeptRuns
+from emulator.campaign.kept_runs import KeptRuns, keep_digest
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
 from emulator.campaign.worker import MadeRun
 from emulator.cli.main import app
 from emulator.errors import ConfigError
+from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from tests.campaigns import CAMPAIGN, NatjamProcess, table, write_campaign
 from tests.run_results import RunResults, job_of
@@ -109,8 +111,9 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
         first.leaves_nothing()
         assert first.process.returncode == (130 if number is signal.SIGINT else -number)
         assert "Traceback" not in first.output()
-    complete = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*/summary.json")}
-    assert 5 <= len(complete) < 60
+    kept = [json.loads(line)[0] for line in (out / "digests.jsonl").read_text().splitlines()]
+    complete = {path: path.stat().st_mtime_ns for name in kept for path in (out / "runs" / name).glob("summary.json")}
+    assert 0 < len(complete) < 60
     assert not (out / "campaign.parquet").exists()
     again = natjam("campaign", campaign, "--out", out)
     assert again.exit_code == 0
@@ -149,9 +152,11 @@ def silent(out: Path) -> None:
 
 
 def unknown(out: Path) -> None:
-    """It is another variant's, and the campaign was killed before it kept the digests."""
-    another_variant(out)
-    (out / "digests.jsonl").unlink()
+    """Its summary has another makespan, and nothing is known of what the run was."""
+    quicker(out)
+    lines = (out / "digests.jsonl").read_text().splitlines()
+    kept = [line for line in lines if '"task_eviction=srt/seed-2"' not in line]
+    (out / "digests.jsonl").write_text("\n".join(kept) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def unknown(out: Path) -> None:
         (another_variant, "summary.json was changed or replaced"),
         (quicker, "summary.json was changed or replaced"),
         (silent, "journal.jsonl.zst was changed or is missing"),
-        (unknown, "its scheduler is not as planned"),
+        (unknown, "digests.jsonl has no digest of it"),
     ],
 )
 def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
@@ -182,27 +187,67 @@ def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
     assert "4 of them were made before" in natjam("campaign", campaign, "--out", out).output
 
 
-def test_runs_of_a_policy_that_was_changed_are_made_anew(tmp_path: Path) -> None:
+IMPORTS = {
+    "a module beside it": ("mine.py", "import other", "other.py"),
+    "a module of a package beside it": ("mine.py", "from parts.order import key", "parts/order.py"),
+    "another of its package, by its whole name": ("parts/mine.py", "from parts.order import key", "parts/order.py"),
+    "its package": ("parts/mine.py", "import json", "parts/__init__.py"),
+    "a package in its package": ("parts/mine.py", "from .more import order", "parts/more/order.py"),
+    "a module above it": ("parts/more/mine.py", "from ..order import key", "parts/order.py"),
+}
+
+
+@pytest.mark.parametrize(("place", "imports", "changed"), IMPORTS.values(), ids=IMPORTS)
+def test_all_that_a_policy_of_ones_own_imports_from_its_folder_counts(
+    place: str, imports: str, changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("parts", "parts/more"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / changed).write_text("key = 1\n")
+    (tmp_path / place).write_text(f"{imports}\n\ndef mine(view, tasks, random):\n    return []\n")
+    write_campaign(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("parts", "mine", "other")]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
+    policy = place.removesuffix(".py").replace("/", ".")
+    experiment = load_experiment(tmp_path / "experiment.yaml", [f"scheduler.task_eviction='{policy}:mine'"])
+    before = Inputs().sha256(experiment)
+    assert Inputs().sha256(experiment) == before
+    (tmp_path / changed).write_text("key = 2\n")
+    assert Inputs().sha256(experiment) != before
+
+
+def test_runs_of_what_was_changed_are_made_anew(tmp_path: Path) -> None:
     text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'changing:first']").replace("30", "1")
-    campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
+    campaign, out = write_campaign(tmp_path, text.replace("hadoop-0.23", "slow.yaml")), tmp_path / "out"
     (tmp_path / "changing.py").write_text(
         "import changing_too\n\ndef first(view, tasks, random):\n    return [task.container for task in tasks]\n"
     )
     (tmp_path / "changing_too.py").write_text("")
+    profile = {"name": "slow", "source": "nobody", "schedule_s": 1, "suspend_s": 1, "resume_s": 1}
+    (tmp_path / "slow.yaml").write_text(json.dumps(profile))
     for said in ("2 runs\n", "2 of them were made before"):
         assert said in natjam("campaign", campaign, "--out", out).output
+    rows = table(out)
     (tmp_path / "changing_too.py").write_text("# other\n")
     again = natjam("campaign", campaign, "--out", out)
-    assert "set aside: task_eviction=changing_first/seed-1: a module of its policies has changed since;" in again.output
+    why = "a file that its experiment reads has changed since: a module, a trace, costs or a program;"
+    assert f"set aside: task_eviction=changing_first/seed-1: {why}" in again.output
     assert "1 of them were made before" in again.output
+    (tmp_path / "slow.yaml").write_text(json.dumps({**profile, "schedule_s": 5}))
+    again = natjam("campaign", campaign, "--out", out)
+    assert again.output.count(why) == 2
+    assert not table(out).equals(rows)
 
 
 @given(content=st.binary(max_size=60))
 def test_any_file_of_digests_is_read(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()
-    (folder / "digests.jsonl").write_bytes(content + b'\n["a", "b"]\n')
-    KeptRuns(folder).record("c", "d")
-    assert (folder / "digests.jsonl").read_bytes().endswith(b'["a", "b"]\n["c", "d"]\n')
+    (folder / "digests.jsonl").write_bytes(content + b'\n["a", "b", "c"]\n')
+    KeptRuns(folder)
+    keep_digest(folder, "d", "e", "f")
+    assert (folder / "digests.jsonl").read_bytes().endswith(b'["a", "b", "c"]\n["d", "e", "f"]\n')
 
 
 def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
 from emulator import policies
-from emulator.campaign.kept_runs import KeptRuns
+from emulator.campaign.kept_runs import keep_digest
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.expand import expand
+from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.records.run_directory import sha256_of
@@ -153,7 +154,14 @@ def leave_live_runs(directory: Path, repeats: int, *overrides: str) -> None:
         summary = run_experiment(experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
         (run_dir / "experiment.yaml").write_text(dump_experiment(experiment))
         files = {**summary["files"], "experiment.yaml": sha256_of(run_dir / "experiment.yaml")}
-        (run_dir / "summary.json").write_text(json.dumps({**summary, "files": files}))
+        leave_summary(run_dir, {**summary, "files": files})
+
+
+def leave_summary(run: Path, summary: dict[str, Any]) -> None:
+    """The summary of a live run, as the comparison would have kept it."""
+    (run / "summary.json").write_text(json.dumps(summary))
+    reads = Inputs().sha256(load_experiment(run / "experiment.yaml"))
+    keep_digest(run.parent, run.name, sha256_of(run / "summary.json"), reads)
 
 
 def fidelity(*arguments: str) -> Any:
@@ -191,7 +199,7 @@ def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Pa
         found = json.loads(summary.read_text())
         for job, completion_s in zip(found["jobs"], simulated_s, strict=True):
             job["completion_s"] = completion_s * share
-        summary.write_text(json.dumps(found))
+        leave_summary(summary.parent, found)
 
     live_runs_took(1.01)
     assert fidelity(*arguments, "--strict").exit_code == 0
@@ -206,7 +214,6 @@ def test_a_live_run_that_is_not_as_it_was_made_is_not_used(tmp_path: Path, calib
     out = tmp_path / "out"
     leave_live_runs(out, 1)
     run = out / "natjam-fig4-live-1"
-    KeptRuns(out).record(run.name, sha256_of(run / "summary.json"))
     arguments = (str(FIG4), "--repeats", "1", "--out", str(out))
     assert fidelity(*arguments).exit_code == 0
     found = json.loads((run / "summary.json").read_text())
@@ -220,7 +227,7 @@ def test_live_runs_on_a_busy_machine_are_said_to_be(tmp_path: Path, calibration:
     out = tmp_path / "out"
     leave_live_runs(out, 1)
     summary = out / "natjam-fig4-live-1/summary.json"
-    summary.write_text(json.dumps({**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}}))
+    leave_summary(summary.parent, {**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}})
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
     assert (result.exit_code, "other programs were running" in result.stderr) == (0, True)
 

@@ -29,6 +29,7 @@ from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import Verdict, judge, misses
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
+from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.plan import Variant, planned_runs
 from emulator.cli.main import app
 from emulator.errors import ConfigError
@@ -599,7 +600,8 @@ def told_of(path: Path, change: Callable[[dict[str, Any]], None]) -> Reproductio
     summary = run_experiment(simulated, directory.run_path(runs[0]), lambda status: None)
     change(summary)
     write_json(directory.run_path(runs[0]) / "summary.json", summary)
-    directory.kept.record(runs[0].name, sha256_of(directory.run_path(runs[0]) / "summary.json"))
+    made = sha256_of(directory.run_path(runs[0]) / "summary.json")
+    keep_digest(directory.path, runs[0].name, made, directory.inputs.sha256(runs[0].experiment))
     return reproduce([figure], variants, "live", path / "out", lambda status: None)
 
 

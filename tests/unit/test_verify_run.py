@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -31,13 +32,11 @@ def verify(path: Path) -> tuple[int, str, list[str]]:
 def test_an_untouched_run_is_right(whole: Path) -> None:
     status, said, findings = verify(whole)
     assert (status, findings) == (0, [])
-    assert (
-        said.count(
-            "records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees, "
-            "9 files have their digests"
-        )
-        == 2
+    right = (
+        "records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees, NOT checked: what"
     )
+    assert said.count(right) == 2
+    assert said.count("lag, machines, real_s, versions, 9 files have their digests\n") == 2
     assert f"{whole}: verified: the summary agrees" in said
 
 
@@ -83,9 +82,38 @@ def redrawn(run: Path) -> None:
         (run / name).write_text((run / name).read_text().replace("research", "reserach"))
 
 
+def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """The summary is another one."""
+
+    def alter(run: Path) -> None:
+        summary = json.loads((run / "summary.json").read_text())
+        change(summary)
+        (run / "summary.json").write_text(json.dumps(summary))
+
+    return alter
+
+
+def unjournalled(run: Path) -> None:
+    """The experiment says that nothing was journaled, so that nothing could be compared."""
+    text = (run / "experiment.yaml").read_text()
+    assert "journal: messages" in text
+    (run / "experiment.yaml").write_text(text.replace("journal: messages", "journal: off"))
+    (run / "journal.jsonl.zst").unlink()
+
+
 @pytest.mark.parametrize(
     ("alter", "said"),
     [
+        (unjournalled, ["experiment.yaml: is not the file", "journal.jsonl.zst: is missing"]),
+        (
+            changed(lambda summary: summary["files"].pop("jobs.parquet")),
+            ["summary.json: has no digest of jobs.parquet"],
+        ),
+        (changed(lambda summary: summary.update(state="failed")), ["summary.json: state is 'failed', but the tables"]),
+        (
+            changed(lambda summary: summary["jobs"][0].update(bonus=1)),
+            ["summary.json: jobs.0 has a 'bonus' that no run writes"],
+        ),
         (relabelled, ["tasks.parquet: is not the file that the run wrote"]),
         (redrawn, ["report.html: is not the file", "timeline.perfetto.json: is not the file"]),
         (lambda run: (run / "report.html").unlink(), ["report.html: is missing"]),
@@ -117,3 +145,15 @@ def test_repeats_that_were_changed_do_not_make_their_summary(whole: Path, tmp_pa
     status, _, findings = verify(tmp_path / "run")
     assert (status, len(findings)) == (1, 1)
     assert "summary.json: metrics.makespan_s.mean is " in findings[0]
+
+
+def test_what_has_no_digest_is_said(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole / "repeat-1", run)
+    changed(lambda summary: (summary["files"].pop("report.html"), summary.update(claim=1)))(run)
+    (run / "more.html").touch()
+    status, said, findings = verify(run)
+    assert (status, findings) == (0, [])
+    assert "NOT checked: more.html, report.html: no digest in the summary" in said
+    (in_no_other,) = (part for part in said.split("NOT checked: ") if part.startswith("what is in no other file: "))
+    assert "claim, " in in_no_other

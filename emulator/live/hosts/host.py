@@ -160,13 +160,20 @@ class MachineHost:
 
     def take_journal(self) -> tuple[list[bytes], int]:
         """The encoded records since the last call, and an emulated time: later calls return no record before it."""
-        self._write_journal()
+        if not self._journal_is_written():
+            return [], 0
         records, self._journal = self._journal, []
         return records, self.clock.now_ns()
 
-    def _write_journal(self) -> None:
-        if self._own_journal is not None:
-            self._own_journal.write()
+    def _journal_is_written(self) -> bool:
+        """Write it.  If that is impossible, the run ends, and nothing leaves the host any more."""
+        try:
+            if self._own_journal is not None:
+                self._own_journal.write()
+        except NatjamError as error:
+            self.fail(error, self.name)
+            return False
+        return True
 
     # ---- effects ----
 
@@ -211,7 +218,8 @@ class MachineHost:
         self._outboxes.setdefault(host, []).append((address, message))
 
     def _empty_outboxes(self) -> None:
-        self._write_journal()  # first: a message that was sent must not be missing in the journal
+        if not self._journal_is_written():  # first: a message that was sent must not be missing in the journal
+            return
         outboxes, self._outboxes = self._outboxes, {}
         for host, batch in outboxes.items():
             self._links.send(host, batch)

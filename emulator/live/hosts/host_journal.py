@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from emulator.core.machine import PeriodicMachine
+from emulator.errors import RunError
 from emulator.records.journal import Record, Recorder, decode_record
 
 
@@ -24,6 +25,7 @@ class HostJournal:
 
     def __init__(self, path: Path) -> None:
         """Continue the file ``path``, or create it.  Raises OSError."""
+        self._path = path
         self.found = _whole_lines(path)
         """The records found in it, one encoded record each."""
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,13 +38,20 @@ class HostJournal:
         self._unwritten.append(line)
 
     def write(self) -> None:
-        """Write all records that were added.  Raises OSError."""
+        """Write all records that were added.
+
+        Raises:
+            RunError: they cannot be written; nothing may be added then.
+        """
         if not self._unwritten:
             return
         rest = memoryview(b"\n".join([*self._unwritten, b""]))
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be written: {error.strerror}") from None
         self._unwritten.clear()
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
 
 
 def restored(

@@ -331,7 +331,7 @@ class LiveSession:
                 return
 
     def _poll(self, plan: RunPlan) -> None:
-        from ray.exceptions import RayActorError
+        from ray.exceptions import RayActorError, RayTaskError
 
         asked = {n: h.status.remote() for n, h in self._hosts.items() if n not in self._lost}
         died: dict[str, Exception] = {}
@@ -343,6 +343,8 @@ class LiveSession:
                 if name in plan.node_hosts:
                     self._journal.forget(name)
                 continue
+            except RayTaskError as error:
+                raise RunError(f"{name} failed: {error.cause}") from error
             except TimeoutError:
                 silent = RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s")
                 if name not in plan.node_hosts:
