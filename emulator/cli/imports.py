@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.display.console import results_console, say
+from emulator.display.console import results_console, say, warn
 from emulator.display.tables import new_table, words
 from emulator.errors import ConfigError
 
@@ -91,8 +91,9 @@ def kueue(
 ) -> None:
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
-    Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload and Kueue's
-    Configuration, also in lists as kubectl writes them. Only named fields are read: environment, arguments and
+    Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
+    Kueue's Configuration, also in lists as kubectl writes them. With nodes, it warns of flavors whose quotas are above
+    what the nodes with their labels have. Only named fields are read: environment, arguments and
     annotations appear nowhere. What is not carried over is listed with its line.
 
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
@@ -102,13 +103,14 @@ def kueue(
 
     \b
     Examples:
-      kubectl get clusterqueues,cohorts,workloadpriorityclasses -o yaml > queues.yaml
+      kubectl get clusterqueues,cohorts,workloadpriorityclasses,resourceflavors,nodes -o yaml > queues.yaml
       kubectl get localqueues,workloads.kueue.x-k8s.io -A -o yaml > workloads.yaml
       natjam import kueue queues.yaml workloads.yaml --out mine.yaml
     """
     from msgspec.structs import replace
 
     from emulator.cli.workload import reading
+    from workloads.kueue.nodes import shortages
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
     from workloads.kueue.table import read_arrivals
@@ -119,7 +121,10 @@ def kueue(
     if arrivals is not None:
         imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
     write_saved(out, imported, _head("kueue", paths, unread))
+    for line in shortages(imported.cluster, imported.nodes) if imported.nodes else ():
+        warn(line)
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
+    counts += f", {len(imported.nodes):,} nodes" if imported.nodes else ""
     say(f"{out}: {counts}, {_left_out(unread)}")
 
 

@@ -250,3 +250,37 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
         path.unlink()
         path.parent.rmdir()
     assert 5 < refused < 38
+
+
+NODES = """
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: spot}, spec: {nodeLabels: {pool: spot}}}
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: a, labels: {pool: default}}
+    status: {allocatable: {cpu: "2", memory: 4Ti}}
+  - {apiVersion: v1, kind: Node, metadata: {name: b, labels: {pool: default}}, status: {allocatable: {cpu: 1500m}}}
+  - {apiVersion: v1, kind: Node, metadata: {name: c, labels: {pool: default}}, spec: {unschedulable: true}}
+  - {apiVersion: v1, kind: Node, metadata: {name: d}, status: {allocatable: {cpu: "64"}}}
+"""
+
+
+def test_nodes_belong_to_the_flavors_whose_labels_they_have(tmp_path: Path) -> None:
+    (tmp_path / "nodes.yaml").write_text(NODES)
+    done = CliRunner().invoke(
+        app, ["import", "kueue", str(OBJECTS), str(tmp_path / "nodes.yaml"), "--out", str(tmp_path / "mine.yaml")]
+    )
+    assert done.exit_code == 0, done.output
+    saved, _ = read_any([tmp_path / "mine.yaml"])
+    assert [(each.name, each.flavors, each.allocatable["cpu"]) for each in saved.nodes] == [
+        ("a", ("default",), 2000),
+        ("b", ("default",), 1500),
+    ]
+    text = " ".join(done.output.split())
+    assert "Node c: it is cordoned" in text
+    assert "Node d: it has the labels of no ResourceFlavor" in text
+    assert "ResourceFlavor default: quotas of 7500m cpu, its nodes have 3500m" in text
+    assert "memory, its nodes have" not in text
+    assert ", 2 nodes, " in text

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from workloads.kubernetes.api import (
+    NODE,
     PRIORITY_CLASS,
     Condition,
+    Node,
     Object,
     PriorityClass,
     Requesting,
@@ -119,8 +121,12 @@ class LocalQueue(Object, frozen=True, kw_only=True):
     spec: LocalQueueSpec
 
 
+class ResourceFlavorSpec(Struct, frozen=True):
+    nodeLabels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class ResourceFlavor(Object, frozen=True):
-    """Only that it exists: quotas name it."""
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
 
 
 class Workload(Object, frozen=True):
@@ -156,4 +162,5 @@ KINDS: dict[Kind, type[msgspec.Struct]] = {
     WORKLOAD_PRIORITY_CLASS: PriorityClass,
     PRIORITY_CLASS: PriorityClass,
     CONFIGURATION: Configuration,
+    NODE: Node,
 }

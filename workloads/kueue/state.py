@@ -34,6 +34,7 @@ from workloads.kubernetes.quantities import Quantity, amount
 from workloads.kubernetes.reading import Found, Objects, Unread, read_objects
 from workloads.kueue import objects as api
 from workloads.kueue.arrivals import arrival_of
+from workloads.kueue.nodes import FlavorNode, nodes_of
 
 MOST_COHORTS_DEEP = 50
 EnumT = TypeVar("EnumT", bound=Enum)
@@ -49,6 +50,7 @@ class Kueue(Frozen):
     priorities: Mapping[str, int] = msgspec.field(default_factory=dict)
     """By name of the class."""
     arrivals: tuple[Arrival, ...] = ()
+    nodes: tuple[FlavorNode, ...] = ()
 
 
 def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Unread]]:
@@ -67,7 +69,8 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     classes = [*found.of(api.PRIORITY_CLASS), *found.of(api.WORKLOAD_PRIORITY_CLASS)]
     priorities = {each.value.metadata.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
-    return Kueue(cluster, priorities, arrivals), [*found.unread, *unread]
+    nodes, left_out = nodes_of(found)
+    return Kueue(cluster, priorities, arrivals, nodes), [*found.unread, *unread, *left_out]
 
 
 def refuse_circles(cluster: Cluster, where: dict[str, str]) -> None:

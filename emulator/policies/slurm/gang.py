@@ -19,7 +19,7 @@ class Turns:
         """How often each has gone to the end."""
 
     def active(self, running: Mapping[str, Running], cpus: Mapping[str, int]) -> set[str]:
-        """The jobs that run now; ``running`` is in the order of starts."""
+        """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
         free = dict(cpus)
         runs: set[str] = set()
         turns = {name: place for place, name in enumerate(running)}

@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from emulator.policies.slurm.model import SECOND_NS
+from emulator.policies.slurm.model import SECOND_NS, Job
 from emulator.policies.slurm.placement import place
+from emulator.policies.slurm.room import Room
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 
 FIRST_SPAN_NS = 30 * SECOND_NS
@@ -36,13 +37,21 @@ class Plan:
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
+        room, tried = self._snapshot.room(job.job.cpus), (0, 0)
         for begin_ns, nodes in self._beginnings(job):
-            found = self._earliest(job, nodes, begin_ns)
-            if found is None:
+            at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
+            if at_ns is None:
                 continue
-            where, at_ns = found
+            fits = room.by(at_ns) & nodes
+            if (at_ns, fits) == tried:
+                continue
+            tried = at_ns, fits
+            free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
+            if free.bit_count() < job.job.nodes:
+                continue
+            where = self._place(job.job, fits, at_ns)
             mask = self._snapshot.mask(where)
-            if self._is_free(mask, at_ns, at_ns + job.limit_ns):
+            if not mask & ~free:
                 self._keep(mask, at_ns, at_ns + job.limit_ns)
                 return where, at_ns
         return None
@@ -56,24 +65,21 @@ class Plan:
                 return
             yield begin_ns, allowed & ~self._taken(begin_ns, begin_ns + job.limit_ns)
 
-    def _earliest(self, job: Waiting, nodes: int, begin_ns: int) -> tuple[tuple[str, ...], int] | None:
-        """When and where a job fits on ``nodes``, by the time limits of the running jobs."""
-        snapshot, wanted = self._snapshot, job.job
-        room = snapshot.room(wanted.cpus)
-        at_ns = room.first_ns(nodes, wanted.nodes) if nodes.bit_count() >= wanted.nodes else None
-        if at_ns is None:
-            return None
-        if at_ns <= begin_ns:
-            at_ns = begin_ns
-        else:
-            ends_ns = snapshot.ends_ns
-            together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
-            if at_ns <= together_ns:
-                at_ns = ends_ns[bisect_right(ends_ns, together_ns) - 1]
-        fits = snapshot.names(room.by(at_ns) & nodes)
-        where = place(wanted, {node: snapshot.free_at(node, at_ns) for node in fits}, fits, snapshot.order)
+    def _earliest_ns(self, job: Job, room: Room, nodes: int, begin_ns: int) -> int | None:
+        """When a job fits on ``nodes``, by the time limits of the running jobs."""
+        at_ns = room.first_ns(nodes, job.nodes) if nodes.bit_count() >= job.nodes else None
+        if at_ns is None or at_ns <= begin_ns:
+            return None if at_ns is None else begin_ns
+        ends_ns = self._snapshot.ends_ns
+        together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+        return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
+
+    def _place(self, job: Job, fits: int, at_ns: int) -> tuple[str, ...]:
+        """The nodes for a job that has room on all of ``fits`` by then."""
+        names = self._snapshot.names(fits)
+        where = place(job, {node: self._snapshot.free_at(node, at_ns) for node in names}, names, self._snapshot.order)
         assert where is not None
-        return where, at_ns
+        return where
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""
@@ -82,9 +88,6 @@ class Plan:
             if start_ns < until_ns:
                 taken |= nodes
         return taken
-
-    def _is_free(self, nodes: int, start_ns: int, end_ns: int) -> bool:
-        return not self._before[-1] & nodes or not self._taken(start_ns, end_ns) & nodes
 
     def _keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
         kept = start_ns, self._rounded(end_ns), nodes

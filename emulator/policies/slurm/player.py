@@ -201,7 +201,8 @@ class Player:
         if at_ns < self._tick_ns:
             self._tick_ns = at_ns
             self._push(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
-        if self._slice_ns == FOREVER_NS and any(work.since_ns is None for work in self._work.values()):
+        gang = self._settings.gang
+        if gang and self._slice_ns == FOREVER_NS and any(work.since_ns is None for work in self._work.values()):
             self._slice_ns = self._at_tick(self._now_ns + 1, self._settings.time_slice_ns)
             self._push(self._slice_ns, _Kind.SLICE, self._slice)
 
@@ -285,9 +286,12 @@ class Player:
         """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
         if not self._settings.gang:
             return
-        runs = self._turns.active(self._snapshot.running, self._snapshot.cluster.nodes)
+        sharing = self._snapshot.sharing()
+        runs = self._turns.active(sharing, self._snapshot.cluster.nodes)
         for name, work in self._work.items():
-            if name in runs and work.since_ns is None:
+            if name not in sharing and work.since_ns is not None:
+                continue
+            if work.since_ns is None and (name in runs or name not in sharing):
                 work.stay.stopped.append((work.stopped_ns, self._now_ns))
                 self._snapshot.move_end(work.running, work.running.end_ns + self._now_ns - work.stopped_ns)
                 work.since_ns = self._now_ns

@@ -170,9 +170,10 @@ class Snapshot:
             if partition.tier < tier and partition.mode in modes:
                 yield from self._in_partition[partition.name].values()
 
-    def on(self, node: str) -> Iterable[Running]:
-        """The jobs on a node, stopped ones included."""
-        return self._on[node].values()
+    def sharing(self) -> dict[str, Running]:
+        """The running jobs on nodes that have not enough CPUs for all of theirs at once, in the order of starts."""
+        names = {name for node, free in self.free.items() if free < 0 for name in self._on[node]}
+        return {name: running for name, running in self.running.items() if name in names} if names else {}
 
     def _room_ns(self, node: str, cpus: int) -> int:
         free = self.free[node]

@@ -1,0 +1,96 @@
+"""How long Slurm's decisions of a week take: 20,000 jobs on 500 nodes, in under two minutes of CPU.
+
+What is held is the ratio of a look at a job, in a pass of either scheduler, to an event of a bare heap.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+from bare_heap import bare_heap
+
+from emulator.policies.slurm.decisions import Decision
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
+from emulator.policies.slurm.player import Player
+
+pytestmark = pytest.mark.slow
+
+_WEEK_NS = 7 * 24 * 60 * MINUTE_NS
+_CPUS = 8
+
+
+def cluster(nodes: int, mode: Mode) -> Cluster:
+    """Two partitions over all nodes, with Slurm's defaults."""
+    names = {f"n{number}": _CPUS for number in range(nodes)}
+    low, high = Partition("low", tuple(names), 1, mode), Partition("high", tuple(names), 10)
+    return Cluster(names, (low, high), Settings(preempts=True, gang=mode is Mode.SUSPEND))
+
+
+def jobs(count: int, nodes: int, load: float, week_ns: int) -> list[Job]:
+    """Rigid jobs that ask for ``load`` of all CPUs; one in ten may preempt the others."""
+    random = Random(1)
+    drawn = [
+        (
+            random.choice((1, 1, 1, 2, 4, 8)),
+            random.choice((1, 2, 4, 8)),
+            random.lognormvariate(0, 1.2),
+            round(random.random() * week_ns),
+            random.choice((1.2, 2, 4)),
+            "high" if random.random() < 0.1 else "low",
+        )
+        for _ in range(count)
+    ]
+    unit_ns = load * nodes * _CPUS * week_ns / sum(many * cpus * share for many, cpus, share, *_ in drawn)
+    return [
+        Job(
+            f"job{number}",
+            partition,
+            many,
+            cpus,
+            max(SECOND_NS, round(share * unit_ns)),
+            submit_ns,
+            -(-round(share * unit_ns * over) // MINUTE_NS) * MINUTE_NS,
+        )
+        for number, (many, cpus, share, submit_ns, over, partition) in enumerate(drawn)
+    ]
+
+
+def played(nodes: int, load: float, mode: Mode, days: int = 7) -> tuple[float, int, float]:
+    """The processor seconds of a play, how often a job was looked at, and the share of CPUs that were busy."""
+    until_ns = days * _WEEK_NS // 7
+    drawn, looked = jobs(40 * nodes * days // 7, nodes, load, until_ns), 0
+
+    def look(_: int, decision: Decision) -> None:
+        nonlocal looked
+        looked += 1
+
+    began_s = time.process_time()
+    stays = Player(cluster(nodes, mode), drawn, on_decision=look).play()
+    took_s = time.process_time() - began_s
+    cpus = {job.name: job.nodes * job.cpus for job in drawn}
+    spans = ((name, min(stay.end_ns or 0, until_ns) - stay.start_ns) for name, each in stays.items() for stay in each)
+    busy_ns = sum(max(0, span_ns) * cpus[name] for name, span_ns in spans)
+    return took_s, looked, busy_ns / (nodes * _CPUS * until_ns)
+
+
+@pytest.mark.parametrize(("load", "mode"), [(0.6, Mode.REQUEUE), (0.97, Mode.REQUEUE), (0.97, Mode.SUSPEND)])
+def test_a_week(load: float, mode: Mode) -> None:
+    took_s, looked, busy = played(500, load, mode)
+    events = took_s / looked / bare_s()
+    print(
+        f"\n{mode}, load {load}: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one look as"
+        f" {events:.0f} events of a heap"
+    )
+    assert events <= 1500
+
+
+def bare_s() -> float:
+    """What an event of a bare heap takes."""
+    times_s = []
+    for _ in range(5):
+        began_s = time.process_time()
+        bare_heap(100_000)
+        times_s.append(time.process_time() - began_s)
+    return min(times_s) / 100_000
