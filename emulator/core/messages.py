@@ -269,8 +269,7 @@ class ApplicationHeartbeat(_Message):
     finish_ns: int | None = None
     reason: str = ""
     progress_ppm: int | None = None
-    """Progress of the job (``emulator.core.application_master.job_progress``); None if no policy in use reads it, or
-    without an ask."""
+    """Progress of the job (``application_master.job_progress``); None if no policy reads it, or without an ask."""
     marks: int = 0
     """How many marks of its job it has passed (``emulator.core.resource_manager.triggers``)."""
 
@@ -335,13 +334,12 @@ class ResumeContainer(_Message):
 
 
 class KillContainer(_Message):
-    """ResourceManager or ApplicationMaster to NodeManager."""
+    """ResourceManager or ApplicationMaster to NodeManager; the container stays taken ``stays_ns`` after its end."""
 
     container: str
     job: str
     why: str
     stays_ns: int = 0
-    """How long its container stays taken after its end."""
 
 
 class MapOutputs(_Message):

@@ -126,6 +126,11 @@ class Container:
         self.revision += has_moved
         return has_moved
 
+    def stays_after_kill_ns(self, profile: OverheadSettings) -> int:
+        """How long it stays taken once it has been killed: as ordered, or until what it has written is removed."""
+        wrote = self.work is not Work.MASTER and self.first_key_ns is not None
+        return max(self.stays_ns, profile.cleanup_ns if wrote else 0)
+
     def report(self, node: str) -> ContainerReport:
         """Its whole state, as sent from ``node``."""
         return ContainerReport(

@@ -367,8 +367,7 @@ class NodeManager(StateMachine):
         container.slot_free_ns = now_ns
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
-        wrote = container.work is not Work.MASTER and container.first_key_ns is not None
-        stays_ns = max(container.stays_ns, self._overheads.cleanup_ns if wrote else 0)
+        stays_ns = container.stays_after_kill_ns(self._overheads)
         if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
             container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
         elif container.outcome is Outcome.KILLED and was_taken and stays_ns:
