@@ -2,7 +2,7 @@
 
 The images of one task are folders below the task's own folder, named by their numbers, each with four files:
 
-    manifest.json   what the image is, and the checksums of ``table`` and ``state``; has a checksum itself
+    manifest.json   what the image is, of which task, the checksums of ``table`` and ``state``, and its own
     state           the dumper's small files, packed
     table           for each page of memory: the image whose ``pages`` holds it, its position there, its hash
     pages           the pages that no earlier image of the chain holds, one after the other
@@ -57,6 +57,8 @@ class ImageDamaged(Exception):
 class Image:
     """One complete image of a task's process."""
 
+    task: str
+    """Whose image it is: the last two parts of the path of the task's folder."""
     number: int
     dumper: str
     pid: int
@@ -113,7 +115,8 @@ class ImageChain:
         temporary.mkdir(parents=True)
         try:
             known = self._known_pages(numbers[0]) if numbers else {}
-            image = _write(temporary, staged, number, known, (dumper, pid, counters or {}), pace or _at_once)
+            process = (self._task, dumper, pid, counters or {})
+            image = _write(temporary, staged, number, known, process, pace or _at_once)
             temporary.rename(self.folder / str(number))
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -123,8 +126,16 @@ class ImageChain:
         return image
 
     def read(self, number: int) -> Image:
-        """Read what an image is, without checking its pages.  Raises ImageDamaged."""
-        return _read_manifest(self.folder / str(number))
+        """Read what an image is, without checking its pages.  Raises ImageDamaged, also if it is another one's."""
+        folder = self.folder / str(number)
+        image = _read_manifest(folder)
+        if (image.task, image.number) != (self._task, number):
+            raise ImageDamaged(f"{folder}: is image {image.number} of {image.task}")
+        return image
+
+    @property
+    def _task(self) -> str:
+        return f"{self.folder.parent.name}/{self.folder.name}"
 
     def load(self, number: int, into: Path, pace: Pace | None = None) -> Image:
         """Write the dumper's files of an image into a folder; every page and file is checked.
@@ -188,7 +199,7 @@ def _write(
     staged: Path,
     number: int,
     known: Mapping[bytes, tuple[int, int]],
-    process: tuple[str, int, Mapping[str, Any]],
+    process: tuple[str, str, int, Mapping[str, Any]],
     pace: Pace,
 ) -> Image:
     files = sorted(path for path in staged.iterdir() if path.is_file())
@@ -201,8 +212,9 @@ def _write(
     for name, data in ((_TABLE, bytes(writer.table)), (_STATE, state)):
         with _DurableFile(folder / name, pace) as file:
             file.write(data)
-    dumper, pid, counters = process
+    task, dumper, pid, counters = process
     image = Image(
+        task,
         number,
         dumper,
         pid,

@@ -59,7 +59,7 @@ class Job:
 
     async def restore(self, host: Host, container: str, event: dict[str, Any], **changed: Any) -> None:
         """Launch what goes on from an image."""
-        source = {"folder": event["folder"], "number": event["number"], "brought_real_ns": 0}
+        source = {**{name: event[name] for name in ("folder", "number", "checksum")}, "brought_real_ns": 0}
         command = host.reduce(container, **self.params(**changed), restore=source)
         host.client.send(command)
 
@@ -238,6 +238,25 @@ def test_of_damaged_images_the_one_before_is_taken_or_the_task_begins_anew(tmp_p
         await host.event("first_key", "c3")
         assert await shown(host, "c3") < first["keys_done"]
         await job.check_done(host, "c3")
+
+    in_hosts(tmp_path, dumper, scenario)
+
+
+@pytest.mark.parametrize("dumper", DUMPERS)
+def test_the_image_of_another_task_is_not_taken(tmp_path: Path, dumper: str) -> None:
+    async def scenario(job: Job, host: Host) -> None:
+        mine = await saved(job, host)
+        other = job.folder.with_name("other")
+        await host.launch("o0", **job.params(folder=str(other)))
+        await host.keys_done("o0", mine["keys_done"] + 20)
+        await dump(host, "o0")
+        between = job.folder.rename(job.folder.with_name("between"))
+        other.rename(job.folder)
+        between.rename(other)
+        await job.restore(host, "c1", mine)
+        await host.event("first_key", "c1")
+        assert await shown(host, "c1") < mine["keys_done"]
+        await job.check_done(host, "c1")
 
     in_hosts(tmp_path, dumper, scenario)
 

@@ -369,7 +369,7 @@ def test_what_a_program_has_started_is_in_its_image_and_belongs_to_what_is_made_
             assert dumped["event"] == "dumped", dumped
             assert of_place(place) == []
             again = grown(place / "lines")
-            source = {"folder": dumped["folder"], "number": dumped["number"], "brought_real_ns": 0}
+            source = {**{name: dumped[name] for name in ("folder", "number", "checksum")}, "brought_real_ns": 0}
             host.client.send(program(host, "q", "sh", "-c", script, restore=source, **given))
             await host.event("launched", "q")
             await becomes_true(again, "what was saved goes on")

@@ -100,6 +100,20 @@ def test_a_process_made_ahead_that_is_killed_is_replaced(tmp_path: Path) -> None
     _run(tmp_path, scenario)
 
 
+def test_tasks_that_are_launched_while_a_process_is_made_ahead_count(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        tasks = {(await host.launch("first", keys=400, key_s=0.5))["pid"]}
+        while len(_children(host)) == 1:
+            pass  # now one is being made
+        for name in ("second", "third"):
+            host.client.send(host.reduce(name, keys=400, key_s=0.5))
+        for name in ("second", "third"):
+            tasks.add((await host.event("launched", name))["pid"])
+        assert await _ready(host, tasks) == set()
+
+    _run(tmp_path, scenario)
+
+
 def test_where_no_process_can_be_made_ahead_tasks_are_forked(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
         folder = Path(f"{host.client._page_path}{AHEAD_SUFFIX}")

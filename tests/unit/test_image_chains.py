@@ -115,6 +115,20 @@ def test_no_bytes_in_a_manifest_raise_anything_else(tmp_path_factory: pytest.Tem
         ImageChain(folder).read(1)
 
 
+def test_an_image_of_another_task_or_another_number_is_not_taken(tmp_path: Path) -> None:
+    chains = [ImageChain(tmp_path / "job" / task) for task in ("tasks-00000", "tasks-00001")]
+    for number, chain in enumerate(chains):
+        chain.save(stage(tmp_path / f"staged-{number}", [number]), "fake", 1)
+    chains[0].folder.rename(tmp_path / "job" / "between")
+    chains[1].folder.rename(chains[0].folder)
+    with pytest.raises(ImageDamaged, match="is image 1 of job/tasks-00001"):
+        chains[0].load(1, tmp_path)
+    (tmp_path / "job" / "between").rename(chains[1].folder)
+    (chains[1].folder / "1").rename(chains[1].folder / "2")
+    with pytest.raises(ImageDamaged, match="is image 1 of job/tasks-00000"):
+        chains[1].read(2)
+
+
 def test_a_full_disk_leaves_the_images_before_and_nothing_of_the_new_one(tmp_path: Path) -> None:
     chain = ImageChain(tmp_path / "images")
     chain.save(stage(tmp_path / "a", [1, 2, 3]), "criu", 7)

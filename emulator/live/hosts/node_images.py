@@ -105,7 +105,7 @@ class NodeImages:
         is_here = image.node == node or not self._tier.held
         brought_ns = 0 if is_here else transfer_ns(image.size_bytes, network_bytes_s)
         brought_real_ns = time.monotonic_ns() + round(brought_ns / self._run.time_scale)
-        return ImageSource(folder, int(number), brought_real_ns)
+        return ImageSource(folder, int(number), image.checksum, brought_real_ns)
 
     def image(self, process: fx.Launch, node: str, event: Mapping[str, Any]) -> ProcessImage:
         """The image described by a supervisor's event, in emulated bytes."""

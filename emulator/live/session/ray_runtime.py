@@ -302,7 +302,10 @@ def allow_open_files() -> None:
 
 
 def allow_processes() -> None:
-    """Let this user have as many processes and threads as he may.  Raises RunError if that is too few for a run.
+    """Raise the limit of processes and threads to what this user is allowed.
+
+    Raises:
+        RunError: that is too few for a run.
 
     Where a thread cannot be started, Ray ends this process, or waits for a minute for its own.
     """
@@ -324,7 +327,7 @@ def _hint(error: Exception) -> str:
         return "; this user may start no more processes or threads: raise 'ulimit -u'"
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if _is_limited(limit) and limit < _LIKELY_ENOUGH_PROCESSES:
-        return f"; this user may have {limit} processes and threads in all; raise 'ulimit -u' if others of his run"
+        return f"; this user may have only {limit} processes and threads, in all programs together; raise 'ulimit -u'"
     return ""
 
 

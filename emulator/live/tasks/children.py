@@ -117,8 +117,11 @@ class Children:
         for pid in (*self._ready, *([] if self._rehearsing is None else [self._rehearsing])):
             self._signal(pid, signal.SIGKILL)
 
-    def rehearsed(self, pid: int) -> None:
-        """The process that was being made is ready."""
+    def rehearsed(self, pid: int, tasks: int) -> None:
+        """The process that was being made is ready; if tasks have been launched meanwhile, it may be one too many."""
+        if tasks + len(self._ready) >= self._most_ahead:
+            self._signal(pid, signal.SIGKILL)  # it counts as being made until it has ended
+            return
         self._rehearsing = None
         self._ready[pid] = None
 

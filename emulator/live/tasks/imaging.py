@@ -82,6 +82,8 @@ class ImageSource:
     folder: str
     number: int
     """The image that its ApplicationMaster has accepted; later images are unknown to it and not used."""
+    checksum: str
+    """Of that image, as it was made."""
     brought_real_ns: int = 0
     """When it arrives, because it was made on another node; it must not be used earlier."""
 
@@ -273,6 +275,8 @@ def _load(work: _Work) -> dict[str, Any]:
         shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir()
         try:
+            if number == work.source.number and chain.read(number).table_sha256 != work.source.checksum:
+                raise ImageDamaged(f"{chain.folder / str(number)}: is not the image that was made")
             image = chain.load(number, staged, pace)
         except ImageDamaged as error:
             damaged.append(str(error))

@@ -425,7 +425,7 @@ class Supervisor:
             self._reports.feed(data)
             for pid, event, fields in self._reports:
                 if event == REHEARSED:
-                    self._children.rehearsed(pid)
+                    self._children.rehearsed(pid, len(self._containers))
                     continue
                 if self._programs.reported(pid, event, fields):
                     continue
