@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from analysis.reproduce.choices import Moved, moves_of, read_choices
 from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
 from analysis.reproduce.record import ClaimResult, Results, read_results
-from analysis.reproduce.scores import HEADS, WORST, scores, summary_lines, worst
+from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
 from analysis.reproduce.tables import accepted, number
 from analysis.reproduce.values import Constant, PaperValues, all_values, source_of
 
@@ -120,17 +120,21 @@ def values_page(paper: PaperValues) -> str:
                 "",
             ]
             lines += table(HEADS, [score.texts for score in found])
-            lines += [f"\nThe {WORST} predicted values that are farthest away:\n"]
-            lines += [
-                f"- {score.value.id}: {score.texts[3]} for {score.texts[2]}. {score.value.cause}".rstrip()
-                for score in worst(found)
-            ]
+            lines += [f"\nThe {WORST} predicted values that are farthest away:\n", *_causes(worst(found))]
+            if beyond := [score for score in found if score.holds is False and score.value.cause]:
+                lines += ["\nPrinted limits that do not hold, where the cause is known:\n", *_causes(beyond)]
     unmeasured = list(_unmeasured(paper, results))
     if unmeasured:
         lines += ["\n## Values that are not measured\n", *table(("value", "where", "it says", "why not"), unmeasured)]
     if results.figures:
         lines += ["\n## The runs\n", *table(("figure", "engine", "seeds", "made by", "on", "natjam"), _runs(results))]
     return "\n".join(lines) + "\n"
+
+
+def _causes(found: Iterable[Score]) -> Iterator[str]:
+    for score in found:
+        _, _, published, measured, *_ = score.texts
+        yield f"- {score.value.id}: {measured} for {published}. {score.value.cause}".rstrip()
 
 
 def _unmeasured(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]:

@@ -190,8 +190,9 @@ def refusals() -> dict[str, Any]:
 def claims() -> dict[str, Any]:
     """A digest of the claims and cells of each figure of a quick reproduction, without its pictures."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "emulator.cli.script", "reproduce", *FIGURES, "--quick", "--engine", "sim"]
-        subprocess.run([*command, "--out", folder], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        natjam = [sys.executable, "-c", "from emulator.cli.script import main; main()"]
+        command = [*natjam, "reproduce", *FIGURES, "--quick", "--engine", "sim", "--out", folder]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         made = json.loads((Path(folder) / "claims.json").read_text())["figures"]
     texts = {figure["id"]: json.dumps([figure["claims"], figure["cells"]], sort_keys=True) for figure in made}
     return {figure: hashlib.sha256(text.encode()).hexdigest()[:16] for figure, text in texts.items()}
