@@ -30,6 +30,7 @@ _RULES = {
     "mechanism": "MechanismChoice",
     "placement": "Placement",
     "resume_order": "ResumeOrder",
+    "fit": "Fit",
 }
 _HEAD = """\
 # What policies see

@@ -195,6 +195,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         mechanism=chosen(policies.MECHANISM),
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
+        fit=chosen(policies.FIT),
         queues=_queues(experiment),
         victims=VICTIMS[experiment.scheduler.victims],
         epoch_ns=seconds_to_ns(experiment.scheduler.epoch_s),

@@ -10,6 +10,7 @@ from typing import Any
 from emulator.core.mechanisms import TRAITS
 from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
+    FitPolicy,
     JobEviction,
     JobSelection,
     MechanismPolicy,
@@ -31,7 +32,7 @@ from emulator.policies.views import (
     Take,
     TaskView,
 )
-from emulator.vocabulary import Mechanism
+from emulator.vocabulary import Mechanism, Resources
 
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")
@@ -166,6 +167,16 @@ def place(policy: PlacementPolicy, view: ClusterView, suspended: SuspendedView, 
     if not isinstance(decision, PlacementDecision):
         raise _error("placement", policy, decision, "a PlacementDecision")
     return decision
+
+
+def choose_node(
+    policy: FitPolicy, view: ClusterView, request: Resources, nodes: tuple[NodeView, ...], offer: NodeView
+) -> str:
+    """The node of ``nodes`` that a new container gets.  Raises PolicyError."""
+    chosen = policy.function(view, request, nodes, offer)
+    if chosen not in [node.name for node in nodes]:
+        raise _error("fit", policy, chosen, "the name of one of the nodes")
+    return chosen
 
 
 def order_suspended(

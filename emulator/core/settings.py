@@ -10,7 +10,9 @@ from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
+from emulator.policies.fit import OFFERED
 from emulator.policies.policy import (
+    FitPolicy,
     JobEviction,
     JobSelection,
     MechanismPolicy,
@@ -235,6 +237,7 @@ class SchedulerSettings:
     """How long shares hold, for allocations that give shares."""
     triggers: tuple[Trigger, ...] = ()
     spare_after: SpareAfter | None = None
+    fit: FitPolicy = OFFERED
 
     def may_take(self, group: TaskGroup) -> bool:
         """Whether tasks of the group may be victims."""

@@ -26,7 +26,16 @@ from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import Maximum, PacedAllocation, QueueRules, ShareAllocation, TakesBack
+from emulator.policies.allocation_forms import (
+    CycleAllocation,
+    ExternalAllocation,
+    Maximum,
+    PacedAllocation,
+    QueueRules,
+    ShareAllocation,
+    TakesBack,
+)
+from emulator.policies.fit import OFFERED
 from emulator.policies.policy import Axis
 from emulator.storage.objects import is_object_url
 from emulator.vocabulary import Mechanism
@@ -58,6 +67,7 @@ def check(
         found += [_slots(cluster, scheduler, workload), check_sizes(cluster, scheduler, workload, engine)]
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
+        found.append(_fit(scheduler))
     if workload is not None:
         found += [_workload(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
         found.append(gang_problems(cluster, scheduler, workload, engine))
@@ -265,6 +275,14 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
     for name, queue in scheduler.allocation.queues.items():
         if known.queues.maximum is Maximum.NONE and 0 < queue.maximum < 1:
             yield (*where, "queues", name, "maximum"), f"{known.name} has no maxima of queues, only of jobs; remove it"
+
+
+def _fit(scheduler: Scheduler) -> Iterator[Problem]:
+    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    if scheduler.choice("fit").name == OFFERED.name or known is None:
+        return
+    if isinstance(known, ShareAllocation | CycleAllocation | ExternalAllocation):
+        yield ("scheduler", "fit"), f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
 
 
 def _giving_shares() -> str:

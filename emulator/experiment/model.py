@@ -359,6 +359,8 @@ class Scheduler(Strict):
     """Which tasks may be preempted: reduces, as in the papers, or maps too."""
     placement: Policy | Placement = "prefer-local"
     resume_order: Policy | Choice = "suspended-first"
+    fit: Policy | Choice = "offered"
+    """Which node a new container gets."""
     epoch_s: PositiveSeconds = 0.5
     """How long shares are valid, under an allocation that gives shares (flex, section 4.2)."""
     triggers: tuple[TriggerEntry, ...] = ()

@@ -11,6 +11,7 @@ from typing import Any
 
 from emulator.policies.allocation import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
+from emulator.policies.fit import FIT
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import FIFO, JOB_SELECTION
 from emulator.policies.mechanism import MECHANISM
@@ -21,7 +22,7 @@ from emulator.policies.task_eviction import TASK_EVICTION
 
 AXES: dict[str, Axis[Any]] = {
     axis.name: axis
-    for axis in (ALLOCATION, JOB_SELECTION, JOB_EVICTION, TASK_EVICTION, MECHANISM, PLACEMENT, RESUME_ORDER)
+    for axis in (ALLOCATION, JOB_SELECTION, JOB_EVICTION, TASK_EVICTION, MECHANISM, PLACEMENT, RESUME_ORDER, FIT)
 }
 AUTO = "auto"
 

@@ -26,7 +26,7 @@ from emulator.policies.views import (
     SuspendedView,
     TaskView,
 )
-from emulator.vocabulary import Frozen, Mechanism
+from emulator.vocabulary import Frozen, Mechanism, Resources
 
 
 class AllocationRule(Protocol):
@@ -71,6 +71,13 @@ class ResumeOrder(Protocol):
     """The suspended tasks of one job, in the order in which they resume."""
 
     def __call__(self, view: ClusterView, suspended: tuple[SuspendedView, ...]) -> Sequence[SuspendedView]: ...
+
+
+class Fit(Protocol):
+    """Name of the node that a new container gets: one of ``nodes``, which all have room for ``request`` and are in the
+    order of the cluster.  ``offer`` is the one whose heartbeat it is; it may have no room."""
+
+    def __call__(self, view: ClusterView, request: Resources, nodes: tuple[NodeView, ...], offer: NodeView) -> str: ...
 
 
 class Reads(Enum):
@@ -163,6 +170,14 @@ class PlacementPolicy(Policy[Placement]):
     them after one refusal."""
     gives_up: bool = True
     """Whether it may give up stopped processes, so that it must be asked about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitPolicy(Policy[Fit]):
+    """A choice of fit."""
+
+    takes_the_offer: bool = False
+    """Whether it is always the node whose heartbeat it is, so that it need not be asked."""
 
 
 @dataclass(frozen=True, slots=True)

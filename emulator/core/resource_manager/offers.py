@@ -4,9 +4,10 @@ Theory of operation
 -------------------
 Containers are offered when a NodeManager's heartbeat arrives.  The allocation says which jobs are asked, in which
 order; in a job the ApplicationMaster's container comes first, then maps, then new tasks of its other groups, group by
-group (R1).  The placement policy decides whether a suspended task resumes in the container at hand.  A stopped process
-can only resume on its own node.  The policy may give it up for a container on another node: it is killed, and once its
-end is known its job asks for another container (os-assisted-preemption, section V-A).
+group (R1).  A new container is on the node whose heartbeat it is, or on the one that the fit policy chooses.  The
+placement policy decides whether a suspended task resumes in the container at hand.  A stopped process can only resume
+on its own node.  The policy may give it up for a container on another node: it is killed, and once its end is known its
+job asks for another container (os-assisted-preemption, section V-A).
 
 No container is given out above what a transactional workload leaves (``emulator.core.resource_manager.withholding``).
 """
@@ -16,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from emulator.core.decisions import place
+from emulator.core.decisions import choose_node, place
 from emulator.core.messages import ResumeAsk, TaskId, TaskOrder
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.settings import Settings
+from emulator.policies.fit import OFFERED
+from emulator.policies.policy import FitPolicy
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, Work
 
@@ -73,10 +76,11 @@ Choose = Callable[[Offer], Sequence[Grant]]
 class Offers:
     """Part of an allocation that answers nodes' heartbeats; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, fit: FitPolicy = OFFERED) -> None:
         self.given_up = 0
         """Stopped processes that were given up because their tasks resume elsewhere."""
         self._placement = settings.scheduler.placement
+        self._fit = fit
         one_rack = len({node.rack for node in settings.nodes}) == 1
         self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
         self._state = state
@@ -120,11 +124,31 @@ class Offers:
         return self._new(application, MASTER_GROUP, offer)
 
     def _new(self, application: Application, group: TaskGroup, offer: Offer) -> Grant | None:
-        """A container for a new process, if the node has room for it."""
-        if offer.node.fits(application.request_for(group)):
-            return Grant(application, group, offer.node)
+        """A container for a new process, if a node that it may get has room for it."""
+        node = self._node_for(application, group, offer)
+        if node is not None:
+            return Grant(application, group, node)
         offer.is_for_others = True
         return None
+
+    def _node_for(self, application: Application, group: TaskGroup, offer: Offer) -> Node | None:
+        """The node whose heartbeat it is, if that has room; or the one that the fit policy chooses, of those with room
+        that no gang holds and that the job does not avoid."""
+        request, state = application.request_for(group), self._state
+        if self._fit.takes_the_offer:
+            return offer.node if offer.node.fits(request) else None
+        avoided = application.requests.avoided if group is not MASTER_GROUP else ()
+        nodes = [
+            node
+            for node in state.nodes.values()
+            if node.free and node.has_free(group.work) and node.fits(request) and node.name not in avoided
+        ]
+        if offer.hold is not None:
+            nodes = [node for node in nodes if node is offer.node or self.gangs.spares(offer.hold, node)]
+        views = tuple([view for node in nodes if (view := offer.view.node(node.name)) is not None])
+        if not views:
+            return None
+        return state.nodes[choose_node(self._fit, offer.view, request, views, offer.node_view)]
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True

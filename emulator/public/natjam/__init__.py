@@ -32,7 +32,7 @@ if _why := of_the_same_name():
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.policies.allocation_forms import AllocationPolicy, CycleAllocation, Pace, PacedAllocation, ShareAllocation
-from emulator.policies.policy import MechanismPolicy, PlacementPolicy, Policy, Reads, Score
+from emulator.policies.policy import FitPolicy, MechanismPolicy, PlacementPolicy, Policy, Reads, Score
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
@@ -60,6 +60,7 @@ __all__ = [
     "ConfigError",
     "CycleAllocation",
     "CycleDecision",
+    "FitPolicy",
     "Frozen",
     "JobFacts",
     "JobView",
