@@ -54,7 +54,8 @@ def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
     file.write_text(CAMPAIGN)
     runs = planned_runs(load_campaign(file).variants)
     tasks = [
-        RunTask(run.name, run.experiment, tmp_path / "alone" / str(n), run_experiment) for n, run in enumerate(runs)
+        RunTask(run.name, run.experiment, tmp_path / "alone" / str(n), run_experiment, inputs_sha256="")
+        for n, run in enumerate(runs)
     ]
     run_batch(tasks[:WARM_UP])
     began_s = time.perf_counter()
