@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import multiprocessing
 import os
 import sys
 import threading
@@ -45,7 +44,8 @@ def run() -> int:
 def end_process(status: int) -> NoReturn:
     """End this process, even if a user's policy has started threads or processes that do not end."""
     gc.freeze()  # a last search for cycles, in all it has, would take a tenth of a second
-    for child in multiprocessing.active_children():
+    processes = sys.modules.get("multiprocessing")  # without it there is none
+    for child in processes.active_children() if processes is not None else ():
         child.kill()
     has_threads = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
     if not has_threads and "ray" not in sys.modules:
