@@ -3,11 +3,14 @@ message."""
 
 from __future__ import annotations
 
+import struct
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from random import Random
+from hashlib import blake2b
+
+import msgspec
 
 from emulator import policies
 from emulator.assemble import make_machine
@@ -224,6 +227,9 @@ class Chaos:
     """Longest delay; each message draws its own delay, so later messages overtake earlier ones."""
 
 
+_ENCODER, _EIGHT_NUMBERS = msgspec.msgpack.Encoder(), struct.Struct("<8Q")
+
+
 class ChaoticNetwork(Network):
     """Delays, reorders, repeats and loses messages, by seed; what happens to a message depends only on the message.
 
@@ -240,11 +246,12 @@ class ChaoticNetwork(Network):
 
     def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
         chaos = self._chaos
-        draw = Random(f"{chaos.seed}:{sender}:{to}:{now_ns}:{message}")
-        lost = draw.randrange(100) < chaos.drop and CLIENT not in (sender, to)
-        copies = 0 if lost else 1 + (draw.randrange(100) < chaos.duplicate)
+        sent = f"{chaos.seed}:{sender}:{to}:{now_ns}:".encode() + _ENCODER.encode(message)
+        drawn = _EIGHT_NUMBERS.unpack(blake2b(sent).digest())  # a generator of random numbers takes far longer to make
+        lost = drawn[0] % 100 < chaos.drop and CLIENT not in (sender, to)
+        copies = 0 if lost else 1 + (drawn[1] % 100 < chaos.duplicate)
         # Half of the messages are fast, because a network that delays all messages reorders few of them.
-        return tuple(draw.randrange(chaos.delay_ns + 1) * draw.randrange(2) for _ in range(copies))
+        return tuple(drawn[2 + copy] % (chaos.delay_ns + 1) * (drawn[4 + copy] % 2) for copy in range(copies))
 
 
 @dataclass

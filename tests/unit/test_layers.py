@@ -6,7 +6,7 @@ import ast
 import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,25 +54,36 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All that is written in a file; several tests read each."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[str, str], ...]:
     """Every import in a file, in functions too: the module, and the name taken from it ('' for the module itself)."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[tuple[str, str]] = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, ""
+            found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name_of(path)}: relative import"
-            for alias in node.names:
-                yield node.module or "", alias.name
+            found += [(node.module or "", alias.name) for alias in node.names]
+    return tuple(found)
 
 
-def calls(path: Path) -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def calls(path: Path) -> tuple[tuple[str, str, ast.Call], ...]:
     """Every call ``receiver.name(...)`` in a file; receiver '' for a plain name."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield ast.unparse(node.func.value), node.func.attr, node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield "", node.func.id, node
+    made = [node for node in nodes_of(path) if isinstance(node, ast.Call)]
+    return tuple(
+        (ast.unparse(call.func.value), call.func.attr, call)
+        if isinstance(call.func, ast.Attribute)
+        else ("", call.func.id, call)
+        for call in made
+        if isinstance(call.func, ast.Attribute | ast.Name)
+    )
 
 
 def in_package(module: str, package: str) -> bool:
@@ -100,7 +111,7 @@ def test_core_and_policies_are_pure(path: Path) -> None:
 def test_core_and_policies_can_be_read_in_one_sitting(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= MOST_LINES_OF_A_FILE
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
     lengths = {function.name: (function.end_lineno or 0) - function.lineno + 1 for function in functions}
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
 
