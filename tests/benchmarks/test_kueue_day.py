@@ -35,9 +35,12 @@ _CPU, _MEMORY = 32_000, 128 << 30
 
 
 def cluster(queues: int, fair: bool) -> Cluster:
-    """Five cohorts below one, with queues that lend all they have and take it back from lower priorities."""
+    """Five cohorts below one, with queues that lend all they have and take it back from lower priorities.
+
+    With ``Any`` in place of ``LowerPriority`` this day preempts in a circle under fair sharing.
+    """
     quotas = FlavorQuotas("default", {"cpu": Quota(_CPU), "memory": Quota(_MEMORY)})
-    preemption = Preemption(Policy.LOWER_PRIORITY, Policy.ANY)
+    preemption = Preemption(Policy.LOWER_PRIORITY, Policy.LOWER_PRIORITY)
     teams = [Cohort("all"), *(Cohort(f"team-{number}", "all") for number in range(5))]
     members = tuple(
         ClusterQueue(
