@@ -44,8 +44,9 @@ def loop_figure(workloads: Sequence[Workload], loop: Loop, log: Log) -> Figure:
         )
     for at_ns, decision in decided:
         for name in decision.evicted:
-            ends = {"xy": (at_ns / SECOND_NS, rows[name]), "xytext": (at_ns / SECOND_NS, rows[decision.workload.name])}
-            panel.annotate("", **ends, arrowprops={"arrowstyle": "->", "color": style.BLACK})
+            at_s, preemptor = at_ns / SECOND_NS, rows[decision.workload.name]
+            arrow = {"arrowstyle": "->", "color": style.BLACK}
+            panel.annotate("", xy=(at_s, rows[name]), xytext=(at_s, preemptor), arrowprops=arrow)
     panel.set_yticks(list(rows.values()), [f"{each.name}, priority {each.priority}" for each in workloads])
     panel.invert_yaxis()
     style.finish(panel, "time, s (arrows: who preempts whom)", "", legend=False)
