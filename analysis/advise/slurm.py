@@ -134,8 +134,13 @@ def results_figure(found: Sequence[SiteResult]) -> Figure:
             (each.urgent_wait_s, each.lost_node_h, name) for each, name in points if each.urgent_wait_s is not None
         ]
         panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], label=label, marker="o", **style.line(index))
+        names: dict[tuple[float, float], list[str]] = {}
         for x, y, name in shown:
-            panel.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3)
+            names.setdefault((x, y), []).append(name)
+        for at, same in names.items():
+            panel.annotate(
+                ", ".join(same), at, xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3
+            )
     panel.margins(0.1)
     style.finish(panel, "mean wait of urgent jobs, s", "node-hours lost", "better: to the left and down", legend=False)
     style.legend_below(figure)

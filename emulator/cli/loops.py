@@ -77,6 +77,7 @@ def loops(
             return
         found = shrunk(searched.found)
         _write(directory, found)
+        _draw(directory, found)
         _tell(console, directory, _story(found, searched.plays))
         with WorkDisplay(console) as display:
             left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
@@ -168,6 +169,18 @@ def _write(directory: Path, found: Plan) -> None:
     for number, (arrival, manifest) in enumerate(zip(found.arrivals, job_manifests(found.arrivals), strict=True), 1):
         (directory / f"{number:02d}-{arrival.workload.name}.yaml").write_text(manifest)
     (directory / "apply.sh").write_text(_APPLY)
+
+
+def _draw(directory: Path, found: Plan) -> None:
+    """Draw some rounds of the loop."""
+    from analysis.figures import style
+    from analysis.figures.loop import loop_figure
+    from emulator.loops.search import told
+
+    loop, log = told(found)
+    if loop is None or not loop.period_ns:
+        return  # all of it happens at one instant
+    style.save(loop_figure([arrival.workload for arrival in found.arrivals], loop, log), [directory / "loop.png"])
 
 
 _APPLY = """#!/bin/sh

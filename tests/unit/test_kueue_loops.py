@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from analysis.figures.loop import loop_figure, spans
 from emulator.cli.main import app
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import candidates, fixes
@@ -162,7 +163,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
     assert "change" in done.output
     names = sorted(path.name for path in out.iterdir())
     assert names[0] == "00-queues.yaml"
-    assert names[-2:] == ["apply.sh", "loop.txt"]
+    assert names[-2:] == ["apply.sh", "loop.txt"], "all of it happens at one instant: no picture"
     assert len(names) >= 5
     again, unread = read_kueue([out / "00-queues.yaml"])
     assert again.cluster == replace(cluster, fair_sharing=None), "Kueue's own configuration is a comment there"
@@ -185,3 +186,21 @@ def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path
 @pytest.mark.timeout(7200)
 def test_all_recorded_loops_are_found_within_two_minutes() -> None:
     assert peer.main(["search", str(RECORDED)]) == 0
+
+
+def test_a_picture_has_each_admission_until_its_preemption() -> None:
+    found = search(read_kueue([Path("docs/kueue-queues.yaml")])[0].cluster, [0, 1], "1", lambda: True).found
+    assert found is not None
+    loop, log = told(found)
+    assert loop is not None
+    decided = [(at_ns, decision) for at_ns, _, decision in log]
+    drawn = list(spans(decided, loop.at_ns + 1))
+    evictions = [(name, at_ns) for at_ns, decision in decided for name in decision.evicted]
+    ended = [(each.name, end_ns) for each, _, end_ns in drawn if end_ns <= loop.at_ns]
+    assert sorted(ended) == sorted(evictions) != []
+    assert all(start_ns < end_ns for _, start_ns, end_ns in drawn)
+    assert len(drawn) >= 2
+    workloads = [arrival.workload for arrival in found.arrivals]
+    [panel] = loop_figure(workloads, loop, log).axes
+    assert len(panel.get_yticks()) == len(workloads)
+    assert len(panel.patches) > len(drawn)  # the rounds after the first
