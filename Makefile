@@ -28,8 +28,8 @@ $(TOOLS): $(RUN)
 demo: install
 	$(BIN)/natjam demo
 
-# Tests that compute have every core.  Live runs mostly wait, so three go at a time, but not beside tests that compute: they
-# would be late.  What compares times has the machine for itself.
+# Tests that compute have every core.  Live runs go two at a time, but not beside tests that compute: they would be late.
+# What compares times has the machine for itself.
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: test-units test-live
@@ -40,7 +40,7 @@ test-units: tools
 		--ignore tests/benchmarks
 
 test-live: tools
-	$(NOT_SLOW) -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(NOT_SLOW) -n 2 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=
