@@ -47,6 +47,7 @@ PAPERS = {
     "flex": Paper("FLEX", "flex"),
     "reverse-adaptive": Paper("Reverse-Adaptive", "reverse-adaptive"),
     "yarn": Paper("A real YARN", "yarn"),
+    "slurm": Paper("A real Slurm", "slurm"),
 }
 
 

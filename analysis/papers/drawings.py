@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from matplotlib.figure import Figure
 
-from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted
+from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted, slurm
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 
 DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
@@ -14,6 +14,7 @@ DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
     "natjam/fig11": natjam.fig11,
     "os-assisted/mechanisms": os_assisted.mechanisms,
     "flex/fig4": flex.fig4,
+    "slurm/recorded": slurm.recorded,
     "adaptive-checkpointing/fig9": adaptive_checkpointing.response_times,
     "adaptive-checkpointing/fig11": adaptive_checkpointing.response_times,
 }

@@ -1,4 +1,4 @@
-"""What figures count in a recorded trace rather than in runs of their own."""
+"""What figures count in a recorded trace, or find beside recorded runs, rather than in runs of their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import pyarrow.parquet
+
+from analysis.papers import slurm_runs
 
 WITHIN_US = 5_000_000
 """An eviction is a preemption if a task of higher priority is scheduled on the same machine within this time
@@ -96,5 +98,6 @@ def _shares(counts: Mapping[tuple[int, str, str], int], hour: int, band: str) ->
 COUNTED: Mapping[str, Callable[[], Mapping[int, Mapping[str, Any]]]] = {
     "google-preemptions": google_preemptions,
     "google-repeats": google_repeats,
+    "slurm-runs": lambda: {1: slurm_runs.summary()},
 }
 """By the name that a figure's ``counted`` takes: a summary for each part of the trace."""

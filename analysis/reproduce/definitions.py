@@ -300,8 +300,9 @@ class FigureDefinition(Strict):
     """The time scale at which it is always run: 1 if it shows real time."""
     experiment: str | None = None
     """A file of ``workloads/catalog``."""
-    counted: Literal["google-preemptions", "google-repeats"] | None = None
-    """In place of it: what is counted in a recorded trace (``analysis.reproduce.counted``); all variants are equal."""
+    counted: Literal["google-preemptions", "google-repeats", "slurm-runs"] | None = None
+    """In place of it: what is counted in a recorded trace, or found beside recorded runs
+    (``analysis.reproduce.counted``); all variants are equal."""
     live: LiveForm | None = None
     """What is other about its live runs."""
     set: dict[str, Any] = Field(default_factory=dict)

@@ -14,19 +14,20 @@ import pytest
 from emulator.errors import RunError
 from tests.peers.played import KINDS, PLAYER, Recorded, play, recordings
 
-DATA = Path(__file__).resolve().parents[1] / "data"
-PROGRAM = Path(__file__).resolve().parents[1] / "peers/played.py"
+ROOT = Path(__file__).resolve().parents[2]
+DATA, SLURM = ROOT / "tests/data", ROOT / "analysis/claims/slurm"
+PROGRAM = ROOT / "tests/peers/played.py"
 
 
-def recorded(kind: str, *paths: str, count: int | None = None) -> Iterator[Recorded]:
-    found = (each for path in paths for each in recordings(DATA / path))
+def recorded(kind: str, *paths: Path, count: int | None = None) -> Iterator[Recorded]:
+    found = (each for path in paths for each in recordings(path))
     return (KINDS[kind](each) for each in islice(found, count))
 
 
 FEW = (
-    *recorded("kube", "kubernetes/ten-days.jsonl.gz", count=1),
-    *recorded("kueue", "kueue/ten-days.jsonl.gz", count=1),
-    *recorded("slurm", "slurm/runs-1.json"),
+    *recorded("kube", DATA / "kubernetes/ten-days.jsonl.gz", count=1),
+    *recorded("kueue", DATA / "kueue/ten-days.jsonl.gz", count=1),
+    *recorded("slurm", SLURM / "runs-1.json"),
 )
 
 
@@ -39,20 +40,20 @@ def test_each_start_eviction_stop_and_end_is_at_its_time(tmp_path: Path, each: R
 @pytest.mark.parametrize(
     ("kind", "files"),
     [
-        ("kube", ["kubernetes/ten-days.jsonl.gz"]),
-        ("kueue", ["kueue/ten-days.jsonl.gz"]),
-        ("slurm", ["slurm/runs-1.json", "slurm/runs-2.json"]),
+        ("kube", [DATA / "kubernetes/ten-days.jsonl.gz"]),
+        ("kueue", [DATA / "kueue/ten-days.jsonl.gz"]),
+        ("slurm", [SLURM / "runs-1.json", SLURM / "runs-2.json"]),
     ],
 )
-def test_all_of_them(kind: str, files: list[str]) -> None:
-    command = [sys.executable, str(PROGRAM), kind, *(str(DATA / name) for name in files)]
+def test_all_of_them(kind: str, files: list[Path]) -> None:
+    command = [sys.executable, str(PROGRAM), kind, *map(str, files)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_pod_more_than_a_node_holds_is_refused(tmp_path: Path) -> None:
     """The day again, with nodes of which each lacks one cpu: the player does not look, the machines do."""
-    (day,) = recorded("kube", "kubernetes/ten-days.jsonl.gz", count=1)
+    (day,) = recorded("kube", DATA / "kubernetes/ten-days.jsonl.gz", count=1)
     blind = tmp_path / "blind.py"
     blind.write_text(PLAYER.read_text().replace("if not has_room or len", "if len"))
     assert blind.read_text() != PLAYER.read_text()

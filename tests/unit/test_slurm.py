@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,7 +13,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
+from analysis.papers.slurm_runs import hold, recorded_runs, simulated
+from analysis.reproduce.definitions import all_claims
+from emulator.cli.main import app
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
@@ -23,10 +28,8 @@ from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from tests.peers import slurm as peer
 
-RECORDS = Path(__file__).resolve().parents[1] / "data/slurm"
-RUNS = [run for path in sorted(RECORDS.glob("runs-*.json")) for run in json.loads(path.read_text())]
+RUNS = list(recorded_runs())
 BEYOND = {
     "requeue-defaults 1": "a job that the record still has at a pass ended here 20 ms before; then other victims",
     "requeue-grace 2": "one grace begins 2 s later in the record, for no reason that the records show",
@@ -72,7 +75,7 @@ def snapshot(of: Cluster, running: dict[str, tuple[Job, str]], waiting: list[Job
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run['config']}-{run['seed']}")
 def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    held = peer.hold(run)
+    held = hold(run)
     if reason := BEYOND.get(held.name):
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert held.beyond == []
@@ -80,7 +83,7 @@ def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> N
 
 
 def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path) -> None:
-    held = [run for run in RUNS if run["config"] == "cancel"]
+    held = [run for run in recorded_runs() if run["config"] == "cancel"]
     path = tmp_path / "runs.json"
     for statement, status in ((lambda: None, 0), (lambda: held[0]["jobs"][0].update(end=60.0, submitted=0.0), 1)):
         statement()
@@ -88,6 +91,44 @@ def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path) -> None
         done = subprocess.run([sys.executable, "tests/peers/slurm.py", path], capture_output=True, text=True)
         assert (done.returncode, "beyond: " in done.stdout) == (status, bool(status)), done.stderr
     assert subprocess.run([sys.executable, "tests/peers/slurm.py"], capture_output=True).returncode == 2
+
+
+def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["reproduce", "slurm", "--strict", "--out", str(tmp_path)])
+    assert done.exit_code == 1, done.output
+    (figure,) = json.loads((tmp_path / "claims.json").read_text())["figures"]
+    failed = {claim["id"]: claim["why"] for claim in figure["claims"] if not claim["ok"]}
+    assert set(failed) == {"slurm.requeue.1", *(f"slurm.{name.replace(' ', '.')}" for name in BEYOND)}
+    assert re.fullmatch(r"starts: 0\.\d+ is below 0\.9", failed["slurm.requeue.1"])
+    assert len(figure["claims"]) == 12
+    assert (tmp_path / "slurm-recorded.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run['config']}-{run['seed']}")
+def test_a_claim_has_the_figures_of_the_record(run: dict[str, Any]) -> None:
+    held = hold(run)
+    claim = all_claims().get(f"slurm.{held.config}.{held.seed}")
+    assert (claim is not None) == held.counts
+    if claim is not None:
+        recorded = {name: theirs for name, (theirs, _) in held.means.items()} | {"lost": held.lost_s[0]}
+        assert claim.published == pytest.approx({name: s for name, s in recorded.items() if s}, abs=0.0005)
+
+
+def test_who_was_preempted_for_whom_is_compared() -> None:
+    run = next(run for run in RUNS if run["config"] == "cancel")
+    assert hold(run).by_whom[0] == hold(run).by_whom[1] != []
+    lines = [line.replace("for JobId=15", "for JobId=16") for line in run["controller_says"]]
+    theirs, ours = hold({**run, "controller_says": lines}).by_whom
+    assert theirs != ours
+
+
+def test_a_start_that_is_missing_or_late_is_beyond() -> None:
+    run = next(run for run in RUNS if run["config"] == "requeue")
+    within = hold(run).starts_within
+    for starts in ([], [[run["jobs"][0]["starts"][0][0] + 1.5, "n0"]]):
+        jobs = [{**run["jobs"][0], "starts": starts}, *run["jobs"][1:]]
+        assert hold({**run, "jobs": jobs}).starts_within == [False, *within[1:]]
+    assert within[0]
 
 
 EXEMPT = "PreemptMode=REQUEUE\nPreemptExemptTime=00:00:15\n"
@@ -114,8 +155,8 @@ def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, 
     run = next(run for run in RUNS if f"{run['config']} {run['seed']}" == of)
     assert old in run["slurm_conf"]
     other = {**run, "slurm_conf": run["slurm_conf"].replace(old, new)}
-    assert peer.hold(other).within
-    stays = peer.simulated(other)
+    assert hold(other).within
+    stays = simulated(other)
     assert {name: [stay.end for stay in each][-1] in (End.DONE, End.CANCELLED) for name, each in stays.items()} == (
         dict.fromkeys(stays, True)
     )

@@ -6,7 +6,7 @@ by ``preemption``.  ``gang`` says who runs and who is stopped under ``PreemptMod
 through whole days in virtual time.
 
 They follow Slurm's documents (https://slurm.schedmd.com/slurm.conf.html, preempt.html, gang_scheduling.html,
-sched_config.html) and recorded runs of Slurm 22.05 (``tests/peers/slurm.py``); its source was not read.  What rests on
-documents alone, because no record shows it: ``preempt_youngest_first``, ``preempt_strict_order``,
+sched_config.html) and recorded runs of Slurm 22.05 (``natjam reproduce slurm``); its source was not read.  What rests
+on documents alone, because no record shows it: ``preempt_youngest_first``, ``preempt_strict_order``,
 ``PreemptExemptTime``, ``bf_resolution`` and ``bf_window``.
 """
