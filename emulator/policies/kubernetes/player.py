@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from heapq import heappop, heappush
+from functools import partial
 
 from msgspec.structs import replace
 
+from emulator.policies.agenda import Agenda
 from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, Pod, State, Ties
 from emulator.policies.kubernetes.queue import Queue
@@ -110,40 +111,34 @@ class Player:
         self._arrivals: dict[str, Arrival] = {}
         self._replaced: dict[str, tuple[str, int]] = {}
         """Of each pod in another's place: the first one's name, and how many came before it."""
-        self._events: list[tuple[int, _Kind, int, Callable[[], None]]] = []
-        self._pushed = 0
-        self._at_ns = self._now_ns = 0
+        self._agenda = Agenda()
+        self._now_ns = 0
+        """With the microseconds that events take within an instant."""
         self._will_look = False
         self.day = Day()
         for each in arrivals:
-            self._push(each.submit_ns, _Kind.ARRIVE, lambda each=each: self._create(each))
+            self._agenda.add(each.submit_ns, _Kind.ARRIVE, partial(self._create, each))
 
     def play(self) -> Day:
         """Play until nothing is left to happen."""
-        while self._events:
-            self._at_ns = self._now_ns = self._events[0][0]
-            while self._events and self._events[0][0] == self._at_ns:
-                heappop(self._events)[-1]()
+        while self._agenda:
+            self._agenda.go_on()
             while self._queue.has_ready:
                 self._cycle()
-            if self._events and self._queue.has_aside and not self._will_look:
+            if self._agenda and self._queue.has_aside and not self._will_look:
                 self._will_look = True
-                self._push((self._at_ns // LOOK_NS + 1) * LOOK_NS, _Kind.LOOK, self._look)
-        self.day.end_ns = self._at_ns
+                self._agenda.add((self._agenda.now_ns // LOOK_NS + 1) * LOOK_NS, _Kind.LOOK, self._look)
+        self.day.end_ns = self._agenda.now_ns
         return self.day
 
-    def _push(self, at_ns: int, kind: _Kind, event: Callable[[], None]) -> None:
-        heappush(self._events, (at_ns, kind, self._pushed, event))
-        self._pushed += 1
-
     def _step(self) -> int:
-        self._now_ns += STEP_NS
+        self._now_ns = max(self._now_ns, self._agenda.now_ns) + STEP_NS
         return self._now_ns
 
     def _create(self, arrival: Arrival) -> None:
         name = arrival.pod.name
         self._arrivals[name] = arrival
-        self.day.runs[name] = Run(self._at_ns)
+        self.day.runs[name] = Run(self._agenda.now_ns)
         since_ns = self._step()
         if arrival.node is None:
             self._queue.add(Pending(arrival.pod, since_ns=since_ns))
@@ -161,7 +156,7 @@ class Player:
     def _finish(self, name: str) -> None:
         if name not in self._snapshot or self._snapshot[name].terminating:
             return  # it was evicted
-        self.day.runs[name].end_ns = self._at_ns
+        self.day.runs[name].end_ns = self._agenda.now_ns
         self._leave(name)
 
     def _leave(self, name: str) -> None:
@@ -170,7 +165,7 @@ class Player:
         self._queue.pod_left()
 
     def _gone(self, name: str) -> None:
-        self.day.runs[name].gone_ns = self._at_ns
+        self.day.runs[name].gone_ns = self._agenda.now_ns
         self._leave(name)
         if self._arrivals[name].replacement is Replacement.GONE:
             self._create_instead(name)
@@ -186,7 +181,7 @@ class Player:
         assert decision is not None, "a pod was ready"
         self.day.cycles += 1
         if self._on_decision is not None:
-            self._on_decision(self._at_ns, decision)
+            self._on_decision(self._agenda.now_ns, decision)
         self._step()  # the pod's new state becomes known
         if decision.outcome is Outcome.BOUND:
             self._start(decision.pod.name, decision.node)
@@ -197,19 +192,19 @@ class Player:
 
     def _start(self, name: str, node: str | None) -> None:
         run, duration_ns = self.day.runs[name], self._arrivals[name].duration_ns
-        run.start_ns, run.node = self._at_ns, node
+        run.start_ns, run.node = self._agenda.now_ns, node
         if duration_ns is not None:
-            self._push(self._at_ns + duration_ns, _Kind.FINISH, lambda: self._finish(name))
+            self._agenda.add(self._agenda.now_ns + duration_ns, _Kind.FINISH, lambda: self._finish(name))
 
     def _evict(self, name: str, by: str) -> None:
         run, grace_ns = self.day.runs[name], self._arrivals[name].grace_ns
         assert run.start_ns is not None, "only a pod that runs is evicted"
-        run.end_ns, run.by, run.lost_ns = self._at_ns, by, self._at_ns - run.start_ns
+        run.end_ns, run.by, run.lost_ns = self._agenda.now_ns, by, self._agenda.now_ns - run.start_ns
         self.day.evictions += 1
         self.day.lost_ns += run.lost_ns
         self._step()
         if grace_ns:
-            self._push(self._at_ns + grace_ns, _Kind.GONE, lambda: self._gone(name))
+            self._agenda.add(self._agenda.now_ns + grace_ns, _Kind.GONE, lambda: self._gone(name))
         else:
             self._gone(name)
         if self._arrivals[name].replacement is Replacement.TERMINATING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from operator import itemgetter
+from functools import partial
 
+from emulator.policies.agenda import Agenda
 from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kueue.model import Cluster, Flavors, Reason, Ties, Workload
 from emulator.policies.kueue.queues import Queues
@@ -23,6 +23,8 @@ BATCH_NS = 10**9
 """Kueue collects what was freed for a second before it wakes whoever is set aside."""
 MOST_IDLE_CYCLES = 6
 """A cycle may change nothing that shows and yet go on to a workload's next flavor."""
+_FIRST, _LATER = 0, 1
+"""The order of what happens at one instant."""
 
 
 class Arrival(Frozen):
@@ -98,15 +100,13 @@ class Player:
         self._freed: dict[Node, None] = {}
         """Trees to wake."""
         self._returns = RunningReturns() if returns is None else returns
-        self._now_ns = 0
-        self._events: list[tuple[int, bool, int, str, Callable[[], None]]] = []
-        self._pushed = 0
+        self._agenda = Agenda()
         self.day = Day({})
         for arrival in arrivals:
             workload = arrival.workload
             self._durations_ns[workload.name] = arrival.duration_ns
             self.day.histories[workload.name] = History()
-            self._push(workload.created_ns, workload.name, lambda workload=workload: self._arrive(workload))
+            self._agenda.add(workload.created_ns, _LATER, partial(self._arrive, workload), workload.name)
 
     @property
     def running(self) -> Iterable[str]:
@@ -120,14 +120,12 @@ class Player:
 
     def play(self) -> Day:
         """Play until nothing is left to happen, or until a loop."""
-        while self._events and self.day.loop is None:
-            self._now_ns = self._events[0][0]
-            while self._events and self._events[0][0] == self._now_ns:
-                heappop(self._events)[-1]()
+        while self._agenda and self.day.loop is None:
+            self._agenda.go_on()
             idle = 0
             while idle < MOST_IDLE_CYCLES and self._queues.has_active and self.day.loop is None:
                 idle = 0 if self._cycle() else idle + 1
-        self.day.end_ns = self._now_ns
+        self.day.end_ns = self._agenda.now_ns
         return self.day
 
     def state(self) -> Hashable:
@@ -136,37 +134,31 @@ class Player:
         The times of reservations matter by their order, those of what is to come by how far they are.
         """
         held = [each for queue in self._snapshot.held.values() for each in queue.values()]
-        order = sorted({self._now_ns, *(each.admitted.reserved_ns for each in held)})
+        order = sorted({self._agenda.now_ns, *(each.admitted.reserved_ns for each in held)})
         rank = {reserved_ns: number for number, reserved_ns in enumerate(order)}
         admitted = frozenset(
             (each.workload.name, rank[each.admitted.reserved_ns], each.evicted, *map(repr, each.admitted.flavors))
             for each in held
         )
-        events = sorted(self._events, key=itemgetter(0, 1, 2))
-        to_come = tuple((at_ns - self._now_ns, what) for at_ns, _, _, what, _ in events if what)
         ends = frozenset(
-            (name, since_ns + duration_ns - self._now_ns)
+            (name, since_ns + duration_ns - self._agenda.now_ns)
             for name, (since_ns, _) in self._running.items()
             if (duration_ns := self._durations_ns[name]) is not None
         )
         freed = frozenset(root.name for root in self._freed)
-        return admitted, rank[self._now_ns], self._queues.state(self.day.cycles), to_come, ends, freed
-
-    def _push(self, at_ns: int, what: str, event: Callable[[], None], is_first: bool = False) -> None:
-        """``what``: names the event in ``state``; empty for an end, which may have been overtaken by an eviction."""
-        heappush(self._events, (at_ns, not is_first, self._pushed, what, event))
-        self._pushed += 1
+        queued, to_come = self._queues.state(self.day.cycles), tuple(self._agenda.to_come())
+        return admitted, rank[self._agenda.now_ns], queued, to_come, ends, freed
 
     def _arrive(self, workload: Workload) -> None:
-        self._returns.forget(self._now_ns)
+        self._returns.forget(self._agenda.now_ns)
         self._queues.add(workload)
 
     def _finish(self, name: str, held: Held) -> None:
         if name not in self._running or self._running[name][1] is not held:
             return  # this run was evicted
-        self._returns.forget(self._now_ns)
+        self._returns.forget(self._agenda.now_ns)
         del self._running[name]
-        self.day.histories[name].finish_ns = self._now_ns
+        self.day.histories[name].finish_ns = self._agenda.now_ns
         self._free(held)
 
     def _release(self, held: Held) -> None:
@@ -178,7 +170,7 @@ class Player:
         self._snapshot.discharge(held)
         self._queues.freed(root)
         if not self._freed:
-            self._push(self._now_ns + self._batch_ns, "wake", self._wake, is_first=True)
+            self._agenda.add(self._agenda.now_ns + self._batch_ns, _FIRST, self._wake, "wake")
         self._freed[root] = None
 
     def _wake(self) -> None:
@@ -190,11 +182,11 @@ class Player:
         """One cycle; whether anything changed."""
         day = self.day
         day.cycles += 1
-        decisions = run_cycle(self._snapshot, self._queues, day.cycles, self._now_ns, self._ties)
+        decisions = run_cycle(self._snapshot, self._queues, day.cycles, self._agenda.now_ns, self._ties)
         effects: dict[str, Callable[[], None]] = {}
         for decision in decisions:
             if self._on_decision is not None:
-                self._on_decision(self._now_ns, day.cycles, decision)
+                self._on_decision(self._agenda.now_ns, day.cycles, decision)
             if decision.outcome is Outcome.ADMITTED:
                 effects[decision.workload.name] = lambda decision=decision: self._start(decision)
             for victim in decision.victims:
@@ -204,24 +196,24 @@ class Player:
         for name in sorted(effects):
             effects[name]()
         if effects:
-            day.loop = self._returns.look(self, self._now_ns)
+            day.loop = self._returns.look(self, self._agenda.now_ns)
         return bool(effects) or any(decision.aside for decision in decisions)
 
     def _start(self, decision: Decision) -> None:
-        name, now_ns = decision.workload.name, self._now_ns
+        name, now_ns = decision.workload.name, self._agenda.now_ns
         held = self._snapshot.held[decision.workload.queue][name]
         self._running[name] = now_ns, held
         self.day.histories[name].admissions.append(Admission(now_ns, decision.assignment.flavors))
         duration_ns = self._durations_ns[name]
         if duration_ns is not None:
-            self._push(now_ns + duration_ns, "", lambda: self._finish(name, held))
+            self._agenda.add(now_ns + duration_ns, _LATER, lambda: self._finish(name, held))  # unless it is evicted
 
     def _evict(self, name: str, by: str, reason: Reason) -> None:
         since_ns, held = self._running.pop(name)
-        now_ns = self._now_ns
+        now_ns = self._agenda.now_ns
         self.day.histories[name].evictions.append(Eviction(now_ns, by, reason, now_ns - since_ns))
         self._returns.evicted.append(name)
         if self._release_ns:
-            self._push(now_ns + self._release_ns, f"{name} is released", lambda: self._release(held))
+            self._agenda.add(now_ns + self._release_ns, _LATER, lambda: self._release(held), f"{name} is released")
         else:
             self._release(held)

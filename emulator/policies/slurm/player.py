@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from heapq import heappop, heappush
+from functools import partial
 
 from msgspec.structs import replace
 
+from emulator.policies.agenda import Agenda
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
@@ -130,8 +131,7 @@ class Player:
         self._snapshot = Snapshot(cluster)
         self._settings, self._costs, self._boot_ns, self._on_decision = cluster.settings, costs, boot_ns, on_decision
         self._turns, self._work = Turns(), dict[str, _Work]()
-        self._events: list[tuple[int, _Kind, int, Callable[[], None]]] = []
-        self._pushed = self._now_ns = 0
+        self._agenda = Agenda()
         self._tick_ns = self._slice_ns = FOREVER_NS
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = False
@@ -139,23 +139,17 @@ class Player:
         """Of each job, in the order of their starts."""
         for number, job in enumerate(sorted(jobs, key=lambda each: each.submit_ns), 1):
             self._snapshot.partitions[job.partition]
-            self._push(job.submit_ns, _Kind.ARRIVE, lambda job=job, number=number: self._submit(job, number))
+            self._agenda.add(job.submit_ns, _Kind.ARRIVE, partial(self._submit, job, number))
 
     def play(self) -> dict[str, list[Stay]]:
         """Play until nothing is left to happen: the stays of each job."""
-        while self._events:
-            self._now_ns = self._events[0][0]
-            while self._events and self._events[0][0] == self._now_ns:
-                heappop(self._events)[3]()
+        while self._agenda:
+            self._agenda.go_on()
             self._share()
             self._arm()
         return self.stays
 
     # ---- what happens ----
-
-    def _push(self, at_ns: int, kind: _Kind, happens: Callable[[], None]) -> None:
-        self._pushed += 1
-        heappush(self._events, (at_ns, kind, self._pushed, happens))
 
     def _submit(self, job: Job, number: int) -> None:
         self._snapshot.submit(Waiting(job, self._snapshot.partitions[job.partition], number))
@@ -164,25 +158,25 @@ class Player:
 
     def _finish(self, work: _Work) -> None:
         name = work.running.waiting.job.name
-        if self._work.get(name) is not work or work.due_ns != self._now_ns:
+        if self._work.get(name) is not work or work.due_ns != self._agenda.now_ns:
             return  # it was stopped, or has gone, in between
-        if work.running.preempted and self._now_ns >= work.running.end_ns:
+        if work.running.preempted and self._agenda.now_ns >= work.running.end_ns:
             self._evict(work, None)
             return
-        over = work.left_ns > self._now_ns - (work.since_ns or 0)
+        over = work.left_ns > self._agenda.now_ns - (work.since_ns or 0)
         self._leave(work, End.TIMEOUT if over else End.DONE)
 
     def _tick(self, at_ns: int) -> None:
         if self._tick_ns != at_ns:
             return
         self._tick_ns, self._ticked_ns = FOREVER_NS, at_ns
-        if self._now_ns >= self._main_due_ns():
-            self._last_main_ns, self._news = self._now_ns, False
-            for decision in main_pass(self._snapshot, self._now_ns):
+        if self._agenda.now_ns >= self._main_due_ns():
+            self._last_main_ns, self._news = self._agenda.now_ns, False
+            for decision in main_pass(self._snapshot, self._agenda.now_ns):
                 self._carry_out(decision)
-        if self._now_ns >= self._backfill_due_ns():
+        if self._agenda.now_ns >= self._backfill_due_ns():
             self._news_for_backfill = False
-            for decision in backfill_pass(self._snapshot, self._now_ns):
+            for decision in backfill_pass(self._snapshot, self._agenda.now_ns):
                 self._carry_out(decision)
 
     def _slice(self) -> None:
@@ -196,15 +190,15 @@ class Player:
     def _arm(self) -> None:
         """Set the next tick that something is to be done at, and the next change of turns."""
         due_ns = min(self._main_due_ns(), self._backfill_due_ns())
-        earliest_ns = self._now_ns + (self._ticked_ns == self._now_ns)
+        earliest_ns = self._agenda.now_ns + (self._ticked_ns == self._agenda.now_ns)
         at_ns = self._at_tick(max(due_ns, earliest_ns), SECOND_NS) if due_ns < FOREVER_NS else FOREVER_NS
         if at_ns < self._tick_ns:
             self._tick_ns = at_ns
-            self._push(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
+            self._agenda.add(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
         gang = self._settings.gang
         if gang and self._slice_ns == FOREVER_NS and any(work.since_ns is None for work in self._work.values()):
-            self._slice_ns = self._at_tick(self._now_ns + 1, self._settings.time_slice_ns)
-            self._push(self._slice_ns, _Kind.SLICE, self._slice)
+            self._slice_ns = self._at_tick(self._agenda.now_ns + 1, self._settings.time_slice_ns)
+            self._agenda.add(self._slice_ns, _Kind.SLICE, self._slice)
 
     def _at_tick(self, at_ns: int, step_ns: int) -> int:
         return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
@@ -220,13 +214,13 @@ class Player:
     def _backfill_due_ns(self) -> int:
         if not (self._settings.backfills and self._news_for_backfill and self._snapshot.waiting):
             return FOREVER_NS
-        return self._at_tick(self._now_ns, self._settings.bf_interval_ns)
+        return self._at_tick(self._agenda.now_ns, self._settings.bf_interval_ns)
 
     # ---- what is decided ----
 
     def _carry_out(self, decision: Decision) -> None:
         if self._on_decision is not None:
-            self._on_decision(self._now_ns, decision)
+            self._on_decision(self._agenda.now_ns, decision)
         if decision.outcome is Outcome.STARTS:
             self._start(decision, self._costs.launch_ns)
         elif decision.outcome is Outcome.PREEMPTS:
@@ -238,9 +232,9 @@ class Player:
 
     def _start(self, decision: Decision, after_ns: int) -> None:
         waiting = self._snapshot.waiting[decision.job]
-        running = Running(waiting, decision.nodes, self._now_ns, self._now_ns + waiting.limit_ns)
+        running = Running(waiting, decision.nodes, self._agenda.now_ns, self._agenda.now_ns + waiting.limit_ns)
         self._snapshot.start(running)
-        stay = Stay(self._now_ns + after_ns, decision.nodes)
+        stay = Stay(self._agenda.now_ns + after_ns, decision.nodes)
         self.stays[decision.job].append(stay)
         self._work[decision.job] = work = _Work(running, stay, waiting.job.length_ns, stay.start_ns)
         self._set_due(work)
@@ -252,7 +246,7 @@ class Player:
         if not grace_ns:
             self._evict(work, by)
             return
-        self._snapshot.tell_to_go(work.running, min(work.running.end_ns, self._now_ns + grace_ns))
+        self._snapshot.tell_to_go(work.running, min(work.running.end_ns, self._agenda.now_ns + grace_ns))
         self._set_due(work)
 
     def _evict(self, work: _Work, by: str | None) -> None:
@@ -264,13 +258,13 @@ class Player:
         self._leave(work, End.REQUEUED)
         if period_ns := self._costs.save_period_ns:
             work.stay.saved_ns = work.stay.lost_ns // period_ns * period_ns
-        whole_ns = self._now_ns // SECOND_NS * SECOND_NS
+        whole_ns = self._agenda.now_ns // SECOND_NS * SECOND_NS
         eligible_ns = whole_ns + SECOND_NS + self._settings.cred_expire_ns
         job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
         self._snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns))
 
     def _leave(self, work: _Work, end: End) -> None:
-        work.stay.end_ns, work.stay.end = self._now_ns, end
+        work.stay.end_ns, work.stay.end = self._agenda.now_ns, end
         self._snapshot.end(work.running)
         del self._work[work.running.waiting.job.name]
         self._news = self._news_for_backfill = True
@@ -278,9 +272,9 @@ class Player:
     def _set_due(self, work: _Work) -> None:
         """Set when it ends: its work, its limit, or its grace."""
         done_ns = FOREVER_NS if work.since_ns is None else work.since_ns + work.left_ns
-        work.due_ns = min(done_ns, max(work.running.end_ns, self._now_ns))
+        work.due_ns = min(done_ns, max(work.running.end_ns, self._agenda.now_ns))
         if work.due_ns < FOREVER_NS:
-            self._push(work.due_ns, _Kind.END, lambda: self._finish(work))
+            self._agenda.add(work.due_ns, _Kind.END, lambda: self._finish(work))
 
     def _share(self) -> None:
         """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
@@ -292,10 +286,10 @@ class Player:
             if name not in sharing and work.since_ns is not None:
                 continue
             if work.since_ns is None and (name in runs or name not in sharing):
-                work.stay.stopped.append((work.stopped_ns, self._now_ns))
-                self._snapshot.move_end(work.running, work.running.end_ns + self._now_ns - work.stopped_ns)
-                work.since_ns = self._now_ns
+                work.stay.stopped.append((work.stopped_ns, self._agenda.now_ns))
+                self._snapshot.move_end(work.running, work.running.end_ns + self._agenda.now_ns - work.stopped_ns)
+                work.since_ns = self._agenda.now_ns
                 self._set_due(work)
             elif name not in runs and work.since_ns is not None:
-                work.left_ns -= max(0, self._now_ns - work.since_ns)
-                work.since_ns, work.stopped_ns, work.due_ns = None, self._now_ns, FOREVER_NS
+                work.left_ns -= max(0, self._agenda.now_ns - work.since_ns)
+                work.since_ns, work.stopped_ns, work.due_ns = None, self._agenda.now_ns, FOREVER_NS
