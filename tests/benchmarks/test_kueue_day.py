@@ -94,7 +94,7 @@ def test_a_day(fair: bool) -> None:
         f" {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
     )
     assert day.loop is None
-    assert events <= 20_000
+    assert events <= 1500, "366 and 394 were measured"
 
 
 def bare_s() -> float:

