@@ -83,8 +83,8 @@ def test_a_week(load: float, mode: Mode, days: int) -> None:
     took_s, looked, busy = played(500, load, mode, days)
     events = took_s / looked / bare_s()
     print(
-        f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one look"
-        f" as {events:.0f} events of a heap"
+        f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one"
+        f" look as {events:.0f} events of a heap"
     )
     assert events <= 1500, "441, 153 and 852 were measured"
 
