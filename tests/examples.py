@@ -18,6 +18,7 @@ EXAMPLES = {
         "test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders": 200,
         "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 200,
         "test_no_node_is_above_its_resources_whatever_is_lost_and_late": 40,
+        "test_room_on_one_node_is_taken_from_less_urgent_jobs_whatever_is_lost_and_late": 30,
         "test_reduces_suspended_again_and_again_are_done_once": 120,
         "test_a_user_suspends_resumes_and_kills_single_tasks": 60,
         "test_of_two_attempts_at_a_reduce_one_wins": 80,
@@ -74,6 +75,10 @@ EXAMPLES = {
         "test_useful_work_is_the_length_of_every_task": 30,
     },
     "test_reverse_adaptive": {"test_what_can_meet_its_deadlines_does_under_reverse_adaptive": 300},
+    "test_room_on_node": {
+        "test_enough_is_taken_and_none_of_it_in_vain": 200,
+        "test_the_node_is_the_best_of_those_where_room_can_be_made": 200,
+    },
     "test_shares_in_clusters": {
         "test_every_job_ends_whatever_goes_wrong": 60,
         "test_leaving_out_empty_heartbeats_makes_an_equal_journal": 40,

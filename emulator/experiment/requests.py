@@ -12,7 +12,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import ExternalAllocation, ShareAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, ExternalAllocation, ShareAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
 from emulator.vocabulary import Resources, TaskGroup
 from workloads.schema import GroupEntry, JobEntry
@@ -25,6 +25,10 @@ _OF_ONE_SIZE = {
 """Keys that cannot be combined with ``node_groups``."""
 
 _GANGS = "gangs need containers of one size, or allocation external; remove it, or node_groups"
+
+
+_TAKES_BACK = ("kill", "suspend", "checkpoint")
+"""Mechanisms that make room on one node."""
 
 
 class _Asked(NamedTuple):
@@ -138,9 +142,24 @@ def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
     where: Location = ("scheduler", "allocation")
     if isinstance(known, ShareAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
-    elif scheduler.choice("mechanism").name != "wait" and not isinstance(known, ExternalAllocation):
-        message = "with node_groups only the allocation external takes anything back; set it to wait"
+    elif not isinstance(known, ExternalAllocation):
+        yield from _taking_back(scheduler, known)
+
+
+def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
+    mechanism = scheduler.choice("mechanism").name
+    if mechanism == "wait":
+        return
+    if type(allocation) is not AllocationPolicy:
+        message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
+    elif mechanism not in _TAKES_BACK:
+        message = f"with node_groups containers are taken back by {', '.join(_TAKES_BACK)}; choose one of them, or wait"
+        yield ("scheduler", "mechanism"), message
+    eviction = policies.TASK_EVICTION.by_name.get(scheduler.choice("task_eviction").name)
+    if eviction is not None and eviction.across_jobs:
+        message = f"with node_groups tasks are ranked job by job, and {eviction.name} ranks all; choose another"
+        yield ("scheduler", "task_eviction"), message
 
 
 def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:

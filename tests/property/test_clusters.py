@@ -9,6 +9,7 @@ from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about
 from hypothesis import given
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
+from emulator.core.effects import ExplainJobEviction
 from emulator.core.messages import JobState
 from emulator.sim.cost_model import CostModel
 from tests.examples import drawn, fixed
@@ -36,6 +37,18 @@ def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> Non
 @fixed
 def test_no_node_is_above_its_resources_whatever_is_lost_and_late(case: Case) -> None:
     run(case)
+
+
+@given(cases(CALM | BAD_NETWORK, faults=True).flatmap(sized))
+@fixed
+def test_room_on_one_node_is_taken_from_less_urgent_jobs_whatever_is_lost_and_late(case: Case) -> None:
+    ranks = {queue.name: queue.rank for queue in case.settings.scheduler.queues}
+    rank_of = {job.facts.name: ranks[job.facts.queue] for job in case.jobs}
+    whys = [e for record in run(case).records for e in record.effects if isinstance(e, ExplainJobEviction)]
+    for why in whys:
+        assert why.requester not in why.victims
+        if len(ranks) > 1:
+            assert all(rank_of[victim] > rank_of[why.requester] for victim in why.victims)
 
 
 @given(storms())

@@ -8,6 +8,7 @@ import pytest
 from experiment_files import complaints
 
 from emulator.assemble import make_settings
+from emulator.core.messages import Outcome
 from emulator.core.resource_manager.sized_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -33,6 +34,27 @@ workload:
   - {name: train, queue: research, reduces: 5, reduce_s: 20, resources: {cpu: 3.5, memory_gb: 8, gpu: 1}}
   - {name: wide, queue: production, reduces: 2, reduce_s: 10, memory_gb: 24, resources: {cpu: 7}}
   - {name: small, queue: production, maps: 9, map_s: 3, reduces: 2, reduce_s: 5}
+"""
+SOFT_CAP = "  allocation:\n    name: soft-cap\n"
+TAKES_BACK = """\
+name: takes-back
+engine: sim
+overheads: none
+cluster:
+  application_masters: outside
+  node_groups:
+  - {count: 1, resources: {cpu: 8, memory_gb: 32}}
+  - {count: 1, resources: {cpu: 16, memory_gb: 64, gpu: 4}}
+scheduler:
+  mechanism: MECHANISM
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}
+workload:
+  jobs:
+  - {name: train, queue: research, reduces: 5, reduce_s: 60, resources: {cpu: 2, memory_gb: 8, gpu: 1}}
+  - {name: fill, queue: research, reduces: 8, reduce_s: 60, resources: {cpu: 1, memory_gb: 4}}
+  - {name: urgent, queue: production, submit_s: 20, reduces: 1, reduce_s: 5, resources: {cpu: 1, memory_gb: 4, gpu: 2}}
 """
 
 
@@ -71,6 +93,21 @@ def test_a_run_packs_each_node(tmp_path: Path) -> None:
     assert sorted(row.ready_ns for row in train)[4] >= min(row.slot_freed_ns or 0 for row in train)  # of four gpu
 
 
+@pytest.mark.parametrize(("mechanism", "taken"), [("kill", 2), ("checkpoint", 2), ("suspend", 0), ("wait", 0)])
+def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
+    tmp_path: Path, mechanism: str, taken: int
+) -> None:
+    """A stopped process keeps its gpu, so none is stopped for one.  A fifth task waits for the room that is made."""
+    experiment = load_experiment(written(tmp_path, TAKES_BACK.replace("MECHANISM", mechanism)))
+    rows = [row for row in simulated_history(resolve(experiment)).attempts if row.kind != "am"]
+    victims = [row for row in rows if row.outcome is not Outcome.SUCCEEDED]
+    (urgent,) = [row for row in rows if row.job == "urgent"]
+    assert [(row.job, row.node) for row in victims] == [("train", "node-2")] * taken
+    first_end_ns = min(row.ended_ns or 0 for row in rows if row.job == "train" and row not in victims)
+    assert (urgent.ready_ns < first_end_ns) == (taken > 0)
+    assert all(row.slot_freed_ns is not None and row.slot_freed_ns <= urgent.ready_ns for row in victims)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -88,7 +125,12 @@ def test_a_run_packs_each_node(tmp_path: Path) -> None:
         ("{capacity: 0.25}", "{capacity: 0.02, maximum: 0.03}", "queues.production.maximum: an ApplicationMaster takes"
          " 0.03125 of the cluster"),
         ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: gangs need containers of one size"),
-        ("scheduler:\n", "scheduler:\n  mechanism: kill\n", "only the allocation external takes anything back"),
+        (SOFT_CAP, "  mechanism: kill\n" + SOFT_CAP.replace("soft-cap", "yarn-capacity"), "scheduler.mechanism: with"
+         " node_groups yarn-capacity takes nothing back; set it to wait, or name two-queue"),
+        (SOFT_CAP, "  mechanism: adaptive\n" + SOFT_CAP.replace("soft-cap", "two-queue"), "scheduler.mechanism: with"
+         " node_groups containers are taken back by kill, suspend, checkpoint; choose one of them, or wait"),
+        (SOFT_CAP, "  mechanism: kill\n  task_eviction: cost-aware\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
+         "scheduler.task_eviction: with node_groups tasks are ranked job by job, and cost-aware ranks all"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
         ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 15.5, memory_gb: 8, gpu: 1", "one node is large enough, and an"
          " ApplicationMaster there leaves 0.5 cpu too little"),

@@ -148,9 +148,9 @@ class Node:
             return bool(self.free)
         return any(free.slot in SLOTS_FOR[work] for free in self.free)
 
-    def fits(self, request: Resources, resumes: bool = False) -> bool:
+    def fits(self, request: Resources, resumes: bool = False, kept: Resources = ()) -> bool:
         """Whether a free container is large enough for what a task asks for; of one size, each is.  ``resumes``: its
-        process is stopped here."""
+        process is stopped here.  ``kept``: what is free, but not for it."""
         return True
 
     def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
@@ -337,6 +337,11 @@ class Application:
     def goes_whole(self) -> bool:
         """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
         return self.facts.gang is not None and self.members <= self.facts.gang
+
+    @property
+    def maps_wait(self) -> bool:
+        """Whether it wants containers for new tasks that write output for the shuffle."""
+        return any(self.requests.since[group.name] for group in self.for_shuffle)
 
     @property
     def queue(self) -> str:

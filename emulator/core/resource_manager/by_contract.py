@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from emulator.core.effects import Effect
-from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion
+from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion, StrictContract
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.offers import Offer, Offers
 from emulator.core.resource_manager.preemptor import Preemptor
@@ -88,5 +88,5 @@ class ByContract(ABC):
         """When a job may next take a container back; None: not until something changes."""
 
     @abstractmethod
-    def _for_jobs(self, now_ns: int) -> Iterator[Contract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         """Ask for the containers that jobs lack.  Raises PolicyError."""

@@ -4,10 +4,12 @@ Theory of operation
 -------------------
 Containers are offered when a NodeManager's heartbeat arrives.  The allocation says which jobs are asked, in which
 order; in a job the ApplicationMaster's container comes first, then maps, then new tasks of its other groups, group by
-group (R1).  A new container is on the node whose heartbeat it is, or on the one that the fit policy chooses.  The
-placement policy decides whether a suspended task resumes in the container at hand.  A stopped process can only resume
-on its own node.  The policy may give it up for a container on another node: it is killed, and once its end is known its
-job asks for another container (os-assisted-preemption, section V-A).
+group (R1).  Where containers have several sizes, a map may find no node with room for it; its job's other tasks wait
+too then, or they would take the room that becomes free, and wait there for its output.  A new container is on the node
+whose heartbeat it is, or on the one that the fit policy chooses.  The placement policy decides whether a suspended task
+resumes in the container at hand.  A stopped process can only resume on its own node.  The policy may give it up for a
+container on another node: it is killed, and once its end is known its job asks for another container
+(os-assisted-preemption, section V-A).
 
 No container is given out above what a transactional workload leaves (``emulator.core.resource_manager.withholding``).
 """
@@ -23,6 +25,7 @@ from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs, Hold
+from emulator.core.resource_manager.reservations import Reservations
 from emulator.core.settings import Settings
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import FitPolicy
@@ -83,8 +86,10 @@ class Offers:
         self._fit = fit
         one_rack = len({node.rack for node in settings.nodes}) == 1
         self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
+        self._has_sizes = settings.has_sizes
         self._state = state
         self.gangs = Gangs(state)
+        self.reservations = Reservations(settings, state)
 
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""
@@ -136,12 +141,15 @@ class Offers:
         that no gang holds and that the job does not avoid."""
         request, state = application.request_for(group), self._state
         if self._fit.takes_the_offer:
-            return offer.node if offer.node.fits(request) else None
+            return offer.node if self._has_room(application, group, offer.node) else None
         avoided = application.requests.avoided if group is not MASTER_GROUP else ()
         nodes = [
             node
             for node in state.nodes.values()
-            if node.free and node.has_free(group.work) and node.fits(request) and node.name not in avoided
+            if node.free
+            and node.has_free(group.work)
+            and self._has_room(application, group, node)
+            and node.name not in avoided
         ]
         if offer.hold is not None:
             nodes = [node for node in nodes if node is offer.node or self.gangs.spares(offer.hold, node)]
@@ -149,6 +157,11 @@ class Offers:
         if not views:
             return None
         return state.nodes[choose_node(self._fit, offer.view, request, views, offer.node_view)]
+
+    def _has_room(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
+        """Whether the node has room that is not reserved for others; ``resumes``: for a process stopped there."""
+        kept = self.reservations.kept_from(application, group, node)
+        return node.fits(application.request_for(group), resumes, kept)
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
@@ -167,7 +180,7 @@ class Offers:
         if Work.KEYS not in works:
             return None
         grant = self.resume_of(application, offer) if resumes else None
-        if grant is None and not avoids:
+        if grant is None and not avoids and not (self._has_sizes and application.maps_wait):
             return self._first_new(application, application.others, offer)
         return grant
 
@@ -202,22 +215,21 @@ class Offers:
         return None if task is None else Grant(application, application.groups[task.group], offer.node, task)
 
     def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
-        since, groups = application.requests.since, application.groups
-        maps_wait = any(since[group.name] for group in application.for_shuffle)
+        groups = application.groups
         best: tuple[int, TaskId] | None = None
         for task, (resume, since_ns) in application.requests.resumes.items():
-            if maps_wait and groups[task.group].work is Work.KEYS:
+            if application.maps_wait and groups[task.group].work is Work.KEYS:
                 break  # maps come first, else its reduces would wait for their output for ever
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._state.is_stopped_at(resume.container, offer.node):
-                    if offer.node.fits(application.request_for(groups[task.group]), resumes=True):
+                    if self._has_room(application, groups[task.group], offer.node, resumes=True):
                         return task
                     continue
                 if self._placement.gives_up:
                     self._consider_giving_up(application, resume, since_ns, offer)
                 continue
-            fits = offer.node.fits(application.request_for(groups[task.group]))
+            fits = self._has_room(application, groups[task.group], offer.node)
             if offer.node.name in application.requests.avoided or not fits:
                 offer.is_for_others = True
                 continue

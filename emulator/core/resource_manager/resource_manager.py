@@ -349,6 +349,7 @@ class ResourceManager(StateMachine):
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int
     ) -> None:
+        taken, held.taken = held.taken, False
         self.state.used -= 1
         self._withholding.freed(held.job, now_ns)
         if application is not None:
@@ -356,9 +357,8 @@ class ResourceManager(StateMachine):
             application.held[held.group.name] -= 1
             self.state.work.left(application, held, report, now_ns)
             application.running_victims -= self._may_take(held.group)
-            application.taken -= held.taken
+            application.taken -= taken
             self.state.queues.note(application)
-        held.taken = False
 
     # ---- ApplicationMasters ----
 

@@ -46,9 +46,9 @@ class SizedNode(Node):
             self.room = plus(self.room, room)
         return is_alive
 
-    def fits(self, request: Resources, resumes: bool = False) -> bool:
+    def fits(self, request: Resources, resumes: bool = False, kept: Resources = ()) -> bool:
         """See ``Node``."""
-        return fits(self._needed(request, resumes), self.room)
+        return fits(self._needed(request, resumes), lacking(self.room, kept) if kept else self.room)
 
     def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
         """See ``Node``."""

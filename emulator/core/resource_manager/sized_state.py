@@ -142,13 +142,21 @@ class SizedClusterState(ClusterState):
         """See ``ClusterState``: of several the youngest, as in ``Admission``."""
         least = 1 if self._settings.masters_outside else 2
         places = self._places_by_request(self.applications.values())
-        gangs = self.queues.gangs and self._too_large()
-        if not gangs and min(places.values(), default=least) >= least:
+        doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
+        if not doomed and min(places.values(), default=least) >= least:
             return None
         jobs = reversed(self.applications.values())
-        return next(
-            job for job in jobs if job.name in gangs or any(places[group.request] < least for group in job.facts.groups)
+        too_large = (
+            job
+            for job in jobs
+            if job.name in doomed or any(places[group.request] < least for group in job.facts.groups)
         )
+        return next(too_large, None)
+
+    def _no_master_fits(self) -> bool:
+        """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
+        master = self._settings.master_request
+        return not self._settings.masters_outside and not any(fits(master, size) for size in self._sizes_left())
 
     def _too_large(self) -> set[str]:
         """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the

@@ -8,6 +8,7 @@ from emulator.core.resource_manager.by_cycles import ByCycles
 from emulator.core.resource_manager.by_outside import ByOutside
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_shares import ByShares
+from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.paced import Paced
 from emulator.policies.allocation_forms import CycleAllocation, ExternalAllocation, PacedAllocation, ShareAllocation
 
@@ -24,4 +25,4 @@ def strategy(parts: Parts) -> Allocation:
         case ExternalAllocation():
             return ByOutside(parts)
         case _:
-            return ByQueues(parts)
+            return BySizedQueues(parts) if parts.settings.has_sizes else ByQueues(parts)

@@ -1,0 +1,151 @@
+"""Reservations: room on one node that is kept for a request until all of it is there.
+
+Theory of operation
+-------------------
+Where containers have several sizes, what is taken back must make room on the node where the asker fits.  That room
+becomes free piece by piece, and has no former owner.  A reservation keeps it: while it stands, no other request gets
+what it needs there.  It is for one container of a job's group, on one node.
+
+It ends when the request has got a container there, when the job wants less than is reserved for it (the newest ends),
+when the job has ended or avoids the node, and when the node is lost.  Whether it stands is found anew whenever it is
+read, so that it ends with the message that ends the need.
+
+In its runs the Preemptor lets two more kinds go (``settle``).  Less than was hoped for is there: a container that was
+taken back holds more than expected.  And one that has stood for twice the kill timeout: by then its room is there, and
+the asker has not wanted it, for example because its placement waits for another node.  The need of either is looked at
+anew, and what is still to come counts for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from emulator.core.mechanisms import TRAITS
+from emulator.core.resource_manager.allocation import Grant
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.settings import Settings
+from emulator.policies.resources import minus, plus, total
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskGroup
+
+
+class Reservation(NamedTuple):
+    """Room for a container of ``group`` of the job ``requester``."""
+
+    requester: str
+    group: str
+    node: str
+    registration: int
+    """The node's, so that it is known if it was lost meanwhile."""
+    request: Resources
+    since_ns: int
+
+
+class Reservations:
+    """Part of an allocation; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
+        self.made = 0
+        """How many were made."""
+        self.ended = 0
+        """How many the Preemptor has found ended, or has let go."""
+        self._state = state
+        self._lasts_ns = 2 * settings.protocol.kill_timeout_ns
+        self._keeps_processes = any(not TRAITS[each].ends_process for each in settings.scheduler.mechanism.among)
+        self._all: list[Reservation] = []
+        """Oldest first; some of them may have ended."""
+
+    # ---- reading ----
+
+    def standing(self) -> Iterator[Reservation]:
+        """Those that have not ended, oldest first."""
+        counts = Counter[tuple[str, str]]()
+        for each in self._all:
+            application, node = self._state.applications.get(each.requester), self._state.nodes[each.node]
+            if application is None or (node.state, node.registration) != (NodeState.ALIVE, each.registration):
+                continue
+            need = each.requester, each.group
+            avoids = each.group != MASTER and each.node in application.requests.avoided
+            if not avoids and counts[need] < wanted_anywhere(application, each.group):
+                counts[need] += 1
+                yield each
+
+    def kept_from(self, application: Application, group: TaskGroup, node: Node) -> Resources:
+        """What a container of the job's group cannot have of ``node``; the job's ApplicationMaster may use what is
+        reserved for its tasks."""
+        if not self._all:
+            return ()
+        is_master = group is MASTER_GROUP
+        return total(
+            (
+                each.request
+                for each in self.standing()
+                if each.node == node.name
+                and not (each.requester == application.name and (is_master or each.group == group.name))
+            ),
+            node.settings.resource_names,
+        )
+
+    def frees(self, container: HeldContainer) -> Resources:
+        """What taking the container back makes free for certain: a process that is stopped holds the rest."""
+        node = self._state.nodes[container.node].settings
+        if not self._keeps_processes:
+            return container.request
+        return minus(container.request, node.held_when_stopped(container.request))
+
+    def free(self) -> dict[str, Resources]:
+        """What is free of each node that is there, beside what is reserved; it may be below 0."""
+        free = {
+            node.name: minus(node.settings.resources, node.ledger.charged)
+            for node in self._state.nodes.values()
+            if node.state is NodeState.ALIVE
+        }
+        for each in self.standing():
+            free[each.node] = minus(free[each.node], each.request)
+        return free
+
+    def coming(self) -> dict[str, Resources]:
+        """What is still to become free of each node, because it was taken back."""
+        coming = {name: (0,) * len(node.settings.resources) for name, node in self._state.nodes.items()}
+        for container in self._state.containers.values():
+            if container.taken:
+                coming[container.node] = plus(coming[container.node], self.frees(container))
+        return coming
+
+    # ---- changing ----
+
+    def make(self, application: Application, group: TaskGroup, node: str, now_ns: int) -> None:
+        """Keep room on ``node`` for one more container of the job's group."""
+        registration, request = self._state.nodes[node].registration, application.request_for(group)
+        self._all.append(Reservation(application.name, group.name, node, registration, request, now_ns))
+        self.made += 1
+
+    def got(self, grant: Grant) -> None:
+        """The request gets a container."""
+        need = grant.application.name, grant.group.name, grant.node.name
+        if grant.application.stopped_container(grant.task) is None:
+            place = next((i for i, each in enumerate(self._all) if each[:3] == need), None)
+            if place is not None:
+                del self._all[place]
+
+    def settle(self, now_ns: int) -> None:
+        """Forget those that have ended, have stood too long, or will not get their room."""
+        before = len(self._all)
+        self._all = [each for each in self.standing() if now_ns < each.since_ns + self._lasts_ns]
+        free, coming = self.free(), self.coming()
+        for each in reversed(self._all):
+            if min(plus(free[each.node], coming[each.node])) < 0:
+                free[each.node] = plus(free[each.node], each.request)
+                self._all.remove(each)
+        self.ended += before - len(self._all)
+
+
+def wanted_anywhere(application: Application, group: str) -> int:
+    """Containers that the job wants for tasks of the group, without those of stopped processes: these have a node."""
+    requests = application.requests
+    if group == MASTER:
+        return int(requests.application_master is not None)
+    saved = sum(task.group == group and resume.container is None for task, (resume, _) in requests.resumes.items())
+    return len(requests.since[group]) + saved

@@ -1,0 +1,81 @@
+"""Room on one node: where containers of several sizes are taken back, and which.
+
+Theory of operation
+-------------------
+Jobs that may lose a container are ranked by the job eviction policy, the least urgent queue's first, and each job's
+tasks by the task eviction policy.  The ResourceManager sees no progress of tasks, and every view is of now.  On each
+node the first of them are taken until the request fits there; tasks that make nothing free of what is lacking are
+passed over.  Then every one is left out that is not needed, the last in the order first.  So what is taken is
+irreducible: with any one less it is too little.
+
+Of the nodes where that is enough, the one is chosen whose last victim job in the order, the one to be spared longest,
+comes earliest; then the one with the fewest victims; then the one where least is taken, by the dominant share of the
+cluster; then the first in the order of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from emulator.policies.resources import common, dominant_ppm, fits, lacking, plus
+from emulator.policies.views import TaskView
+from emulator.vocabulary import Resources
+
+
+class Taken(NamedTuple):
+    """The tasks that make room on a node."""
+
+    node: str
+    tasks: tuple[TaskView, ...]
+
+
+def irreducible(
+    short: Resources, tasks: Iterable[TaskView], frees: Callable[[TaskView], Resources]
+) -> tuple[TaskView, ...] | None:
+    """The first of ``tasks`` that make free what is ``short``, none of them in vain; None: all make too little."""
+    chosen: list[TaskView] = []
+    left = short
+    for task in tasks:
+        if not any(left):
+            break
+        if any(common(left, frees(task))):
+            chosen.append(task)
+            left = lacking(left, frees(task))
+    if any(left):
+        return None
+    for task in tuple(reversed(chosen)):
+        if fits(short, _sum((frees(other) for other in chosen if other is not task), short)):
+            chosen.remove(task)
+    return tuple(chosen)
+
+
+def choose_room(
+    request: Resources,
+    spare: Mapping[str, Resources],
+    ranked: Sequence[TaskView],
+    frees: Callable[[TaskView], Resources],
+    whole: Resources,
+) -> Taken | None:
+    """Where room for ``request`` is made, and by which of the tasks, which are ``ranked`` in the order of eviction;
+    None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has."""
+    ranks = {job: rank for rank, job in enumerate(dict.fromkeys(task.job for task in ranked))}
+    by_node: dict[str, list[TaskView]] = {name: [] for name in spare}
+    for task in ranked:
+        if task.node in by_node:
+            by_node[task.node].append(task)
+    best: tuple[tuple[int, int, int], Taken] | None = None
+    for name, there in spare.items():
+        tasks = irreducible(lacking(request, there), by_node[name], frees)
+        if tasks is None:
+            continue
+        last = max((ranks[task.job] for task in tasks), default=-1)
+        rank = last, len(tasks), dominant_ppm(_sum(map(frees, tasks), whole), whole)
+        if best is None or rank < best[0]:
+            best = rank, Taken(name, tasks)
+    return None if best is None else best[1]
+
+
+def _sum(vectors: Iterable[Resources], like: Resources) -> Resources:
+    return reduce(plus, vectors, (0,) * len(like))
