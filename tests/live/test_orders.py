@@ -20,7 +20,7 @@ scheduler:
   mechanism: wait
 workload:
   jobs:
-    - {name: low, queue: research, reduces: 1, reduce_s: 200, key_s: 1}
+    - {name: low, queue: research, reduces: 1, reduce_s: 400, key_s: 2}
 """
 
 
