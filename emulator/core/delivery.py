@@ -9,9 +9,9 @@ before.  It is repeated until the receiver says that it has heard that number; o
 a newer value has a higher number, so an acknowledgement of an older one is none.
 
 *Commands* (``CommandLedger``): what matters is that a container does something.  A command is repeated until a report
-of the container shows that it was carried out, or is no longer possible.  Once a report shows that the node has taken
-it and is at it (an image can take hours), it only asks for a report that may have been lost: each repeat waits twice
-as long as the one before.  A newer command about the same container replaces it.
+of the container shows that it was carried out, or is no longer possible.  A report may show that the node has begun to
+carry it out (an image can take hours).  From then on a repeat only helps if the report of the end was lost, so each
+waits twice as long as the one before.  A newer command about the same container replaces it.
 
 Each can tell whether anything is awaited, and from when on, so that nobody has to remember it.  A receiver must
 recognise what it has had before: by the number, or because a command that was carried out changes nothing more.
@@ -93,7 +93,7 @@ _UNDER_WAY: dict[type[Message], frozenset[ContainerState]] = {
     ResumeContainer: frozenset({_S.RESUMING}),
     KillContainer: frozenset({_S.KILLING}),
 }
-"""States of a container whose node has taken the command and not carried it out yet."""
+"""States of a container whose node has begun to carry out the command, and has not ended it."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class _Open:
     patience_ns: int
     """It is repeated so long after it was sent."""
     is_taken: bool = False
-    """Whether a report has shown that its node is at it."""
+    """Whether a report has shown that its node has begun to carry it out."""
 
     @property
     def due_ns(self) -> int:

@@ -13,6 +13,7 @@ from emulator.costs.overheads import NATIVE
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
 from emulator.experiment.own_modules import OwnModules
+from emulator.storage.tree_digest import file_digest
 
 
 class Inputs:
@@ -30,10 +31,9 @@ class Inputs:
 
     def _digest(self, file: Path) -> str:
         if file not in self._digests:
-            digest = hashlib.sha256()
-            with contextlib.suppress(OSError), file.open("rb") as opened:
-                digest = hashlib.file_digest(opened, "sha256")
-            self._digests[file] = digest.hexdigest()
+            self._digests[file] = ""
+            with contextlib.suppress(OSError):
+                self._digests[file] = file_digest(file)[0].hex()
         return self._digests[file]
 
 

@@ -5,12 +5,10 @@ Asked for are 1 and 50 ms of processor time.  What is held is the ratio to a bar
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from random import Random
 
 import pytest
-from bare_heap import bare_heap
+from bare_heap import bare_heap, cpu_s
 
 from emulator.policies.shares import flex
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
@@ -23,17 +21,11 @@ pytestmark = pytest.mark.slow
 def test_decision(count: int, slots: int, most_events: int) -> None:
     view = _view(count, slots)
     assert len(flex(view).shares or ()) == count
-    took_s = [_cpu_s(lambda: flex(view)) for _ in range(20)]
-    events = min(took_s) / min(_cpu_s(lambda: bare_heap(10 * count)) for _ in range(20)) * 10
+    took_s = [cpu_s(lambda: flex(view)) for _ in range(20)]
+    events = min(took_s) / min(cpu_s(lambda: bare_heap(10 * count)) for _ in range(20)) * 10
     best, middle = 1000 * min(took_s), 1000 * sorted(took_s)[10]
     print(f"\n{count} jobs, {slots} slots: {best:.2f} ms at best, median {middle:.2f} ms; {events:.1f} events a job")
     assert events <= most_events
-
-
-def _cpu_s(action: Callable[[], object]) -> float:
-    began_s = time.process_time()
-    action()
-    return time.process_time() - began_s
 
 
 def _view(count: int, slots: int) -> ClusterView:

@@ -10,7 +10,7 @@ import time
 from random import Random
 
 import pytest
-from bare_heap import bare_heap
+from bare_heap import bare_event_s
 
 from emulator.policies.kubernetes.model import HOSTNAME, AntiAffinity, Node, Pod, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Day, Player
@@ -52,8 +52,7 @@ def played(nodes: int, load: float, apart: float = 0.0) -> tuple[Day, float]:
 @pytest.mark.parametrize(("load", "apart", "most_events"), [(0.95, 0.0, 300), (1.1, 0.0, 300), (0.95, 0.05, 1000)])
 def test_a_day(load: float, apart: float, most_events: int) -> None:
     day, took_s = played(100, load, apart)
-    bare_s = min(_cpu_s(100_000) for _ in range(5)) / 100_000
-    events = took_s / day.cycles / bare_s
+    events = took_s / day.cycles / bare_event_s()
     print(
         f"\nload {load}, {apart:.0%} apart: {day.cycles:,} cycles, {day.evictions:,} evictions, {took_s:.1f} s of CPU,"
         f" {day.cycles / took_s:,.0f} cycles a second; a cycle as {events:.0f} events of a heap"
@@ -68,9 +67,3 @@ def test_a_cycle_does_not_cost_more_with_more_nodes() -> None:
         costs_s.append(took_s / day.cycles)
     print(f"\n{costs_s[1] / costs_s[0]:.2f} times on 100 nodes what a cycle takes on 20")
     assert costs_s[1] <= 2.5 * costs_s[0]
-
-
-def _cpu_s(events: int) -> float:
-    began_s = time.process_time()
-    bare_heap(events)
-    return time.process_time() - began_s

@@ -9,7 +9,7 @@ import time
 from random import Random
 
 import pytest
-from bare_heap import bare_heap
+from bare_heap import bare_event_s
 
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
@@ -84,24 +84,11 @@ def played(queues: int, workloads: int, load: float, fair: bool) -> tuple[Day, f
 def test_a_day(fair: bool) -> None:
     """At a load at which fair sharing does not preempt in a circle yet."""
     day, took_s = played(50, 10_000, 0.8, fair)
-    events = took_s / 10_000 / bare_s()
-    evictions, name = (
-        sum(len(each.evictions) for each in day.histories.values()),
-        "fair sharing" if fair else "classical",
-    )
+    events = took_s / 10_000 / bare_event_s()
+    evictions = sum(len(each.evictions) for each in day.histories.values())
     print(
-        f"\n{name}: {day.cycles:,} cycles, {evictions:,} evictions, loop: {day.loop},"
-        f" {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
+        f"\n{'fair sharing' if fair else 'classical'}: {day.cycles:,} cycles, {evictions:,} evictions,"
+        f" loop: {day.loop}, {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
     )
     assert day.loop is None
     assert events <= 1500, "366 and 394 were measured"
-
-
-def bare_s() -> float:
-    """What an event of a bare heap takes."""
-    times_s = []
-    for _ in range(5):
-        began_s = time.process_time()
-        bare_heap(100_000)
-        times_s.append(time.process_time() - began_s)
-    return min(times_s) / 100_000

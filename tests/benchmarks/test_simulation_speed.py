@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 import resource
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 import simpy
-from bare_heap import PROCESSES, bare_heap
+from bare_heap import PROCESSES, bare_heap, cpu_s
 from synthetic_day import day_experiment, day_jobs
 
 from analysis.whole_run import run_experiment
@@ -26,12 +24,6 @@ SCALE = float(os.environ.get("SCALE", "0.01"))
 MOST_S, MOST_GIB = 120, 2
 """What the whole day is to take.  The time is known to be missed, several times over: a flat profile, of which no part
 is large, 26 events and 23 records of the journal a task."""
-
-
-def cpu_s(action: Callable[[], object]) -> float:
-    begin_s = time.process_time()
-    action()
-    return time.process_time() - begin_s
 
 
 def simpy_timeouts(events: int) -> None:

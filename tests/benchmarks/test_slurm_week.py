@@ -1,6 +1,7 @@
-"""How long Slurm's decisions of a week take: 20,000 jobs on 500 nodes, in under two minutes of CPU.
+"""How long Slurm's decisions of a week take: 20,000 jobs on 500 nodes.
 
-Where jobs ask for nearly all CPUs only the first days are played: the queue grows, and a look at it takes longer.
+Where jobs ask for nearly all CPUs only the first days are played: the queue grows, and a look at it takes longer.  Such
+a week has not been played to its end; the aim of two minutes is shown for the lower load only.
 What is held is the ratio of a look at a job, in a pass of either scheduler, to an event of a bare heap.
 """
 
@@ -10,7 +11,7 @@ import time
 from random import Random
 
 import pytest
-from bare_heap import bare_heap
+from bare_heap import bare_event_s
 
 from emulator.policies.slurm.decisions import Decision
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
@@ -81,19 +82,9 @@ def played(nodes: int, load: float, mode: Mode, days: int = 7) -> tuple[float, i
 )
 def test_a_week(load: float, mode: Mode, days: int) -> None:
     took_s, looked, busy = played(500, load, mode, days)
-    events = took_s / looked / bare_s()
+    events = took_s / looked / bare_event_s()
     print(
         f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one"
         f" look as {events:.0f} events of a heap"
     )
     assert events <= 1500, "441, 153 and 852 were measured"
-
-
-def bare_s() -> float:
-    """What an event of a bare heap takes."""
-    times_s = []
-    for _ in range(5):
-        began_s = time.process_time()
-        bare_heap(100_000)
-        times_s.append(time.process_time() - began_s)
-    return min(times_s) / 100_000

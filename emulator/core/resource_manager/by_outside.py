@@ -158,7 +158,7 @@ class ByOutside:
             try:
                 yield self._checked(decision, now_ns)
             except _CannotBe as error:
-                if not overtaking & self._names_of(decision):
+                if not overtaking & self._concerns(decision):
                     raise _refusal(number, line, error) from None
                 self._void.append(Void(number, str(error)))
         self._is_open = False
@@ -263,7 +263,7 @@ class ByOutside:
             if short:
                 raise _CannotBe(f"{name} lacks {short}")
 
-    def _names_of(self, decision: Said) -> set[tuple[str, str]]:
+    def _concerns(self, decision: Said) -> set[tuple[str, str]]:
         """What the decision is about; for a gang, all that it is given, as all of it is possible or none."""
         application = self._state.applications.get(decision.job) if isinstance(decision, Give) else None
         if application is None or not self._offers.gangs.waits(application):

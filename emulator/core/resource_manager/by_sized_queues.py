@@ -57,7 +57,7 @@ class BySizedQueues(ByQueues):
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
-        """Whether nobody else will: a job that is asked explains what it gives."""
+        """Whether tasks that are taken are explained here; with other mechanisms their jobs are asked, and explain."""
         self._choices: list[JobChoice] = []
         self._whys: list[Effect] = []
 
@@ -116,8 +116,8 @@ class BySizedQueues(ByQueues):
 
     def _within_on_nodes(self, queue: str, most: int | None, rooms: _Rooms, now_ns: int) -> Iterator[StrictContract]:
         """Each job takes from the jobs after it; together they get room for at most ``most`` containers in a run."""
-        views = {view.name: view for view in self._state.queues.job_views(queue, now_ns)}
-        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), tuple(views.values()))
+        views = tuple(self._state.queues.job_views(queue, now_ns))
+        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
         made = self._reservations.made
         for rank, name in enumerate(order):
             application = self._state.applications[name]

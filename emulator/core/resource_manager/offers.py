@@ -215,10 +215,10 @@ class Offers:
         return None if task is None else Grant(application, application.groups[task.group], offer.node, task)
 
     def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
-        groups = application.groups
+        groups, maps_wait = application.groups, application.maps_wait
         best: tuple[int, TaskId] | None = None
         for task, (resume, since_ns) in application.requests.resumes.items():
-            if application.maps_wait and groups[task.group].work is Work.KEYS:
+            if maps_wait and groups[task.group].work is Work.KEYS:
                 break  # maps come first, else its reduces would wait for their output for ever
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
