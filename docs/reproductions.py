@@ -195,11 +195,11 @@ def _not_run(figures: Sequence[FigureDefinition], engine: str) -> str:
     return f"not run: `natjam reproduce {figure.id} --engine {on}`{words}"
 
 
-def _figures(value: Any) -> str:
-    """A figure, or several by name."""
+def _figures(value: Any, place: str = ", below") -> str:
+    """A figure, or several by name; many are only counted, and ``place`` says where they are."""
     if isinstance(value, dict):
         if len(value) > _MOST_PARTS:
-            return f"{len(value)} values, below"
+            return f"{len(value)} values{place}"
         return "; ".join(f"{name.replace('_', ' ')} {_figures(inner)}" for name, inner in value.items())
     return value if isinstance(value, str) else number(value)
 
@@ -234,9 +234,9 @@ def _counts(link: str = "{}.md") -> Iterator[str]:
         cells = [_held(of_engine) if of_engine else "" for of_engine in judged]
         values = values_of(paper)
         near = next((line for line in summary_lines(values, scores(values, results, "sim"))), "")
-        rows.append(
-            (f"[{title}]({link.format(page)})", str(total), *cells, near if near.startswith("predicted") else "")
-        )
+        if near.startswith("fitted"):
+            near = "none is predicted"
+        rows.append((f"[{title}]({link.format(page)})", str(total), *cells, near))
     heads = ("compared with", "claims", *(f"hold, {word}" for word in ENGINES.values()), "values it prints, simulated")
     return table(heads, rows)
 
@@ -248,7 +248,7 @@ def _failing(*papers: str) -> Iterator[str]:
         for engine, word in ENGINES.items():
             for one in _judged(results_of(paper), engine).values():
                 if not one.ok:
-                    rows.append((f"`{one.id}`, {word}", _accepted(one.accept), _figures(one.measured), one.why))
+                    rows.append((f"`{one.id}`, {word}", _accepted(one.accept), _figures(one.measured, ""), one.why))
     if not rows:
         was_run = any(results_of(paper).figures for paper in papers or PAPERS)
         return iter(["Of the claims that were run, all hold." if was_run else "No run is kept."])

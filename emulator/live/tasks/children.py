@@ -4,7 +4,8 @@ A fork is a copy of the supervisor.  It closes what belongs to the supervisor, d
 
 Processes are made ahead, one after the other when nothing else is to be done: each fork takes the supervisor one
 millisecond, and the new process copies hundreds of pages at its first writes to them.  So a process made ahead writes
-to most of them (`reducer.rehearse`), and then waits for its task.  A burst of launches is then ready in half the time.
+to most of them (`reducer.rehearse`), and then waits for its task.  A burst of launches was then ready in half the time
+(measured on a busy machine only).
 Programs, and tasks of which images are made, are forked when they are launched: so nothing of this is part of them.
 """
 
