@@ -127,7 +127,7 @@ class DecidedOutside(_Completion):
     """Number of the first of ``lines`` among all lines of the process, from 1."""
     lines: tuple[str, ...]
     again_ns: int | None = None
-    """See ``emulator.core.outside.Done``."""
+    """See ``emulator.policies.news.Done``."""
 
 
 Completion: TypeAlias = (

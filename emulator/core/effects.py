@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from emulator.core.messages import Message
-from emulator.core.outside import News
 from emulator.core.saved import Saved
+from emulator.policies.news import News
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Work
 

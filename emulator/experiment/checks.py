@@ -28,12 +28,12 @@ from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import (
     CycleAllocation,
-    ExternalAllocation,
     Maximum,
     PacedAllocation,
     QueueRules,
     ShareAllocation,
     TakesBack,
+    ToldAllocation,
 )
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import Axis
@@ -281,7 +281,7 @@ def _fit(scheduler: Scheduler) -> Iterator[Problem]:
     known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
     if scheduler.choice("fit").name == OFFERED.name or known is None:
         return
-    if isinstance(known, ShareAllocation | CycleAllocation | ExternalAllocation):
+    if isinstance(known, ShareAllocation | CycleAllocation | ToldAllocation):
         yield ("scheduler", "fit"), f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
 
 

@@ -12,7 +12,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import AllocationPolicy, ExternalAllocation, ShareAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation, ToldAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
 from emulator.vocabulary import Resources, TaskGroup
 from workloads.schema import GroupEntry, JobEntry
@@ -80,7 +80,7 @@ def check_sizes(
     if scheduler is not None:
         yield from _scheduler(scheduler)
         yield from _queues(scheduler, cluster, cluster.node_groups)
-    places_gangs = scheduler is not None and isinstance(_allocation(scheduler), ExternalAllocation)
+    places_gangs = scheduler is not None and isinstance(_allocation(scheduler), ToldAllocation)
     if workload is not None and workload.trace is not None and workload.trace.gangs and not places_gangs:
         yield ("workload", "trace", "gangs"), _GANGS
     for index, job in enumerate(workload.jobs or () if workload is not None else ()):
@@ -142,7 +142,7 @@ def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
     where: Location = ("scheduler", "allocation")
     if isinstance(known, ShareAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
-    elif not isinstance(known, ExternalAllocation):
+    elif not isinstance(known, ToldAllocation):
         yield from _taking_back(scheduler, known)
 
 

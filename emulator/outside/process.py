@@ -28,9 +28,9 @@ import msgspec
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
 from emulator.core.job import PYTHON
-from emulator.core.outside import Begin, Done, NotSaid, said, shown
 from emulator.errors import RunError
 from emulator.policies.allocation_forms import AllocationPolicy, ExternalAllocation, Outside
+from emulator.policies.news import Begin, Done, NotSaid, said, shown
 
 _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16

@@ -2,17 +2,20 @@
 
 An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
 containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``CycleAllocation``
-chooses a node for each request; an ``ExternalAllocation`` is decided by another process.
+chooses a node for each request; an ``ExternalAllocation`` is decided by another process; a ``SchedulerAllocation`` by
+the rules of a scheduler that people run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Protocol, cast
 
 import msgspec
 
+from emulator.policies.news import Scheduler
 from emulator.policies.policy import AllocationRule, Policy
 from emulator.policies.views import ClusterView, Take
 from emulator.vocabulary import Frozen
@@ -126,11 +129,29 @@ class Outside(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalAllocation(AllocationPolicy):
-    """An allocation by another process: it is told what happens, and says who gets what."""
+class ToldAllocation(AllocationPolicy):
+    """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAllocation(ToldAllocation):
+    """An allocation by another process."""
 
     outside: Outside | None = None
 
     def with_options(self, options: Frozen) -> ExternalAllocation:
         """See ``Policy``."""
         return replace(self, outside=cast(Outside, options), options=None)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerAllocation(ToldAllocation):
+    """An allocation by the rules of a scheduler that people run."""
+
+    scheduler: Callable[[], Scheduler] | None = None
+    """Makes the scheduler as it is when nothing has been told yet; None: its options are not known yet."""
+
+    def begin(self) -> Scheduler:
+        """A scheduler that has been told nothing."""
+        assert self.scheduler is not None, "its options are known"
+        return self.scheduler()

@@ -23,11 +23,11 @@ from emulator.cli.main import app
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
-from emulator.core.outside import VERSION, Begin, Decide, JobSubmitted, NodeUp, NotSaid, said, shown
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
 from emulator.policies.allocation_forms import Outside
+from emulator.policies.news import VERSION, Begin, Decide, JobSubmitted, NodeUp, NotSaid, said, shown
 from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import resolve

@@ -12,8 +12,7 @@ YARN's words, of its PreemptionMessage.)  Contracts are kept, or enforced, by
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
 (``emulator.core.resource_manager.offers``).  A scheduler of cycles chooses a node for each request when its time has
-come (``emulator.core.resource_manager.by_cycles``), and so does a process outside
-(``emulator.core.resource_manager.by_outside``).
+come (``by_cycles``); so do a process outside (``by_outside``) and the schedulers that people run (``by_scheduler``).
 """
 
 from __future__ import annotations

@@ -7,10 +7,17 @@ from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_cycles import ByCycles
 from emulator.core.resource_manager.by_outside import ByOutside
 from emulator.core.resource_manager.by_queues import ByQueues
+from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.paced import Paced
-from emulator.policies.allocation_forms import CycleAllocation, ExternalAllocation, PacedAllocation, ShareAllocation
+from emulator.policies.allocation_forms import (
+    CycleAllocation,
+    ExternalAllocation,
+    PacedAllocation,
+    SchedulerAllocation,
+    ShareAllocation,
+)
 
 
 def strategy(parts: Parts) -> Allocation:
@@ -24,5 +31,7 @@ def strategy(parts: Parts) -> Allocation:
             return ByCycles(parts)
         case ExternalAllocation():
             return ByOutside(parts)
+        case SchedulerAllocation():
+            return ByScheduler(parts)
         case _:
             return BySizedQueues(parts) if parts.settings.has_sizes else ByQueues(parts)

@@ -1,11 +1,12 @@
-"""What is said to a process that decides from outside, and what it may say: one JSON object a line.
+"""What a scheduler is told, and what it may say: one that natjam has, or a process outside.
 
-The page ``docs/outside.md`` documents the lines; these are their forms.  Times are emulated nanoseconds.
+To a process each is one JSON object a line (``docs/outside.md``).  Times are emulated nanoseconds.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -175,7 +176,7 @@ News: TypeAlias = (
     | Void
     | Decide
 )
-"""All lines to the process."""
+"""All that is told."""
 
 
 class _Said(Frozen, tag_field="decision"):
@@ -224,14 +225,33 @@ class Done(_Said, tag="done"):
 
 
 Said: TypeAlias = Give | AskBack | TakeBack | CancelJob | Done
-"""All lines of the process."""
+"""All lines of a process."""
+
+
+class Answer(NamedTuple):
+    """What a scheduler decides at one instant."""
+
+    decisions: Sequence[Said] = ()
+    """Each is carried out before the next one is looked at."""
+    again_ns: int | None = None
+    """When it must be asked again even if nothing has happened."""
+
+
+class Scheduler(Protocol):
+    """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
+
+    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+        """What it decides, after the news since it was asked last.  ``news`` ends without a ``Decide``; what it has
+        given or taken back itself is told with the next question."""
+        ...
+
 
 _decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
 _SHOWN_CHARACTERS = 300
 
 
 class NotSaid(ValueError):
-    """A line of the process is not one of those that it may say."""
+    """A line of a process is not one of those that it may say."""
 
 
 def said(line: str) -> Said:

@@ -1,16 +1,22 @@
-"""What has happened since a process outside was last told: what it knows, compared with the cluster's state.
+"""What has happened since a scheduler was last told: what it knows, compared with the cluster's state.
 
 Theory of operation
 -------------------
-``OutsideNews`` keeps what was told, and compares.  So nothing is told twice, what came and went between two questions
-is not told at all, and a new process is told everything in the same words.
+``SchedulerNews`` keeps what was told, and compares.  So nothing is told twice, what came and went between two questions
+is not told at all, and a new scheduler is told everything in the same words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from emulator.core.outside import (
+from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.gangs import Gangs
+from emulator.core.settings import Settings
+from emulator.policies.news import (
+    VERSION,
+    Begin,
     Capacity,
     ContainerEnded,
     ContainerStarted,
@@ -22,17 +28,15 @@ from emulator.core.outside import (
     News,
     NodeGone,
     NodeUp,
+    QueueNews,
     Suspended,
 )
-from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
-from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.gangs import Gangs
 from emulator.policies.resources import named
 from emulator.vocabulary import TaskGroup
 
 
-class OutsideNews:
-    """Part of an allocation from outside; see the module's theory of operation."""
+class SchedulerNews:
+    """What a scheduler is told; see the module's theory of operation."""
 
     def __init__(self, state: ClusterState, may_take: Callable[[TaskGroup], bool]) -> None:
         """``may_take``: whether tasks of a group may be victims."""
@@ -47,9 +51,9 @@ class OutsideNews:
         self._containers: dict[str, tuple[HeldContainer, int | None]] = {}
         """Each container that it knows, and when it was last given; None: its process was stopped."""
 
-    def forgotten(self) -> OutsideNews:
+    def forgotten(self) -> SchedulerNews:
         """The same, when nothing has been told."""
-        return OutsideNews(self._state, self._may_take)
+        return SchedulerNews(self._state, self._may_take)
 
     def take(self) -> list[News]:
         """All that is new, in the order: ends, nodes, jobs, containers; from now on it is known."""
@@ -107,6 +111,13 @@ class OutsideNews:
             for group in facts.groups
         )
         return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
+
+
+def first_news(settings: Settings) -> Begin:
+    """What a scheduler is told first of all."""
+    queues = tuple(QueueNews(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
+    master = named(settings.master_request, settings.nodes[0].resource_names)
+    return Begin(VERSION, settings.seed, queues, master)
 
 
 def _waits(application: Application) -> JobWaits:
