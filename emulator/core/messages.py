@@ -69,6 +69,8 @@ class JobState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    KILLED = "killed"
+    """Its scheduler has ended it, as its rules say."""
 
 
 class _Message(Frozen, tag=True):

@@ -77,10 +77,12 @@ class StrictContract(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """The job ends as failed."""
+    """The job ends."""
 
     application: Application
     why: str
+    fails: bool = True
+    """Whether it has failed."""
 
 
 Decision = Grant | Contract | StrictContract | Cancel

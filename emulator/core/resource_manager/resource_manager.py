@@ -48,6 +48,7 @@ from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_outside import ByOutside
+from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
@@ -138,7 +139,8 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                effects += self._end(decision.application, JobState.FAILED, asked.now_ns, decision.why)
+                state = JobState.FAILED if decision.fails else JobState.KILLED
+                effects += self._end(decision.application, state, asked.now_ns, decision.why)
                 effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
@@ -154,9 +156,8 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
-        if isinstance(self._allocation, ByOutside):
-            self._allocation.begin_anew()
-        return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
+        told = self._allocation.begin_anew(now_ns) if isinstance(self._allocation, ByOutside | ByScheduler) else []
+        return [*told, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         stepped = self._withholding.step(now_ns)
@@ -189,7 +190,7 @@ class ResourceManager(StateMachine):
         return []
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        assert isinstance(self._allocation, ByOutside)
+        assert isinstance(self._allocation, ByOutside | ByScheduler)
         self._allocation.fired(message)
         return []
 

@@ -57,8 +57,8 @@ class SaidDecisions:
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
                     raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
                 return StrictContract(self._victim(container), stays_ns)
-            case CancelJob(job=job, why=why):
-                return Cancel(self._job(job), why)
+            case CancelJob(job=job, why=why, fails=fails):
+                return Cancel(self._job(job), why, fails)
             case Done():
                 raise CannotBeError("the answer has ended already")
 
