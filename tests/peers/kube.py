@@ -250,7 +250,7 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
         map(node_of, day["nodes"]),
         _arrivals(day, classes),
         head_of_heap,
-        (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())),
+        _budgets(day),
         lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
     )
     played = player.play()
@@ -270,6 +270,11 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
     }
     recorded = {name: answer.get(name, []) for name in mine}
     return None if mine == recorded else f"{mine}, recorded {recorded}"
+
+
+def _budgets(day: Mapping[str, Any]) -> Iterator[BudgetSpec]:
+    for each in day.get("budgets", ()):
+        yield BudgetSpec(each["name"], each["selector"] or {}, each["min_available"])
 
 
 def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
@@ -320,7 +325,9 @@ RULES = SchedulerAllocation(
 def imported_day(day: Mapping[str, Any]) -> Kubernetes:
     """A day as ``natjam import kubernetes`` would write it."""
     classes = classes_of(day)
-    budgets = (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ()))
+    budgets = (
+        BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())
+    )
     nodes = tuple(map(node_of, day["nodes"]))
     return Kubernetes(State(nodes), tuple(classes.values()), tuple(budgets), tuple(_arrivals(day, classes)))
 

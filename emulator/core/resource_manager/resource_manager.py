@@ -43,7 +43,7 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion
+from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion, why_killed
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
@@ -139,8 +139,7 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                state = JobState.FAILED if decision.fails else JobState.KILLED
-                effects += self._end(decision.application, state, asked.now_ns, decision.why)
+                effects += self._end(decision.application, decision.state, asked.now_ns, decision.why)
                 effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
@@ -425,7 +424,7 @@ class ResourceManager(StateMachine):
         for held in application.containers.values():
             if held.group is MASTER_GROUP and state is JobState.SUCCEEDED:
                 continue  # it exits by itself
-            kill = KillContainer(held.id, application.name, "the job has ended")
+            kill = KillContainer(held.id, application.name, why_killed(state))
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
         self._ended[application.name] = finished

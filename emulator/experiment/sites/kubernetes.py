@@ -79,9 +79,10 @@ def _is_placeable(arrival: Arrival, nodes: Iterable[Node]) -> bool:
 
 
 def _node(node: Node, names: Iterable[str]) -> dict[str, Any]:
-    has = {_our_name(name): _amount(name, node.allocatable.get(name, 0), up=True) for name in names}
+    amounts = {**dict.fromkeys(names, 0), _PODS: MANY, **node.allocatable}
+    has = {_our_name(name): _amount(name, amount, up=True) for name, amount in amounts.items()}
     labels = {key: value for key, value in node.labels.items() if key}
-    return {"name": node.name, "count": 1, "resources": {_PODS: float(MANY), **has}, "labels": labels}
+    return {"name": node.name, "count": 1, "resources": has, "labels": labels}
 
 
 def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
@@ -128,4 +129,3 @@ def _amount(name: str, amount: int, up: bool = False) -> float:
 
 def _plain(values: Iterable[msgspec.Struct]) -> Any:
     return with_tuples(msgspec.to_builtins(tuple(values)))
-

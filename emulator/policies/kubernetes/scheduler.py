@@ -206,7 +206,8 @@ class KubeScheduler:
             self._instant.gone.append(pod)
         else:
             self._instant.finished.append(pod)
-            self._jobs[self._job_of[pod]].has_ended = True
+            if (job := self._jobs.get(self._job_of[pod])) is not None:
+                job.has_ended = True
 
     def _forget(self, name: str) -> None:
         job = self._jobs.pop(name)
