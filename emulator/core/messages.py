@@ -63,12 +63,13 @@ class Outcome(StrEnum):
 
 
 class JobState(StrEnum):
-    """State of a job at its ApplicationMaster."""
+    """State of a job; killed: its scheduler has ended it as it was to end."""
 
     NEW = "new"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    KILLED = "killed"
 
 
 class _Message(Frozen, tag=True):

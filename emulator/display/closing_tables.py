@@ -12,6 +12,7 @@ from rich.text import Text
 
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
+from emulator.records.summary import ended_well
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
@@ -77,7 +78,7 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     found = [
         f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
         for job in summary.get("jobs", ())
-        if job["state"] != "succeeded"
+        if not ended_well(job)
     ]
     output = summary.get("output")
     if output is not None and not output["verified"]:
@@ -108,7 +109,7 @@ def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             Text(queue),
             f"{len(mine):,}",
-            f"{sum(job['state'] != 'succeeded' for job in mine):,}",
+            f"{sum(not ended_well(job) for job in mine):,}",
             _number(fmean(completions_s) if completions_s else None),
             _number(max(completions_s, default=None)),
             *((missed_text(mine),) if has_deadlines else ()),
@@ -129,7 +130,7 @@ def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[s
     """A title, and the jobs below it."""
     if len(jobs) <= MOST_JOBS:
         return "jobs (emulated seconds)", jobs
-    ranked = sorted(jobs, key=lambda job: (job["state"] == "succeeded", -(job["completion_s"] or 0)))
+    ranked = sorted(jobs, key=lambda job: (ended_well(job), -(job["completion_s"] or 0)))
     title = f"{MOST_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest (emulated seconds)"
     return title, ranked[:MOST_JOBS]
 
@@ -146,7 +147,7 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             Text(job["name"]),
             Text(job["queue"]),
-            Text(job["state"], "green" if job["state"] == "succeeded" else "red"),
+            Text(job["state"], "green" if ended_well(job) else "red"),
             _number(job["submit_s"]),
             _number(job["completion_s"]),
             *((_number(job["deadline_s"]), _margin(job)) if has_deadlines else ()),

@@ -18,6 +18,7 @@ from emulator.errors import ConfigError
 from emulator.files.json_values import decoded
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import Document, read_bytes
+from emulator.files.yaml_values import with_tuples
 from workloads.schema import JobEntry
 
 JOBS_NAME = "workload.jsonl"
@@ -61,16 +62,9 @@ def include_jobs(document: Document) -> None:
 
 def _job(path: Path, number: int, line: bytes) -> Any:
     try:
-        return _with_tuples(decoded(line, _decode, ConfigError))
+        return with_tuples(decoded(line, _decode, ConfigError))
     except ConfigError as error:
         raise ConfigError(f"{path}:{number}: {error.message}") from None
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def _with_tuples(value: Any) -> Any:
-    """The value with lists turned into tuples, as our YAML reader does."""
-    if isinstance(value, list):
-        return tuple(map(_with_tuples, value))
-    return {key: _with_tuples(below) for key, below in value.items()} if isinstance(value, dict) else value

@@ -15,6 +15,7 @@ from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.programs import place_programs, program_problems
+from emulator.experiment.sites.include import include_site
 from emulator.files.problems import Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
@@ -37,18 +38,13 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         if path.suffix in (".yaml", ".yml"):
             raise
         raise ConfigError(f"{error.message}; if it is a trace, give it to 'natjam advise'") from None
-    for section, readers in _IMPORTED.items():
-        if section in document.data:
-            where = document.origin((section,))
-            raise ConfigError(
-                f"{where}: {section}: natjam run cannot run such a cluster yet; this file is for {readers}"
-            )
     if campaign_keys := _CAMPAIGN_KEYS & document.data.keys():
         key = min(campaign_keys)
         raise ConfigError(f"{path}: has '{key}' and so is a campaign: 'natjam campaign {path}' runs it")
     include_jobs(document)
     for text in overrides:
         document.override(text)
+    include_site(document)
     _make_paths_absolute(document, overrides_dir or Path.cwd())
     place_programs(document)
     problems: list[Problem] = []
@@ -68,8 +64,6 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
 
 
 _CAMPAIGN_KEYS = {"experiment", "grid", "variants", "seeds"}
-_IMPORTED = {"kueue": "natjam loops", "kubernetes": "natjam who and natjam play", "slurm": "natjam play"}
-"""Sections of files that an import writes, and who reads them."""
 _NAMES_OR_FILES = (("overheads",), ("calibration",), ("storage", "tier"))
 _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
 

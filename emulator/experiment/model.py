@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from emulator.costs.probe_file import TierNumbers
 from emulator.experiment.availability import Availability
 from emulator.experiment.sizes import filled_in, usual_containers
-from emulator.files.strict import Strict, written_as
+from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
@@ -126,10 +126,18 @@ class NodeGroup(Strict):
     """Nodes of one kind, whose containers have the sizes that their tasks ask for."""
 
     count: Annotated[int, Field(ge=1, le=100_000)]
+    name: Name | None = None
+    """Of the only node of the group; null: its nodes are called ``node-1`` and so on, by their places."""
     resources: Annotated[Resources, Field(min_length=1)]
     """What a node has: ``{cpu: 8, memory_gb: 32, gpu: 2}``, by any names."""
     labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
     """What tells these nodes apart, for policies: ``{zone: a, flavor: spot}``."""
+
+    @model_validator(mode="after")
+    def _one_name(self) -> NodeGroup:
+        if self.name is not None and self.count > 1:
+            raise ValueError(f"name: is of one node, not of {self.count}; remove it, or give each a group of its own")
+        return self
 
 
 class Cluster(Strict):
@@ -186,7 +194,8 @@ class Cluster(Strict):
     @property
     def node_names(self) -> list[str]:
         """The names of all nodes."""
-        return [f"node-{number}" for number in range(1, self.nodes + 1)]
+        given = [group.name for group in self.node_groups or () for _ in range(group.count)] or [None] * self.nodes
+        return [name or f"node-{number}" for number, name in enumerate(given, start=1)]
 
     @property
     def containers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -109,6 +110,10 @@ def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem
         where: Location = ("cluster", "node_groups", index, "resources")
         if not group.resources.get(CPU) and not group.resources.get(MEMORY):
             yield where, f"a node needs {CPU} or {MEMORY}, of which every container takes some; add one"
+    nodes = Counter(cluster.node_names)
+    for index, group in enumerate(groups):
+        if group.name is not None and nodes[group.name] > 1:
+            yield ("cluster", "node_groups", index, "name"), f"'{group.name}' is the name of another node; change one"
     names = cluster.resource_names
     for index, name in enumerate(cluster.suspended_hold or ()):
         if name not in names:

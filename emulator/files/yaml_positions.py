@@ -26,6 +26,8 @@ class Document:
 
     included: dict[Location, Path] = field(default_factory=dict)
     """By location of a list: the file whose lines are its items."""
+    derived: dict[Location, str] = field(default_factory=dict)
+    """By location of a value that another file gave: that file."""
 
     @cached_property
     def _lines(self) -> dict[Location, int]:
@@ -43,6 +45,8 @@ class Document:
         for parent in parents:
             if parent in self.overrides:
                 return f"override {self.overrides[parent]}"
+            if parent in self.derived:
+                return self.derived[parent]
         for listed, file in self.included.items():
             if location[: len(listed)] == listed and len(location) > len(listed):
                 return f"{file}:{int(location[len(listed)]) + 1}"
@@ -73,6 +77,11 @@ class Document:
     def replace(self, location: Location, value: Any) -> None:
         """Replace the user's value by one derived from it (an absolute path); its origin stays."""
         _, self.data = _replaced(self.data, [str(part) for part in location], value, dotted(location))
+
+    def derive(self, location: Location, value: Any, origin: str) -> None:
+        """Set a value that another file gives."""
+        _, self.data = _replaced(self.data, [str(part) for part in location], value, dotted(location))
+        self.derived[location] = origin
 
     def include(self, location: Location, path: Path, items: tuple[Any, ...]) -> None:
         """Replace the name of a file by the items on its lines."""

@@ -46,6 +46,13 @@ def dotted(location: Location) -> str:
     return ".".join(str(part) for part in location)
 
 
+def with_tuples(value: Any) -> Any:
+    """The value with lists turned into tuples, as values are read from YAML."""
+    if isinstance(value, list | tuple):
+        return tuple(map(with_tuples, value))
+    return {key: with_tuples(below) for key, below in value.items()} if isinstance(value, dict) else value
+
+
 def kind_of(value: Any) -> str:
     """A value as a message shows it: its type, and the value itself if it is short."""
     if value is None:

@@ -9,9 +9,11 @@ from emulator.policies.allocation_forms import (
     Maximum,
     Outside,
     QueueRules,
+    SchedulerAllocation,
     ShareAllocation,
     TakesBack,
 )
+from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
 from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
@@ -66,6 +68,11 @@ def external(view: ClusterView) -> AllocationDecision:
     raise NotImplementedError("the ResourceManager asks the process")
 
 
+def kube_scheduler(view: ClusterView) -> AllocationDecision:
+    """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted."""
+    raise NotImplementedError("the ResourceManager asks its rules")
+
+
 _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
@@ -88,6 +95,15 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             takes_back=TakesBack.IF_NAMED,
             queues=QueueRules(may_be_left_out=True),
             options=Outside,
+        ),
+        SchedulerAllocation(
+            "kube-scheduler",
+            kube_scheduler,
+            "kube-scheduler 1.36; docs/kubernetes.md",
+            takes_back=TakesBack.IF_NAMED,
+            queues=QueueRules(may_be_left_out=True),
+            options=Rules,
+            make=KubeScheduler,
         ),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Protocol, cast
 
 import msgspec
@@ -148,10 +149,12 @@ class ExternalAllocation(ToldAllocation):
 class SchedulerAllocation(ToldAllocation):
     """An allocation by the rules of a scheduler that people run."""
 
-    scheduler: Callable[[], Scheduler] | None = None
-    """Makes the scheduler as it is when nothing has been told yet; None: its options are not known yet."""
+    make: Callable[[Any], Scheduler] | None = None
+    """Makes the scheduler from its options."""
+    begin: Callable[[], Scheduler] | None = None
+    """Makes a scheduler that has been told nothing; None: its options are not known yet."""
 
-    def begin(self) -> Scheduler:
-        """A scheduler that has been told nothing."""
-        assert self.scheduler is not None, "its options are known"
-        return self.scheduler()
+    def with_options(self, options: Frozen) -> SchedulerAllocation:
+        """See ``Policy``."""
+        assert self.make is not None, f"{self.name} has rules"
+        return replace(self, begin=partial(self.make, options), options=None)

@@ -210,10 +210,12 @@ class TakeBack(_Said, tag="strict-contract"):
 
 
 class CancelJob(_Said, tag="cancel"):
-    """The job ends as failed; what it holds is killed."""
+    """The job ends; what it holds is killed."""
 
     job: str
     why: str = "cancelled by its scheduler"
+    fails: bool = True
+    """Whether it has failed; False: it was to end like this."""
 
 
 class Done(_Said, tag="done"):

@@ -176,8 +176,13 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     metrics["energy_j"] = summary["energy_j"]
     metrics |= {f"transactional.{name}": value for name, value in (summary["transactional"] or {}).items()}
     metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
-    failed = sum(job["state"] != JobState.SUCCEEDED.value for job in summary["jobs"])
+    failed = sum(not ended_well(job) for job in summary["jobs"])
     return {**metrics, "jobs_failed": failed}
+
+
+def ended_well(job: Mapping[str, Any]) -> bool:
+    """Whether a job of ``summary.json`` ended as it was to: it succeeded, or its scheduler's rules ended it."""
+    return job["state"] in (JobState.SUCCEEDED.value, JobState.KILLED.value)
 
 
 def _spread(values: list[float]) -> dict[str, float | int | None]:

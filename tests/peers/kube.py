@@ -1,4 +1,6 @@
-"""Holds recorded answers of kube-scheduler's own code against natjam: kube.py cases|days|gangs FILE.jsonl.gz ...
+"""Holds recorded answers of kube-scheduler's own code against natjam: kube.py cases|days|gangs|rules FILE.jsonl.gz ...
+
+``rules`` plays days by natjam's rules through its whole machines, under ``news: at-once`` and ``overheads: none``.
 
 Two choices that kube-scheduler leaves to its own data are made here as it makes them: among nodes of one score the head
 of its heap, and among candidates that are as good the first.  Where pods have no start, their order is not compared.
@@ -9,7 +11,9 @@ tests/data/PROVENANCE.md.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -21,6 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from msgspec.structs import replace
 
+from emulator.experiment.load import load_experiment
+from emulator.policies.allocation import kube_scheduler
+from emulator.policies.allocation_forms import SchedulerAllocation, TakesBack
 from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
@@ -43,7 +50,14 @@ from emulator.policies.kubernetes.model import (
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
+from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from tests.peers import played
 from tests.peers.holding import Differs, hold
+from tests.peers.played import Job, differences
+from workloads.kubernetes.cluster import Kubernetes
+from workloads.kubernetes.saved import write_saved
 
 SECOND_NS = 10**9
 
@@ -236,7 +250,7 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
         map(node_of, day["nodes"]),
         _arrivals(day, classes),
         head_of_heap,
-        (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())),
+        _budgets(day),
         lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
     )
     played = player.play()
@@ -256,6 +270,11 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
     }
     recorded = {name: answer.get(name, []) for name in mine}
     return None if mine == recorded else f"{mine}, recorded {recorded}"
+
+
+def _budgets(day: Mapping[str, Any]) -> Iterator[BudgetSpec]:
+    for each in day.get("budgets", ()):
+        yield BudgetSpec(each["name"], each["selector"] or {}, each["min_available"])
 
 
 def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
@@ -290,6 +309,52 @@ def _run(name: str, run: Run | None) -> dict[str, Any]:
     return {"pod": name, **seconds, **{what: value for what, value in more.items() if value is not None}, **gone}
 
 
+# ---- days by the rules in the whole machines ----
+
+
+RULES = SchedulerAllocation(
+    "kube-scheduler",
+    kube_scheduler,
+    "with the ties of the recorded scheduler",
+    takes_back=TakesBack.IF_NAMED,
+    options=Rules,
+    make=lambda rules: KubeScheduler(rules, head_of_heap),
+)
+
+
+def imported_day(day: Mapping[str, Any]) -> Kubernetes:
+    """A day as ``natjam import kubernetes`` would write it."""
+    classes = classes_of(day)
+    budgets = (
+        BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())
+    )
+    nodes = tuple(map(node_of, day["nodes"]))
+    return Kubernetes(State(nodes), tuple(classes.values()), tuple(budgets), tuple(_arrivals(day, classes)))
+
+
+def differs_by_rules(day: Mapping[str, Any]) -> str | None:
+    """The first pod that does not start, leave or end in the machines when it did in the day."""
+    with tempfile.TemporaryDirectory(prefix="natjam-rules-") as folder:
+        write_saved(Path(folder) / "day.yaml", imported_day(day), ())
+        experiment = load_experiment(Path(folder) / "day.yaml")
+    scheduler = experiment.scheduler
+    allocation = scheduler.allocation.model_copy(update={"name": "tests.peers.kube:RULES"})
+    ruled = experiment.model_copy(update={"scheduler": scheduler.model_copy(update={"allocation": allocation})})
+    return next(differences(simulated_history(resolve(ruled)), jobs_of(day)), None)
+
+
+def jobs_of(day: Mapping[str, Any]) -> list[Job]:
+    """The recorded runs; all that come in a pod's place are one job.  One that was evicted at the instant in which it
+    was bound never has a container."""
+    found: dict[str, Job] = {}
+    for job in played.kube(day).jobs:
+        name = job.name.partition(".")[0]
+        first = found.setdefault(name, dataclasses.replace(job, name=name, stays=[], stays_ns=0))
+        first.stays.extend(stay for stay in job.stays if stay.start_ns < stay.end_ns)
+        found[name] = dataclasses.replace(first, stays_ns=max(first.stays_ns, job.stays_ns))
+    return list(found.values())
+
+
 # ---- gangs ----
 
 
@@ -318,6 +383,7 @@ DIFFERS: dict[str, Differs] = {
     "cases": differs_in_case,
     "days": differs_in_day,
     "gangs": differs_in_gang,
+    "rules": differs_by_rules,
 }
 
 

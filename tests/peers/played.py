@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from emulator.core.messages import Outcome
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.records.history import AttemptRow
+from emulator.records.history import AttemptRow, History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.peers.holding import records
@@ -169,13 +169,21 @@ def play(recorded: Recorded, folder: Path, player: Path = PLAYER) -> Iterator[st
     (folder / "script.json").write_text(json.dumps(script))
     experiment = _experiment(recorded, [str(player), str(folder / "script.json")])
     (folder / "day.yaml").write_text(dump_yaml(experiment))
+    history = simulated_history(resolve(load_experiment(folder / "day.yaml")))
+    yield from differences(history, recorded.jobs, ours, recorded.tolerance_ns)
+
+
+def differences(
+    history: History, jobs: Iterable[Job], ours: Mapping[str, str] | None = None, tolerance_ns: int = 0
+) -> Iterator[str]:
+    """What differs, in words; ``ours``: natjam's name of each recorded node, if it is another."""
     rows: dict[str, list[AttemptRow]] = defaultdict(list)
-    for row in simulated_history(resolve(load_experiment(folder / "day.yaml"))).attempts:
+    for row in history.attempts:
         if row.kind == "pod":
             rows[row.job].append(row)
-    for job in recorded.jobs:
+    for job in jobs:
         found = sorted(map(_as_played, rows[job.name]))
-        yield from _differences(job, found, _expected(job, ours), recorded.tolerance_ns)
+        yield from _differences(job, found, _expected(job, ours or {}), tolerance_ns)
 
 
 def _planned(job: Job, ours: Mapping[str, str]) -> dict[str, Any]:
@@ -250,7 +258,7 @@ def _expected(job: Job, ours: Mapping[str, str]) -> list[Times]:
     return sorted(
         Times(
             stay.start_ns,
-            ours[node],
+            ours.get(node, node),
             stay.end_ns,
             stay.is_evicted,
             job.stays_ns if stay.is_evicted else 0,

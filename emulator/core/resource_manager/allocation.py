@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
-from emulator.core.messages import TaskId
+from emulator.core.messages import JobState, TaskId
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.vocabulary import TaskGroup
 
@@ -76,11 +76,22 @@ class StrictContract(NamedTuple):
     """How long it stays taken after its process has been killed."""
 
 
+AS_IT_WAS_TO_END = "its scheduler has ended the job as it was to end"
+"""Why a process was killed whose work counts."""
+
+
 class Cancel(NamedTuple):
-    """The job ends as failed."""
+    """The job ends."""
 
     application: Application
     why: str
+    state: JobState = JobState.FAILED
+    """In which it ends."""
+
+
+def why_killed(end: JobState) -> str:
+    """Why the processes of a job that has ended like this are killed."""
+    return AS_IT_WAS_TO_END if end is JobState.KILLED else "the job has ended"
 
 
 Decision = Grant | Contract | StrictContract | Cancel

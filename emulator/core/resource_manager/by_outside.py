@@ -53,11 +53,12 @@ class ByOutside:
 
     # ---- what the ResourceManager hears for it ----
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, now_ns: int) -> list[Effect]:
         """The ResourceManager was away, and with it the process: a new one is told everything."""
         self._news, self._begins, self._is_open = self._news.forgotten(), True, False
         self._void.clear()
         self._untold.clear()
+        return []
 
     def take(self, answer: DecidedOutside) -> None:
         """The process has answered; its decisions are made when this is asked next."""

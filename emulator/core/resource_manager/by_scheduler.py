@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 It is told what a process outside would be told, in the same words (``docs/outside.md``), and answers in the same
-instant.  It is asked whenever anything has changed, and when its own time has come.  What it has decided is told to it
-when it is asked next.  A decision that cannot be carried out ends the run: nothing can have overtaken it.
+instant.  It is asked whenever anything has changed, and when its own time has come.  If that is this very instant, it
+is asked again after what else is known to happen now.  What it has decided is told to it when it is asked next.  A
+decision that cannot be carried out ends the run: nothing can have overtaken it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from collections.abc import Iterator
 
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import Effect
+from emulator.core.machine import Timers
+from emulator.core.messages import TimerFired
 from emulator.core.resource_manager.allocation import Asked, Decision, Occasion
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.said_decisions import CannotBeError, SaidDecisions
 from emulator.core.resource_manager.scheduler_news import SchedulerNews, first_news
 from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.news import News
+
+_AGAIN = "ask the scheduler"
 
 
 class ByScheduler:
@@ -29,29 +34,38 @@ class ByScheduler:
         assert isinstance(allocation, SchedulerAllocation)
         self.changes = 0
         self._name = allocation.name
+        assert allocation.begin is not None, "its options are known"
         self._scheduler = allocation.begin()
         self._said = SaidDecisions(parts)
         self._news = SchedulerNews(parts.state, parts.settings.scheduler.may_take)
         self._first: list[News] = [first_news(parts.settings)]
-        self._due_ns: int | None = None
-        """When it wants to be asked even if nothing has changed."""
+        self._timers = Timers()
+        self._is_due = False
+        """Whether the time has come at which it wanted to be asked again."""
+        self._effects: list[Effect] = []
+
+    def begin_anew(self, now_ns: int) -> list[Effect]:
+        """The ResourceManager was away: its timers are set again."""
+        return [*self._timers.again(now_ns)]
+
+    def fired(self, timer: TimerFired) -> None:
+        """The time has come at which it wanted to be asked again."""
+        self._is_due |= self._timers.take(timer)
 
     def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
         """See ``Allocation``: whenever anything has changed."""
-        if occasion is Occasion.HEARTBEAT:
-            return None
-        return self._due_ns if occasion is Occasion.TIME else now_ns
+        return None if occasion in (Occasion.HEARTBEAT, Occasion.TIME) else now_ns
 
     def decide(self, asked: Asked) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.occasion is Occasion.HEARTBEAT:
+        if self.asked_ns(asked.occasion, asked.now_ns) is None:
             return
         news, self._first = [*self._first, *self._news.take()], []
-        is_due = self._due_ns is not None and self._due_ns <= asked.now_ns
-        if not news and not is_due:
+        if not news and not self._is_due:
             return
+        self._is_due = False
         answer = self._scheduler.answer(news, asked.now_ns)
-        self._due_ns = answer.again_ns
+        self._set_timer(answer.again_ns)
         self.changes += 1
         self._said.begin(answer.decisions)
         for decision in answer.decisions:
@@ -60,6 +74,13 @@ class ByScheduler:
             except CannotBeError as error:
                 raise PolicyError(f"allocation {self._name}: {decision}: {error}") from None
 
+    def _set_timer(self, again_ns: int | None) -> None:
+        if again_ns is None:
+            self._timers.forget(_AGAIN)
+        else:
+            self._effects.append(self._timers.set(_AGAIN, again_ns))
+
     def explain(self) -> list[Effect]:
-        """See ``Allocation``."""
-        return []
+        """See ``Allocation``: when it wants to be asked again."""
+        effects, self._effects = self._effects, []
+        return effects

@@ -43,11 +43,12 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion
+from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion, why_killed
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_outside import ByOutside
+from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
@@ -138,7 +139,7 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                effects += self._end(decision.application, JobState.FAILED, asked.now_ns, decision.why)
+                effects += self._end(decision.application, decision.state, asked.now_ns, decision.why)
                 effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
@@ -154,9 +155,8 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
-        if isinstance(self._allocation, ByOutside):
-            self._allocation.begin_anew()
-        return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
+        told = self._allocation.begin_anew(now_ns) if isinstance(self._allocation, ByOutside | ByScheduler) else []
+        return [*told, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         stepped = self._withholding.step(now_ns)
@@ -189,7 +189,7 @@ class ResourceManager(StateMachine):
         return []
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        assert isinstance(self._allocation, ByOutside)
+        assert isinstance(self._allocation, ByOutside | ByScheduler)
         self._allocation.fired(message)
         return []
 
@@ -424,7 +424,7 @@ class ResourceManager(StateMachine):
         for held in application.containers.values():
             if held.group is MASTER_GROUP and state is JobState.SUCCEEDED:
                 continue  # it exits by itself
-            kill = KillContainer(held.id, application.name, "the job has ended")
+            kill = KillContainer(held.id, application.name, why_killed(state))
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
         self._ended[application.name] = finished

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.messages import TaskId
+from emulator.core.messages import JobState, TaskId
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
@@ -57,8 +57,8 @@ class SaidDecisions:
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
                     raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
                 return StrictContract(self._victim(container), stays_ns)
-            case CancelJob(job=job, why=why):
-                return Cancel(self._job(job), why)
+            case CancelJob(job=job, why=why, fails=fails):
+                return Cancel(self._job(job), why, JobState.FAILED if fails else JobState.KILLED)
             case Done():
                 raise CannotBeError("the answer has ended already")
 

@@ -8,7 +8,7 @@ only changes the order: a scheduler with nobody else to look at does not wait fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
 
@@ -56,6 +56,16 @@ class Queue:
         if self._active:
             return self._waiting.pop(heappop(self._active)[-1])
         return self._waiting.pop(heappop(self._backing_off)[-1]) if self._backing_off else None
+
+    def discard(self, name: str) -> None:
+        """A pod is deleted, if it waits here."""
+        if self._waiting.pop(name, None) is None:
+            return
+        self._aside.pop(name, None)
+        self._active = [each for each in self._active if each[-1] != name]
+        self._backing_off = [each for each in self._backing_off if each[-1] != name]
+        heapify(self._active)
+        heapify(self._backing_off)
 
     def denominate(self, name: str) -> int:
         """A waiting pod loses its nomination; its priority."""

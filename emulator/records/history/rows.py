@@ -13,6 +13,7 @@ import msgspec
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Outcome
+from emulator.core.resource_manager.allocation import AS_IT_WAS_TO_END
 from emulator.core.saved import ProcessImage
 from emulator.records.history.columns import Mark, computed
 from emulator.records.history.containers import (
@@ -113,8 +114,9 @@ class AttemptRow(Frozen, kw_only=True):
             keys_done = max(keys_start, keys_done)  # a process that did not start has counted nothing
         works = start.work is not Work.MASTER
         active_ns = story.running_ns(story.first_key_ns) if works else 0
-        lost = story.outcome in LOST_OUTCOMES or superseded
-        useful = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and not superseded
+        counts = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) or story.reason == AS_IT_WAS_TO_END
+        useful = counts and not superseded
+        lost = (story.outcome in LOST_OUTCOMES and not counts) or superseded
         return cls(
             job=start.job,
             queue=spec.queue,

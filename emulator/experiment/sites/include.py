@@ -1,0 +1,109 @@
+"""``site: FILE`` in an experiment: takes over what the file of an imported cluster says.
+
+Such a file is an experiment too, with nothing but its site.  The experiment that a run writes has all of it in place of
+``site``, so it needs the file no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ConfigError
+from emulator.experiment.sites.site import Site
+from emulator.files.yaml_positions import Document, read_document
+from emulator.files.yaml_values import Location, dotted
+from workloads.saved import SECTIONS
+
+_WRITTEN_BY = ", ".join(f"natjam import {section}" for section in SECTIONS)
+_OF_SITE: dict[str, frozenset[str]] = {
+    "cluster": frozenset(
+        {"nodes", "containers_per_node", "node_groups", "container_memory_gb", "memory_gb", "slots", "small_nodes"}
+        | {"racks", "availability", "application_masters", "master_resources"}
+    ),
+    "scheduler": frozenset(
+        {"job_selection", "allow_inconsistent", "job_eviction", "task_eviction", "victims", "placement", "resume_order"}
+        | {"fit", "epoch_s", "spare_after"}
+    ),
+    "workload": frozenset({"jobs", "trace", "bimodal", "poisson", "google_day", "only"}),
+}
+"""Keys that cannot be given beside ``site``: the imported cluster and the rules of its scheduler decide them."""
+
+
+def _kubernetes(path: Path) -> Site:
+    from emulator.experiment.sites.kubernetes import kubernetes_site  # here: others need not import it
+
+    return kubernetes_site(path)
+
+
+_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes}
+"""By section of the file: what reads it.  Raises ConfigError."""
+_OTHERS = {"kueue": "natjam loops", "slurm": "natjam play"}
+"""Who reads the files of those that cannot be run yet."""
+
+
+def include_site(document: Document) -> None:
+    """Replace ``site``, or the section of an imported file, by what it says.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key is given that it decides.
+    """
+    path = _taken_out(document)
+    if path is None:
+        return
+    section = _section_of(read_document(path) if path != document.path else document)
+    if section is None:
+        raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
+    if section not in _KINDS:
+        where = document.origin((section,))
+        message = f"natjam run cannot run such a cluster yet; this file is for {_OTHERS[section]}"
+        raise ConfigError(f"{where}: {section}: {message}")
+    site = _KINDS[section](path)
+    document.data.pop(section, None)
+    _refuse(document, site, path)
+    for location, value in _decided(site):
+        document.derive(location, value, str(path))
+    for location, value in (*_below((), site.usual), *_below(("scheduler", "allocation"), site.words)):
+        if document.get(location) is None:
+            document.derive(location, value, str(path))
+
+
+def _taken_out(document: Document) -> Path | None:
+    """The file of the site, which the document then does not name any more; None: it has none."""
+    if _section_of(document) is not None:
+        return document.path
+    if "site" not in document.data:
+        return None
+    site = document.data.pop("site")
+    if not isinstance(site, str) or not site:
+        raise ConfigError(f"{document.origin(('site',))}: site: must be the name of a file of {_WRITTEN_BY}")
+    base = Path.cwd() if document.is_overridden(("site",)) else document.path.parent
+    return (base / Path(site).expanduser()).absolute()
+
+
+def _section_of(document: Document) -> str | None:
+    return next((section for section in SECTIONS if section in document.data), None)
+
+
+def _refuse(document: Document, site: Site, path: Path) -> None:
+    """Raise ConfigError if a key is given that the site decides."""
+    known = [(part, key) for part, keys in _OF_SITE.items() for key in sorted(keys)]
+    for location in (*known, *(location for location, _ in _decided(site))):
+        if document.get(location) is not None:
+            raise ConfigError(f"{document.origin(location)}: {dotted(location)}: the site {path} decides it; remove it")
+
+
+def _decided(site: Site) -> Iterator[tuple[Location, Any]]:
+    yield ("cluster", "node_groups"), site.nodes
+    yield from _below(("cluster",), site.cluster)
+    yield ("workload", "jobs"), site.jobs
+    yield from ((("scheduler", "allocation", key), value) for key, value in site.allocation.items())
+
+
+def _below(location: Location, values: Mapping[str, Any]) -> Iterator[tuple[Location, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _below((*location, key), value)
+        else:
+            yield (*location, key), value

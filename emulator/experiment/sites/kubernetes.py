@@ -1,0 +1,131 @@
+"""A cluster of Kubernetes as an experiment: its nodes, each pod as a job of one task, and kube-scheduler's rules.
+
+kube-scheduler counts memory in bytes, and an experiment in thousandths of a GiB.  Nodes are rounded up and requests
+down, so that there is room for whatever the rules place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError
+from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
+from emulator.files.yaml_values import with_tuples
+from emulator.policies.kubernetes.model import Node, PriorityClass
+from emulator.policies.kubernetes.player import Arrival
+from workloads.kubernetes.saved import read_saved
+
+_PODS = "pods"
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+"""Resources that are counted in bytes; others are in thousandths (cpu), or counted."""
+
+
+def kubernetes_site(path: Path) -> Site:
+    """The site of a file that ``natjam import kubernetes`` wrote.  Raises ConfigError."""
+    cluster = read_saved(path)
+    nodes = tuple(replace(each, name=short(each.name)) for each in cluster.state.nodes)
+    pods = tuple(each for each in _from_0(cluster.arrivals) if _is_placeable(each, nodes))
+    if not pods:
+        raise ConfigError(
+            f"{path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods, or give"
+            " --arrivals or --draw"
+        )
+    names = dict.fromkeys(name for node in nodes for name in node.allocatable)
+    holds = [_our_name(name) for name in names if name == "memory" or "/" in name]
+    return Site(
+        tuple(_node(each, names) for each in nodes),
+        tuple(_job(each, cluster.classes) for each in pods),
+        {
+            "name": "kube-scheduler",
+            "queues": _queues(pods, cluster.classes),
+            "nodes": _plain(nodes),
+            "pods": _plain(pods),
+            "budgets": _plain(cluster.budgets),
+        },
+        cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
+        usual={
+            "engine": "sim",
+            "overheads": "none",
+            "protocol": {"news": "at-once"},
+            "scheduler": {"mechanism": "kill"},
+        },
+    )
+
+
+def _from_0(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:
+    """Arrivals of which none is before 0, but for pods without an end that were there before."""
+    named = [replace(each, pod=replace(each.pod, name=short(each.pod.name))) for each in arrivals]
+    first_ns = min(0, min((each.submit_ns for each in named if not _was_there(each)), default=0))
+    moved = (replace(each, submit_ns=each.submit_ns - first_ns) for each in named)
+    return tuple(replace(each, node=None if each.node is None else short(each.node)) for each in moved)
+
+
+def _was_there(arrival: Arrival) -> bool:
+    return arrival.node is not None and arrival.duration_ns is None
+
+
+def _is_placeable(arrival: Arrival, nodes: Iterable[Node]) -> bool:
+    """Whether any node is large enough when it is empty; else the pod waits for ever and changes nothing."""
+    wanted = {_PODS: 1, **arrival.pod.requests}
+    return any(
+        all(amount <= node.allocatable.get(name, MANY if name == _PODS else 0) for name, amount in wanted.items())
+        for node in nodes
+    )
+
+
+def _node(node: Node, names: Iterable[str]) -> dict[str, Any]:
+    amounts = {**dict.fromkeys(names, 0), _PODS: MANY, **node.allocatable}
+    has = {_our_name(name): _amount(name, amount, up=True) for name, amount in amounts.items()}
+    labels = {key: value for key, value in node.labels.items() if key}
+    return {"name": node.name, "count": 1, "resources": has, "labels": labels}
+
+
+def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
+    pod = arrival.pod
+    asked = {_our_name(name): _amount(name, amount) for name, amount in pod.requests.items() if name != _PODS}
+    length_s = LONGEST_S if arrival.duration_ns is None else min(max(arrival.duration_ns / 1e9, 1e-6), LONGEST_S)
+    return {
+        "name": pod.name,
+        "queue": _queue(pod.priority, classes),
+        "submit_s": max(0, arrival.submit_ns) / 1e9,
+        "priority": pod.priority,
+        "groups": (
+            {
+                "name": "pod",
+                "length_s": length_s,
+                "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked, _PODS: 1.0},
+            },
+        ),
+    }
+
+
+def _queues(pods: Iterable[Arrival], classes: Iterable[PriorityClass]) -> dict[str, Any]:
+    """One for each priority, the most urgent first."""
+    priorities = sorted({each.pod.priority for each in pods}, reverse=True)
+    return {_queue(priority, classes): {"capacity": 0.0} for priority in priorities}
+
+
+def _queue(priority: int, classes: Iterable[PriorityClass]) -> str:
+    """The PriorityClasses of this value, else the value itself."""
+    return short(", ".join(each.name for each in classes if each.value == priority) or f"priority {priority}")
+
+
+def _our_name(name: str) -> str:
+    return f"{name}_gb" if name.startswith(_BYTES) else name
+
+
+def _amount(name: str, amount: int, up: bool = False) -> float:
+    """In our unit, with three decimals."""
+    if name.startswith(_BYTES):
+        thousandths = -(-(amount * 1000) >> 30) if up else amount * 1000 >> 30
+        return thousandths / 1000
+    return amount / 1000 if name == "cpu" else float(amount)
+
+
+def _plain(values: Iterable[msgspec.Struct]) -> Any:
+    return with_tuples(msgspec.to_builtins(tuple(values)))

@@ -1,0 +1,41 @@
+"""What an imported cluster says of an experiment, in the words of an experiment file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LONGEST_NAME = 80
+"""Characters of a name in an experiment file (``emulator.files.strict.is_name``)."""
+LONGEST_S = 1e7
+"""Seconds that a task runs which does not end by itself; its scheduler ends it before."""
+MANY = 1_000_000
+"""In place of no limit on a number."""
+_KEPT = 71
+
+
+@dataclass(frozen=True)
+class Site:
+    """The parts of an experiment; values are plain, as they are read from YAML."""
+
+    nodes: tuple[dict[str, Any], ...]
+    """``cluster.node_groups``: one for each node, with its name."""
+    jobs: tuple[dict[str, Any], ...]
+    """``workload.jobs``"""
+    allocation: dict[str, Any]
+    """``scheduler.allocation``: name, queues and the data of its rules, as its options."""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the allocation that may be given beside ``site``, with their usual values."""
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of ``cluster`` that it decides."""
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that may be given beside ``site``, with the values that they have else."""
+
+
+def short(name: str) -> str:
+    """A name that may be longer than an experiment file allows, as it is there; different names stay different."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:_KEPT]}~{hashlib.sha256(name.encode()).hexdigest()[:8]}"

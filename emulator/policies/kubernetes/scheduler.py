@@ -1,0 +1,321 @@
+"""kube-scheduler as the scheduler of whole machines: each job is a pod with one task.
+
+Theory of operation
+-------------------
+What happens is taken in at each instant in the order of ``player``: those leave whose grace is over, then some finish,
+then some arrive, then kube-scheduler looks at those who wait for long; then one cycle follows another until no pod is
+ready.  So at an instant it first says that it is to be asked again at it, until nothing new is told.
+
+There are two views.  In that of ``run_cycle`` a pod exists from the submission of its job, holds its room from the
+cycle that binds it, and a new pod comes in the place of an evicted one.  The machines' is a little behind: a container
+is given when its job asks for one and the room on its node has become free.  A pod that ended by itself is gone when
+that is told, one that was evicted when its container has ended, after its grace.
+
+When nothing more can happen by itself, the pods that are left are ended: those that run without an end, and those that
+fit nowhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from emulator.policies.kubernetes.cycle import Outcome, run_cycle
+from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, State, Ties, first_of_best
+from emulator.policies.kubernetes.player import LOOK_NS, STEP_NS, Arrival, Replacement
+from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.news import (
+    Answer,
+    CancelJob,
+    ContainerEnded,
+    ContainerStarted,
+    Give,
+    JobEnded,
+    JobSubmitted,
+    JobWaits,
+    News,
+    NodeGone,
+    NodeUp,
+    Said,
+    TakeBack,
+)
+from emulator.vocabulary import Frozen
+
+QUIET_ASKS = 2
+"""So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
+has reached it then."""
+ENDLESS = "it does not end by itself, and nothing else is to happen"
+UNPLACED = "it fits on no node, and nothing more is to happen"
+ORPHANED = "it was evicted, and has no owner that makes it anew"
+
+
+class Rules(Frozen):
+    """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Arrival, ...]
+    """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
+    budgets: tuple[BudgetSpec, ...] = ()
+
+
+@dataclass(slots=True)
+class _Job:
+    """A pod, with those that come in its place one after the other."""
+
+    arrival: Arrival
+    group: str
+    """Of its task."""
+    pod: str = ""
+    """The present pod."""
+    made: int = 0
+    """How many pods there were."""
+    wants: int = 0
+    """Containers that the job waits for."""
+    node: str | None = None
+    """Where the present pod is bound."""
+    container: str | None = None
+    """Of the present pod."""
+    has_ended: bool = False
+    """Whether the present pod has left its node by itself."""
+
+    @property
+    def is_endless(self) -> bool:
+        return self.arrival.duration_ns is None
+
+
+@dataclass(slots=True)
+class _Instant:
+    """What has happened and was not taken in yet, by its kind."""
+
+    gone: list[str] = field(default_factory=list)
+    """Pods whose grace is over."""
+    finished: list[str] = field(default_factory=list)
+    arrived: list[str] = field(default_factory=list)
+    """Jobs."""
+    looks: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.gone) + len(self.finished) + len(self.arrived) + self.looks
+
+
+class KubeScheduler:
+    """A ``Scheduler``; see the module's theory of operation."""
+
+    def __init__(self, rules: Rules, ties: Ties = first_of_best) -> None:
+        self._ties = ties
+        self._nodes = {each.name: each for each in rules.nodes}
+        self._budgets = rules.budgets
+        self._snapshot = Snapshot(State(rules.nodes, budgets=tuple(each.standing(0) for each in rules.budgets)))
+        self._queue = Queue()
+        self._to_come = {each.pod.name: each for each in rules.pods}
+        self._jobs: dict[str, _Job] = {}
+        self._job_of: dict[str, str] = {}
+        """Of each pod."""
+        self._pod_of: dict[str, str] = {}
+        """Of each container."""
+        self._up: set[str] = set()
+        self._leaving: Counter[str] = Counter()
+        """Containers on each node that hold the room of pods which are gone already."""
+        self._to_give: dict[str, None] = {}
+        """Jobs whose present pod is bound and has no container."""
+        self._to_take: dict[str, int] = {}
+        """Pods that are evicted before their container is known, and how long it stays taken."""
+        self._ends: set[str] = set()
+        """Pods on nodes that will leave by themselves."""
+        self._turns: dict[str, int] = {}
+        """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
+        self._instant = _Instant()
+        self._quiet_asks = 0
+        self._look_ns: int | None = None
+        self._now_ns = 0
+        """With the microseconds that events take within an instant."""
+        self._said: list[Said] = []
+
+    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        before = self._instant.count
+        for each in news:
+            self._hear(each)
+        if self._look_ns is not None and self._look_ns <= now_ns:
+            self._instant.looks, self._look_ns = True, None
+        if self._instant.count:
+            self._quiet_asks = 0 if self._instant.count > before else self._quiet_asks + 1
+            if self._quiet_asks < QUIET_ASKS:
+                return Answer(self._decided(), now_ns)
+            self._take_in(now_ns)
+        return Answer(self._decided(), self._look_ns)
+
+    def _decided(self) -> list[Said]:
+        """What is to be done, and the containers that can be given now."""
+        said, self._said = self._said, []
+        for name in list(self._to_give):
+            job = self._jobs[name]
+            if job.node in self._up and job.wants and not self._leaving[job.node]:
+                del self._to_give[name]
+                job.wants -= 1
+                said.append(Give(name, job.node, job.group))
+        return said
+
+    # ---- what is told ----
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case NodeUp(node=node):
+                self._up.add(node)
+            case NodeGone(node=node):
+                self._up.discard(node)
+            case JobSubmitted(job=job, groups=groups):
+                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group)
+                self._instant.arrived.append(job)
+            case JobWaits(job=job):
+                self._waits(job, sum(news.new.values()))
+            case ContainerStarted(container=container, job=job):
+                self._started(container, self._jobs[job])
+            case ContainerEnded(container=container, node=node):
+                self._ended(container, node)
+            case JobEnded(job=job):
+                self._forget(job)
+            case _:
+                pass
+
+    def _waits(self, name: str, wants: int) -> None:
+        job = self._jobs[name]
+        job.wants = wants
+        if wants and job.has_ended:  # its process has failed, or its node was lost
+            job.has_ended = False
+            self._instant.arrived.append(name)
+
+    def _started(self, container: str, job: _Job) -> None:
+        self._pod_of[container] = job.pod
+        job.container = container
+        if job.pod in self._to_take:
+            self._said.append(TakeBack(container, self._to_take.pop(job.pod)))
+
+    def _ended(self, container: str, node: str) -> None:
+        pod = self._pod_of.pop(container, None)
+        if pod is None:
+            return  # an ApplicationMaster, which takes no container here
+        if pod not in self._snapshot:
+            self._leaving[node] -= 1
+        elif self._snapshot[pod].terminating:
+            self._instant.gone.append(pod)
+        else:
+            self._instant.finished.append(pod)
+            if (job := self._jobs.get(self._job_of[pod])) is not None:
+                job.has_ended = True
+
+    def _forget(self, name: str) -> None:
+        job = self._jobs.pop(name)
+        self._to_give.pop(name, None)
+        self._queue.discard(job.pod)
+        if job.container is None and job.pod in self._snapshot:
+            self._instant.finished.append(job.pod)
+
+    # ---- what happens ----
+
+    def _step(self) -> int:
+        self._now_ns += STEP_NS
+        return self._now_ns
+
+    def _take_in(self, now_ns: int) -> None:
+        """All that has happened at this instant, and the cycles that follow."""
+        instant, self._instant, self._quiet_asks = self._instant, _Instant(), 0
+        self._now_ns = max(self._now_ns, now_ns)
+        for pod in sorted(instant.gone, key=self._turns.__getitem__):
+            self._gone(pod)
+        for pod in sorted(instant.finished, key=self._turns.__getitem__):
+            self._leave(pod)
+        for job in instant.arrived:
+            self._create(job)
+        if instant.looks:
+            self._queue.look(self._step())
+        while self._queue.has_ready:
+            self._cycle()
+        if not (self._ends or self._to_come):
+            self._end_the_rest()
+        elif self._queue.has_aside and self._look_ns is None:
+            self._look_ns = (now_ns // LOOK_NS + 1) * LOOK_NS
+
+    def _create(self, name: str) -> None:
+        """A pod comes: the first of its job, or the next one."""
+        job, since_ns = self._jobs[name], self._step()
+        first = job.arrival.pod
+        pod = replace(first, name=f"{first.name}.{job.made}") if job.made else first
+        job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
+        self._job_of[pod.name] = name
+        if job.made == 1 and job.arrival.node is not None:
+            start_ns = min(since_ns, job.arrival.submit_ns)
+            self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
+            self._bound(job, job.arrival.node)
+        else:
+            self._queue.add(Pending(pod, since_ns=since_ns))
+
+    def _leave(self, pod: str) -> None:
+        self._snapshot.remove(pod)
+        self._ends.discard(pod)
+        del self._turns[pod]
+        self._step()
+        self._queue.pod_left()
+
+    def _gone(self, pod: str) -> None:
+        self._leave(pod)
+        name = self._job_of[pod]
+        job = self._jobs.get(name)
+        if job is None or job.pod != pod:
+            return
+        if job.arrival.replacement is Replacement.NEVER:
+            self._said.append(CancelJob(name, ORPHANED, fails=False))
+        else:
+            self._create(name)
+
+    def _cycle(self) -> None:
+        """One cycle, and what it means for the machines."""
+        self._snapshot.restand(tuple(each.standing(self._snapshot.healthy[each.name]) for each in self._budgets))
+        decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
+        assert decision is not None, "a pod was ready"
+        self._step()  # the pod's new state becomes known
+        if decision.outcome is Outcome.BOUND:
+            assert decision.node is not None
+            self._bound(self._jobs[self._job_of[decision.pod.name]], decision.node)
+        for pod in decision.evicted:
+            self._evict(pod)
+
+    def _bound(self, job: _Job, node: str) -> None:
+        job.node = node
+        self._to_give[job.arrival.pod.name] = None
+        self._turns[job.pod] = self._now_ns
+        if not job.is_endless:
+            self._ends.add(job.pod)
+
+    def _evict(self, pod: str) -> None:
+        name = self._job_of[pod]
+        job = self._jobs[name]
+        grace_ns, is_there = job.arrival.grace_ns, self._take_back(name, job)
+        self._ends.add(pod)
+        self._turns[pod] = self._step()
+        if not grace_ns or not is_there:
+            if is_there:
+                self._leaving[self._snapshot[pod].node] += 1
+            self._gone(pod)
+        if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
+            self._create(name)
+
+    def _take_back(self, name: str, job: _Job) -> bool:
+        """Have the container of its present pod taken back; False: it has none."""
+        if name in self._to_give:
+            del self._to_give[name]
+            return False
+        if job.container is None:
+            self._to_take[job.pod] = job.arrival.grace_ns
+        else:
+            self._said.append(TakeBack(job.container, job.arrival.grace_ns))
+        return True
+
+    def _end_the_rest(self) -> None:
+        for name, job in self._jobs.items():
+            self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))

@@ -1,0 +1,150 @@
+"""Imported clusters as experiments: ``site: FILE``, and an imported file by itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from simulated_runs import simulate
+
+from analysis.load import load_runs
+from analysis.run_paths import find_runs
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import dump_experiment
+from emulator.experiment.sites.site import LONGEST_NAME, short
+from emulator.files.yaml_values import dump_yaml
+from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
+from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.records.replay_run import replay_journal
+from workloads.kubernetes.cluster import Kubernetes
+from workloads.kubernetes.saved import read_saved, write_saved
+
+OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
+GIB, S = 1 << 30, 10**9
+CPU = {"cpu": 1000, "memory": GIB + 1}
+
+
+def pod(name: str, submit_s: int, length_s: int | None, priority: int = 0, **more: object) -> Arrival:
+    """A pod that takes half a node."""
+    length_ns = None if length_s is None else length_s * S
+    return replace(Arrival(Pod(name, priority, requests=CPU), submit_s * S, length_ns), **more)
+
+
+CLUSTER = Kubernetes(
+    State((Node("a", {"cpu": 2000, "memory": 2 * GIB + 2, "pods": 9}), Node("b", {"cpu": 1000, "memory": 2 * GIB}))),
+    (PriorityClass("urgent", 10),),
+    arrivals=(
+        pod("service", -50, None, 5, node="b"),
+        pod("batch-0", 0, 100, grace_ns=3 * S),
+        pod("batch-1", 0, 100, replacement=Replacement.GONE, grace_ns=2 * S),
+        pod("alone", 1, 100, replacement=Replacement.NEVER),
+        pod("urgent", 10, 20, 10),
+        pod("huge", 11, 20, 10, pod=Pod("huge", 10, requests={"cpu": 9000})),
+        pod("picky", 12, 20, 10, pod=Pod("picky", 10, requests=CPU, selector={"disk": "ssd"})),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With an imported cluster, an experiment of it, and a run of that."""
+    folder = tmp_path_factory.mktemp("site")
+    write_saved(folder / "mine.yaml", CLUSTER, ())
+    (folder / "theirs.yaml").write_text(dump_yaml({"name": "theirs", "site": "mine.yaml"}))
+    simulate(folder, "run", "overheads=none", file=folder / "theirs.yaml")
+    return folder
+
+
+def test_what_happens_in_the_machines_is_what_is_played(folder: Path) -> None:
+    played = Player(CLUSTER.state.nodes, CLUSTER.arrivals, first_of_best).play()
+    attempts = load_runs(find_runs([folder / "run"])).attempts
+    mine = {(row.job, row.node, row.launched_s) for row in attempts.itertuples() if row.kind == "pod"}
+    runs = ((name.partition(".")[0], run) for name, run in played.runs.items() if run.start_ns is not None)
+    assert mine == {(name, run.node, max(0, run.start_ns or 0) / S) for name, run in runs}
+    assert played.evictions == 1
+
+
+def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> None:
+    jobs = load_runs(find_runs([folder / "run"])).jobs.set_index("name")
+    states = dict(jobs["state"])
+    assert "huge" not in states, "no node is large enough for it"
+    assert states == dict.fromkeys(("batch-0", "batch-1", "alone", "urgent"), "succeeded") | dict.fromkeys(
+        ("service", "picky"), "killed"
+    )
+    assert jobs["lost_work_s"]["service"] == 0
+    assert jobs["lost_work_s"].sum() == 10
+    assert jobs["queue"]["urgent"] == "urgent"
+    assert jobs["queue"]["service"] == "priority 5"
+
+
+def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "run"
+    moved.symlink_to(folder / "run")
+    again = load_experiment(moved / "experiment.yaml")
+    assert str(folder) not in (moved / "experiment.yaml").read_text()
+    assert again == load_experiment(folder / "mine.yaml").model_copy(update={"name": "theirs"})
+    assert dump_experiment(again).encode() == (moved / "experiment.yaml").read_bytes()
+    assert replay_journal(moved / "journal.jsonl.zst").difference is None
+
+
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        ({"cluster": {"nodes": 3}}, "theirs.yaml:2: cluster.nodes: the site"),
+        ({"scheduler": {"fit": "offered"}}, "theirs.yaml:2: scheduler.fit: the site"),
+        ({"scheduler": {"allocation": {"name": "fair"}}}, "theirs.yaml:3: scheduler.allocation.name: the site"),
+        ({"workload": {"jobs": []}}, "theirs.yaml:2: workload.jobs: the site"),
+    ],
+)
+def test_what_the_site_decides_is_refused(folder: Path, tmp_path: Path, beside: dict[str, object], named: str) -> None:
+    (tmp_path / "theirs.yaml").write_text(dump_yaml({**beside, "name": "x", "site": str(folder / "mine.yaml")}))
+    with pytest.raises(ConfigError, match=r"mine\.yaml decides it; remove it") as found:
+        load_experiment(tmp_path / "theirs.yaml")
+    assert named in found.value.message
+
+
+def test_mechanism_protocol_and_engine_may_be_given(folder: Path) -> None:
+    options = ["scheduler.mechanism=wait", "protocol.kill_timeout_s=1", "engine=live", "time_scale=5"]
+    found = load_experiment(folder / "theirs.yaml", options)
+    assert found.scheduler.mechanism == "wait"
+    assert (found.protocol.kill_timeout_s, found.protocol.news, found.engine) == (1, "at-once", "live")
+
+
+def test_a_site_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("name: other\n")
+    for site in ("other.yaml", "none.yaml", 3):
+        (tmp_path / "x.yaml").write_text(dump_yaml({"name": "x", "site": site}))
+        with pytest.raises(ConfigError, match=r"x\.yaml:2: site: |none\.yaml: there is no such file"):
+            load_experiment(tmp_path / "x.yaml")
+
+
+def test_objects_become_an_experiment_with_the_names_of_their_nodes(tmp_path: Path) -> None:
+    from workloads.kubernetes.cluster import read_kubernetes
+
+    write_saved(tmp_path / "mine.yaml", read_kubernetes([OBJECTS]).cluster, ())
+    found = load_experiment(tmp_path / "mine.yaml")
+    assert found.cluster.node_names == ["control-1", "worker-1", "worker-2", "worker-3", "gpu-1"]
+    assert found.cluster.suspended_hold == ("memory_gb", "nvidia.com/gpu")
+    jobs = {job.name: job for job in found.workload.jobs or ()}
+    assert jobs.keys() == {each.pod.name for each in read_saved(tmp_path / "mine.yaml").arrivals}
+
+
+def test_names_that_are_too_long_stay_different() -> None:
+    long = [f"{'n' * 200}/{number}" for number in range(9)]
+    assert short("short") == "short"
+    assert len(set(map(short, long))) == 9
+    assert {len(short(name)) for name in long} == {LONGEST_NAME}
+
+
+def test_a_node_has_one_name(tmp_path: Path) -> None:
+    text = dump_experiment(load_experiment("catalog:natjam-fig4"))
+    (tmp_path / "x.yaml").write_text(text)
+    groups = "[{count: 2, name: a, resources: {cpu: 8, memory_gb: 8}}]"
+    with pytest.raises(ConfigError, match=re.escape("name: is of one node, not of 2")):
+        load_experiment(tmp_path / "x.yaml", [f"cluster.node_groups={groups}"])
+    groups = "[{count: 1, name: a, resources: {cpu: 8, memory_gb: 8}}, {count: 1, name: a, resources: {cpu: 1}}]"
+    with pytest.raises(ConfigError, match="'a' is the name of another node"):
+        load_experiment(tmp_path / "x.yaml", [f"cluster.node_groups={groups}"])
