@@ -40,6 +40,8 @@ class Begin(_News, tag="begin"):
     queues: tuple[QueueNews, ...]
     master_resources: Amounts = msgspec.field(default_factory=dict)
     """What an ApplicationMaster in a container asks for, where containers have several sizes."""
+    suspended_hold: tuple[str, ...] = ()
+    """The resources that a stopped process goes on holding, if the mechanism may stop one."""
 
 
 class NodeUp(_News, tag="node-up"):
