@@ -1,10 +1,10 @@
 """Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|rules|loops FILE.jsonl.gz ...
 
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``rules`` plays days through natjam's
-whole machines, under ``news: at-once`` and ``overheads: none``.  Two more take recorded loops: ``search`` finds one from
-the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that is proposed to
-end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam against a newer
-Kueue.
+whole machines, under ``news: at-once`` and ``overheads: none``.  Two more take recorded loops: ``search`` finds one
+from the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that is
+proposed to end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam against
+a newer Kueue.
 """
 
 from __future__ import annotations

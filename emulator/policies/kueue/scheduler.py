@@ -121,11 +121,11 @@ class KueueScheduler:
         self._cycle_ns: int | None = None
         """When the next cycle is due; None: it would find nothing new."""
         self._quiet_asks = 0
-        """How often it was asked again at this instant without news since the last."""
-        self._asked_ns = 0
+        """How often it was asked without news since the cycle is due."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
-        """See ``news.Scheduler``."""
+        """See ``Scheduler``."""
+        self._quiet_asks = 0 if news else self._quiet_asks + 1
         for each in news:
             self._hear(each)
         said: list[Said] = []
@@ -135,17 +135,19 @@ class KueueScheduler:
         controller = self._controller
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
-            self._cycle_ns = now_ns
-        self._quiet_asks = 0 if news or now_ns != self._asked_ns else self._quiet_asks + 1
-        self._asked_ns = now_ns
+            self._look_again(now_ns)
         if self._quiet_asks >= QUIET_ASKS and self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        times_ns = [each for each in (controller.wake_ns, self._cycle_ns) if each is not None]
+        times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
         if any(self._jobs[name].is_going for name in self._changed):
             times_ns.append(now_ns)  # evicted as it was admitted: its containers will be told
         return Answer(said, min(times_ns, default=None))
+
+    def _look_again(self, at_ns: int) -> None:
+        """A cycle may find something new."""
+        self._cycle_ns, self._quiet_asks = at_ns, 0
 
     # ---- what has happened ----
 
@@ -194,7 +196,7 @@ class KueueScheduler:
         if not job.containers and job.held is not None and (job.is_going or job.has_ended):
             self._controller.free(job.held, now_ns)
             job.held, job.is_going, job.is_taken = None, False, False
-            self._cycle_ns = now_ns
+            self._look_again(now_ns)
         if job.held is None:
             self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
         if job.has_ended:
@@ -204,7 +206,7 @@ class KueueScheduler:
                 del self._jobs[name]
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
-            self._cycle_ns = now_ns
+            self._look_again(now_ns)
         elif job.is_going:
             return self._take_back(job)
         elif job.held is not None:
@@ -249,7 +251,7 @@ class KueueScheduler:
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
             self._controller.release(job.workload.queue, self._in_cells(job, freed), now_ns)
-            self._cycle_ns = now_ns
+            self._look_again(now_ns)
             if job.is_queued:
                 self._controller.queues.remove(job.workload)
                 job.is_queued = False
@@ -271,7 +273,7 @@ class KueueScheduler:
                     self._jobs[victim].is_going = True
                     yield from self._take_back(self._jobs[victim])
             if not self._release_ns and any(decision.evicted for decision in decisions):
-                self._cycle_ns = now_ns + _NEXT_CYCLE_NS
+                self._look_again(now_ns + _NEXT_CYCLE_NS)
                 return
 
     def _end_the_rest(self) -> Iterable[Said]:
