@@ -68,7 +68,8 @@ class Eviction:
     chosen: Row
     """Its row among the candidates."""
     asked: list[Decision]
-    """The Preemptor's requests to its job since the job last chose among its tasks."""
+    """The Preemptor's requests to its job since the job last chose among its tasks; the decision itself if a scheduler
+    named the container."""
     outcome: str
     """``checkpointed``, ``suspended``, ``killed`` or ``ended`` (by itself, before it was taken)."""
     freed_s: float | None
@@ -97,7 +98,7 @@ class Eviction:
     @property
     def why_job(self) -> str:
         """Why the Preemptor last asked its job; empty if it did not."""
-        if not self.asked:
+        if not self.asked or self.asked == [self.decision]:
             return ""
         last = self.asked[-1]
         return why(last, next(row for row in last.candidates if row["job"] == self.decision.job))
@@ -157,6 +158,10 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
                     asked[candidate["job"]].append(decision)
             continue
         job = decision.job
+        if decision.by == Chooser.SCHEDULER:
+            (candidate,) = decision.candidates
+            found += [story.eviction(decision, candidate, [decision])] if candidate["chosen"] else []
+            continue
         last[job] = asked.pop(job, None) or last.get(job, [])
         because = [] if decision.by == Chooser.APPLICATION_MASTER else last[job]
         for candidate in decision.candidates:
@@ -179,6 +184,8 @@ def why(decision: Decision, candidate: Row) -> str:
 
 def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     """The same, from the columns of ``load_decisions``."""
+    if candidate["why"] is not None:
+        return f"{rule}: {candidate['why'].partition(chr(10))[0]}"
     name, score = candidate["score_name"], candidate["score"]
     parts = []
     if score is not None:

@@ -31,6 +31,7 @@ class Explanation:
     decisions: list[Decision]
     """The decisions that chose them, that asked their jobs, or that passed over the requested attempt."""
     attempt: str | None
+    job: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The output of ``--json``, with times in emulated seconds."""
@@ -63,9 +64,12 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     wanted = {decision.decision for eviction in found for decision in _choices_of(eviction)}
     if attempt is not None:
         wanted |= {decision.decision for decision in decisions if _row(decision, attempt)}
+    if job is not None:
+        named = (decision for decision in decisions if decision.by == Chooser.SCHEDULER)
+        wanted |= {decision.decision for decision in named if job in (decision.requester, decision.job)}
     kept = [decision for decision in decisions if decision.decision in wanted]
     (run,) = results.runs.itertuples()
-    return Explanation(str(path), run.mechanism, found, kept, attempt)
+    return Explanation(str(path), run.mechanism, found, kept, attempt, job)
 
 
 def _choices_of(eviction: Eviction) -> list[Decision]:
@@ -127,6 +131,16 @@ def notes(explanation: Explanation) -> list[str]:
         passed = [(decision, row) for decision, row in rows if not row["chosen"]]
         said += [f"passed over at {d.t_s:.1f} s by {d.by}: {why(d, row)}" for d, row in passed[:_ROWS]]
     return said
+
+
+def said(explanation: Explanation) -> Iterator[str]:
+    """What a scheduler said when it gave the requested job a container, took one for it, or took one from it."""
+    known: set[tuple[float, str]] = set()
+    for decision in explanation.decisions if explanation.job is not None else ():
+        text = decision.candidates[0]["why"] if decision.by == Chooser.SCHEDULER else None
+        if text is not None and (decision.t_s, text) not in known:
+            known.add((decision.t_s, text))
+            yield f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ")
 
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:

@@ -58,7 +58,9 @@ def compare(
 
 def explain(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run's directory.", show_default=False)],
-    job: Annotated[str | None, typer.Option(help="Only evictions of this job's attempts.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only evictions of this job's attempts; and what its scheduler said about it.")
+    ] = None,
     attempt: Annotated[
         str | None, typer.Option(help="Only this attempt, with every candidate of the choices about it.")
     ] = None,
@@ -73,6 +75,7 @@ def explain(
     Examples:
       natjam explain runs/fig4
       natjam explain runs/fig4 --job research-XL
+      natjam explain runs/mine --job db/postgres-1
       natjam explain runs/fig4 --attempt research-XL/r011.0
       natjam explain runs/fig4 --json | jq '.evictions[] | select(.outcome == "killed") | .lost_s'
     """
@@ -89,6 +92,8 @@ def explain(
         for title, table in explanations.choices(found):
             console.print(title, soft_wrap=True, highlight=False, markup=False)
             console.print(table)
+    for text in explanations.said(found):
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
     for note in explanations.notes(found):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
 

@@ -156,6 +156,24 @@ class ExplainTaskEviction(_Effect):
     """What happens to each victim, and why."""
 
 
+class ExplainScheduler(_Effect):
+    """Why a scheduler that says who gets what gave, or took back, this container."""
+
+    job: str
+    """That has the container."""
+    group: str
+    container: str
+    node: str
+    rule: str
+    """Name of the allocation."""
+    is_taken: bool
+    """False: it was given."""
+    requester: str | None
+    """The job that it was taken for."""
+    why: str
+    """The first line in short."""
+
+
 class ExplainGang(_Effect):
     """Why the gang of ``job`` has not started yet: it waits for room for so many tasks at once."""
 
@@ -166,7 +184,7 @@ class ExplainGang(_Effect):
     """How many of them are free for it."""
 
 
-EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction, ExplainGang)
+EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction, ExplainScheduler, ExplainGang)
 
 
 Effect: TypeAlias = (
@@ -186,6 +204,7 @@ Effect: TypeAlias = (
     | CleanUp
     | ExplainJobEviction
     | ExplainTaskEviction
+    | ExplainScheduler
     | ExplainGang
 )
 """All effects."""

@@ -14,6 +14,7 @@ from emulator.policies.allocation_forms import (
     TakesBack,
 )
 from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
+from emulator.policies.kueue.scheduler import KueueRules, KueueScheduler
 from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
@@ -73,6 +74,11 @@ def kube_scheduler(view: ClusterView) -> AllocationDecision:
     raise NotImplementedError("the ResourceManager asks its rules")
 
 
+def kueue(view: ClusterView) -> AllocationDecision:
+    """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room."""
+    raise NotImplementedError("the ResourceManager asks its rules")
+
+
 _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
@@ -104,6 +110,15 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             queues=QueueRules(may_be_left_out=True),
             options=Rules,
             make=KubeScheduler,
+        ),
+        SchedulerAllocation(
+            "kueue",
+            kueue,
+            "Kueue 0.19; docs/kueue.md",
+            takes_back=TakesBack.IF_NAMED,
+            queues=QueueRules(may_be_left_out=True),
+            options=KueueRules,
+            make=KueueScheduler,
         ),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),

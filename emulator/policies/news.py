@@ -40,6 +40,8 @@ class Begin(_News, tag="begin"):
     queues: tuple[QueueNews, ...]
     master_resources: Amounts = msgspec.field(default_factory=dict)
     """What an ApplicationMaster in a container asks for, where containers have several sizes."""
+    suspended_hold: tuple[str, ...] = ()
+    """The resources that a stopped process goes on holding, if the mechanism may stop one."""
 
 
 class NodeUp(_News, tag="node-up"):
@@ -192,6 +194,8 @@ class Give(_Said, tag="grant"):
     """``am``: for its ApplicationMaster; None: for that first, then for tasks as the job asks for them."""
     task: int | None = None
     """The suspended task, of ``group``, that resumes in it."""
+    why: str = ""
+    """For the journal: the first line in short, then node by node or as it likes."""
 
 
 class AskBack(_Said, tag="contract"):
@@ -207,6 +211,10 @@ class TakeBack(_Said, tag="strict-contract"):
     container: str
     stays_ns: Annotated[int, msgspec.Meta(ge=0, le=10**18)] = 0
     """How long it stays taken after its process has been killed: the grace of a pod, the release of a quota."""
+    requester: str | None = None
+    """For the journal: the job that it is taken for."""
+    why: str = ""
+    """For the journal: the first line in short, then node by node or as it likes."""
 
 
 class CancelJob(_Said, tag="cancel"):

@@ -1,14 +1,16 @@
-"""Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops FILE.jsonl.gz ...
+"""Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|rules|loops FILE.jsonl.gz ...
 
-Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Two more take recorded loops: ``search``
-finds one from the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that
-is proposed to end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam
-against a newer Kueue.
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``rules`` plays days through natjam's
+whole machines, under ``news: at-once`` and ``overheads: none``.  Two more take recorded loops: ``search`` finds one
+from the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that is
+proposed to end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam against
+a newer Kueue.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from emulator.experiment.load import load_experiment
 from emulator.loops.fixes import fixes
 from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.decisions import Incoming, State, assign, victims
@@ -45,7 +48,12 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Arrival, History, Player
 from emulator.policies.kueue.returns import Loop
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from tests.peers import played
 from tests.peers.holding import Differs, hold
+from workloads.kueue.saved import write_saved
+from workloads.kueue.state import Kueue
 
 SECOND_NS = 10**9
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
@@ -223,6 +231,19 @@ def _seconds_of(loop: Loop) -> dict[str, Any]:
     return {**{name: value // SECOND_NS for name, value in times.items()}, "workloads": list(loop.workloads)}
 
 
+# ---- days by the rules in the whole machines ----
+
+
+def differs_by_rules(record: Mapping[str, Any]) -> str | None:
+    """The first workload that does not start, leave or end in the machines when it did in the day."""
+    with tempfile.TemporaryDirectory(prefix="natjam-rules-") as folder:
+        imported = Kueue(cluster_of(record), arrivals=tuple(arrivals_of(record)))
+        write_saved(Path(folder) / "day.yaml", imported, ())
+        release = f"scheduler.allocation.release_s={record['release']}"
+        experiment = load_experiment(Path(folder) / "day.yaml", [release])
+    return next(played.differences(simulated_history(resolve(experiment)), played.kueue(record).jobs), None)
+
+
 # ---- from the configuration alone ----
 
 FIND_S, FIX_S, AGAIN_S = 120, 60, 5
@@ -258,6 +279,7 @@ DIFFERS: dict[str, Differs] = {
     "cases": differs_in_case,
     "days": differs_in_day,
     "loops": differs_in_day,
+    "rules": differs_by_rules,
     "search": not_found,
     "changes": not_gone,
 }

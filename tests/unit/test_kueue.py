@@ -55,6 +55,17 @@ def test_kueues_own_answers(kind: str, name: str, count: int, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
 
 
+def test_a_day_in_the_whole_machines() -> None:
+    """As a file that was imported; five of its workloads are never admitted."""
+    assert peer.differs_by_rules(next(records(RECORDS / "days.jsonl.gz"))) is None
+
+
+@pytest.mark.slow
+def test_ten_days_in_the_whole_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert peer.main(["rules", str(RECORDS / "ten-days.jsonl.gz")]) == 0
+    assert capsys.readouterr().out.splitlines() == ["10 of 10 equal"]
+
+
 @pytest.mark.parametrize("kind", ["cases", "days", "loops"])
 def test_another_answer_is_told_and_ends_with_1(kind: str, tmp_path: Path) -> None:
     record = next(each for each in records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get("targets") != [])

@@ -85,7 +85,7 @@ class ByOutside:
         self._ask(asked.now_ns)
 
     def explain(self) -> list[Effect]:
-        """See ``Allocation``: its questions."""
+        """See ``Allocation``; and its questions."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -117,6 +117,8 @@ class ByOutside:
                 if not overtaking & self._said.concerns(decision):
                     raise _refusal(number, line, error) from None
                 self._void.append(Void(number, str(error)))
+                continue
+            self._effects += self._said.explained(decision)
         self._is_open = False
         self.changes += 1
         if answer.again_ns is None:

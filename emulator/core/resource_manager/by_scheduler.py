@@ -73,6 +73,7 @@ class ByScheduler:
                 yield self._said.checked(decision, asked.now_ns)
             except CannotBeError as error:
                 raise PolicyError(f"allocation {self._name}: {decision}: {error}") from None
+            self._effects += self._said.explained(decision)
 
     def _set_timer(self, again_ns: int | None) -> None:
         if again_ns is None:
@@ -81,6 +82,6 @@ class ByScheduler:
             self._effects.append(self._timers.set(_AGAIN, again_ns))
 
     def explain(self) -> list[Effect]:
-        """See ``Allocation``: when it wants to be asked again."""
+        """See ``Allocation``; and when it wants to be asked again."""
         effects, self._effects = self._effects, []
         return effects

@@ -7,8 +7,9 @@ Both kinds of schedulers that are told what happens use it: a process outside, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from emulator.core.effects import Effect, ExplainScheduler
 from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState, TaskId
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
@@ -136,6 +137,18 @@ class SaidDecisions:
             short = state.nodes[name].short_of(needs)
             if short:
                 raise CannotBeError(f"{name} lacks {short}")
+
+    def explained(self, said: Said) -> Iterator[Effect]:
+        """Why, if it says so; ``said`` was carried out just now."""
+        if not isinstance(said, Give | TakeBack) or not said.why:
+            return
+        if isinstance(said, TakeBack):
+            held, requester = self._state.containers[said.container], said.requester
+        else:
+            containers = self._state.applications[said.job].containers.values()
+            held, requester = max(containers, key=lambda each: each.slot_ns * (each.group is not MASTER_GROUP)), None
+        rule, is_taken = self._settings.scheduler.allocation.name, isinstance(said, TakeBack)
+        yield ExplainScheduler(held.job, held.group.name, held.id, held.node, rule, is_taken, requester, said.why)
 
     def concerns(self, decision: Said) -> set[tuple[str, str]]:
         """What the decision is about; for a gang, all that it is given, as all of it is possible or none."""

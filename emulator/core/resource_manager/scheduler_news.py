@@ -9,6 +9,7 @@ is not told at all, and a new scheduler is told everything in the same words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -32,7 +33,7 @@ from emulator.policies.news import (
     Suspended,
 )
 from emulator.policies.resources import named
-from emulator.vocabulary import TaskGroup
+from emulator.vocabulary import Mechanism, TaskGroup
 
 
 class SchedulerNews:
@@ -96,6 +97,8 @@ class SchedulerNews:
     def _of_containers(self) -> Iterator[News]:
         for held in self._state.containers.values():
             given_ns = held.slot_ns if self._state.on_slot(held) else None
+            if given_ns is None and held.id not in self._containers:
+                continue  # it takes no room: an ApplicationMaster outside
             _, known_ns = self._containers.get(held.id, (held, None))
             self._containers[held.id] = held, given_ns
             if given_ns is not None and given_ns != known_ns:
@@ -116,8 +119,10 @@ class SchedulerNews:
 def first_news(settings: Settings) -> Begin:
     """What a scheduler is told first of all."""
     queues = tuple(QueueNews(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
-    master = named(settings.master_request, settings.nodes[0].resource_names)
-    return Begin(VERSION, settings.seed, queues, master)
+    node, may_stop = settings.nodes[0], Mechanism.SUSPEND in settings.scheduler.mechanism.among
+    master = named(settings.master_request, node.resource_names)
+    held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
+    return Begin(VERSION, settings.seed, queues, master, held)
 
 
 def _waits(application: Application) -> JobWaits:

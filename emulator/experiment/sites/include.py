@@ -37,9 +37,15 @@ def _kubernetes(path: Path) -> Site:
     return kubernetes_site(path)
 
 
-_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes}
+def _kueue(path: Path) -> Site:
+    from emulator.experiment.sites.kueue import kueue_site  # here: others need not import it
+
+    return kueue_site(path)
+
+
+_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue}
 """By section of the file: what reads it.  Raises ConfigError."""
-_OTHERS = {"kueue": "natjam loops", "slurm": "natjam play"}
+_OTHERS = {"slurm": "natjam play"}
 """Who reads the files of those that cannot be run yet."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
+from emulator.experiment.sites.amounts import our_amount, our_name
 from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
 from emulator.files.yaml_values import with_tuples
 from emulator.policies.kubernetes.model import Node, PriorityClass
@@ -21,8 +22,6 @@ from emulator.policies.kubernetes.player import Arrival
 from workloads.kubernetes.saved import read_saved
 
 _PODS = "pods"
-_BYTES = ("memory", "ephemeral-storage", "hugepages-")
-"""Resources that are counted in bytes; others are in thousandths (cpu), or counted."""
 
 
 def kubernetes_site(path: Path) -> Site:
@@ -36,7 +35,7 @@ def kubernetes_site(path: Path) -> Site:
             " --arrivals or --draw"
         )
     names = dict.fromkeys(name for node in nodes for name in node.allocatable)
-    holds = [_our_name(name) for name in names if name == "memory" or "/" in name]
+    holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
         tuple(_node(each, names) for each in nodes),
         tuple(_job(each, cluster.classes) for each in pods),
@@ -80,14 +79,14 @@ def _is_placeable(arrival: Arrival, nodes: Iterable[Node]) -> bool:
 
 def _node(node: Node, names: Iterable[str]) -> dict[str, Any]:
     amounts = {**dict.fromkeys(names, 0), _PODS: MANY, **node.allocatable}
-    has = {_our_name(name): _amount(name, amount, up=True) for name, amount in amounts.items()}
+    has = {our_name(name): our_amount(name, amount, up=True) for name, amount in amounts.items()}
     labels = {key: value for key, value in node.labels.items() if key}
     return {"name": node.name, "count": 1, "resources": has, "labels": labels}
 
 
 def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
     pod = arrival.pod
-    asked = {_our_name(name): _amount(name, amount) for name, amount in pod.requests.items() if name != _PODS}
+    asked = {our_name(name): our_amount(name, amount) for name, amount in pod.requests.items() if name != _PODS}
     length_s = LONGEST_S if arrival.duration_ns is None else min(max(arrival.duration_ns / 1e9, 1e-6), LONGEST_S)
     return {
         "name": pod.name,
@@ -113,18 +112,6 @@ def _queues(pods: Iterable[Arrival], classes: Iterable[PriorityClass]) -> dict[s
 def _queue(priority: int, classes: Iterable[PriorityClass]) -> str:
     """The PriorityClasses of this value, else the value itself."""
     return short(", ".join(each.name for each in classes if each.value == priority) or f"priority {priority}")
-
-
-def _our_name(name: str) -> str:
-    return f"{name}_gb" if name.startswith(_BYTES) else name
-
-
-def _amount(name: str, amount: int, up: bool = False) -> float:
-    """In our unit, with three decimals."""
-    if name.startswith(_BYTES):
-        thousandths = -(-(amount * 1000) >> 30) if up else amount * 1000 >> 30
-        return thousandths / 1000
-    return amount / 1000 if name == "cpu" else float(amount)
 
 
 def _plain(values: Iterable[msgspec.Struct]) -> Any:

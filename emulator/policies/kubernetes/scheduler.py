@@ -18,16 +18,18 @@ fit nowhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Outcome, run_cycle
+from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, State, Ties, first_of_best
 from emulator.policies.kubernetes.player import LOOK_NS, STEP_NS, Arrival, Replacement
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.why import why
 from emulator.policies.news import (
     Answer,
     CancelJob,
@@ -51,6 +53,10 @@ has reached it then."""
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
+
+
+_MOST_LINES = 101
+"""Of a decision's words: a node has one."""
 
 
 class Rules(Frozen):
@@ -77,6 +83,8 @@ class _Job:
     """Containers that the job waits for."""
     node: str | None = None
     """Where the present pod is bound."""
+    why: str = ""
+    """Why it is bound there."""
     container: str | None = None
     """Of the present pod."""
     has_ended: bool = False
@@ -123,8 +131,8 @@ class KubeScheduler:
         """Containers on each node that hold the room of pods which are gone already."""
         self._to_give: dict[str, None] = {}
         """Jobs whose present pod is bound and has no container."""
-        self._to_take: dict[str, int] = {}
-        """Pods that are evicted before their container is known, and how long it stays taken."""
+        self._to_take: dict[str, Callable[[str], Said]] = {}
+        """Pods that are evicted before their container is known, and what is said of it then."""
         self._ends: set[str] = set()
         """Pods on nodes that will leave by themselves."""
         self._turns: dict[str, int] = {}
@@ -158,7 +166,7 @@ class KubeScheduler:
             if job.node in self._up and job.wants and not self._leaving[job.node]:
                 del self._to_give[name]
                 job.wants -= 1
-                said.append(Give(name, job.node, job.group))
+                said.append(Give(name, job.node, job.group, why=job.why))
         return said
 
     # ---- what is told ----
@@ -194,7 +202,7 @@ class KubeScheduler:
         self._pod_of[container] = job.pod
         job.container = container
         if job.pod in self._to_take:
-            self._said.append(TakeBack(container, self._to_take.pop(job.pod)))
+            self._said.append(self._to_take.pop(job.pod)(container))
 
     def _ended(self, container: str, node: str) -> None:
         pod = self._pod_of.pop(container, None)
@@ -251,7 +259,7 @@ class KubeScheduler:
         if job.made == 1 and job.arrival.node is not None:
             start_ns = min(since_ns, job.arrival.submit_ns)
             self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
-            self._bound(job, job.arrival.node)
+            self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
         else:
             self._queue.add(Pending(pod, since_ns=since_ns))
 
@@ -281,21 +289,21 @@ class KubeScheduler:
         self._step()  # the pod's new state becomes known
         if decision.outcome is Outcome.BOUND:
             assert decision.node is not None
-            self._bound(self._jobs[self._job_of[decision.pod.name]], decision.node)
+            self._bound(self._jobs[self._job_of[decision.pod.name]], decision.node, text_of(decision))
         for pod in decision.evicted:
-            self._evict(pod)
+            self._evict(pod, decision)
 
-    def _bound(self, job: _Job, node: str) -> None:
-        job.node = node
+    def _bound(self, job: _Job, node: str, why: str) -> None:
+        job.node, job.why = node, why
         self._to_give[job.arrival.pod.name] = None
         self._turns[job.pod] = self._now_ns
         if not job.is_endless:
             self._ends.add(job.pod)
 
-    def _evict(self, pod: str) -> None:
+    def _evict(self, pod: str, decision: Decision) -> None:
         name = self._job_of[pod]
         job = self._jobs[name]
-        grace_ns, is_there = job.arrival.grace_ns, self._take_back(name, job)
+        grace_ns, is_there = job.arrival.grace_ns, self._take_back(name, job, decision)
         self._ends.add(pod)
         self._turns[pod] = self._step()
         if not grace_ns or not is_there:
@@ -305,17 +313,26 @@ class KubeScheduler:
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: _Job) -> bool:
+    def _take_back(self, name: str, job: _Job, decision: Decision) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]
             return False
+        requester, why = self._job_of[decision.pod.name], text_of(decision)
+        take = partial(TakeBack, stays_ns=job.arrival.grace_ns, requester=requester, why=why)
         if job.container is None:
-            self._to_take[job.pod] = job.arrival.grace_ns
+            self._to_take[job.pod] = take
         else:
-            self._said.append(TakeBack(job.container, job.arrival.grace_ns))
+            self._said.append(take(job.container))
         return True
 
     def _end_the_rest(self) -> None:
         for name, job in self._jobs.items():
             self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
+
+
+def text_of(decision: Decision) -> str:
+    """The decision in words, as a journal keeps it."""
+    lines = [*why(decision)]
+    more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])

@@ -15,6 +15,7 @@ from emulator.policies.kueue.fair import fair_targets
 from emulator.policies.kueue.model import (
     Assignment,
     FlavorPolicy,
+    Flavors,
     Mode,
     PodSet,
     Policy,
@@ -37,6 +38,7 @@ class _Search:
     workload: Workload
     ties: Ties
     begin: Mapping[tuple[int, int], int]
+    only: Flavors
     taken: dict[int, int] = field(default_factory=dict)
     """By cell, for the podsets before."""
     flavors: list[dict[str, str]] = field(default_factory=list)
@@ -59,10 +61,15 @@ def targets_of(request: Request) -> list[Target]:
 
 
 def assign_flavors(
-    snapshot: Snapshot, workload: Workload, ties: Ties, begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST
+    snapshot: Snapshot,
+    workload: Workload,
+    ties: Ties,
+    begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST,
+    only: Flavors = (),
 ) -> Assignment:
-    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with if not the first."""
-    search = _Search(snapshot, snapshot.queues[workload.queue], workload, ties, begin)
+    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with if not the first, and
+    ``only`` those that it must get, if it is not free to choose."""
+    search = _Search(snapshot, snapshot.queues[workload.queue], workload, ties, begin, only)
     for number, podset in enumerate(workload.podsets):
         if not _assign_podset(search, number, podset):
             search.mode = Mode.NO_FIT
@@ -111,14 +118,17 @@ def _best_flavor(
     """The flavor for a group's resources; None if none fits."""
     best: _Found | None = None
     last = len(group.flavors) - 1
+    bound = search.only[place[0]].values() if search.only else None
     for index in range(search.begin.get(place, 0), len(group.flavors)):
+        if bound is not None and group.flavors[index].name not in bound:
+            continue
         found = _look_at(search, podset, group.flavors[index].name, asked)
         search.tried.append(found.worst)
         ends = _is_good_enough(search.node, found.worst)
         if best is None or ends or found.rank > best.rank:
             best = found
         if ends:
-            if index < last:
+            if index < last and bound is None:
                 search.goes_on.append((*place, index + 1))
             break
     if best is None or best.worst.mode is Mode.NO_FIT:

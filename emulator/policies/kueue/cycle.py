@@ -89,7 +89,7 @@ def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> 
 
 def _new_entry(snapshot: Snapshot, waiting: Waiting, basis: Basis, ties: Ties) -> Entry:
     workload = waiting.workload
-    assignment = assign_flavors(snapshot, workload, ties, basis[1])
+    assignment = assign_flavors(snapshot, workload, ties, basis[1], waiting.only)
     entry = Entry(waiting, waiting.node, basis, assignment)
     if assignment.mode is not Mode.NO_FIT:
         entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)

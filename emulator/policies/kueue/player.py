@@ -12,17 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from emulator.policies.agenda import Agenda
-from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kueue.controller import BATCH_NS, Controller
+from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, Reason, Ties, Workload
-from emulator.policies.kueue.queues import Queues
 from emulator.policies.kueue.returns import Loop, Returns, RunningReturns
-from emulator.policies.kueue.snapshot import Held, Node, Snapshot
+from emulator.policies.kueue.snapshot import Held
 from emulator.vocabulary import Frozen
 
-BATCH_NS = 10**9
-"""Kueue collects what was freed for a second before it wakes whoever is set aside."""
-MOST_IDLE_CYCLES = 6
-"""A cycle may change nothing that shows and yet go on to a workload's next flavor."""
 _FIRST, _LATER = 0, 1
 """The order of what happens at one instant."""
 
@@ -89,16 +85,12 @@ class Player:
         returns: Returns | None = None,
     ) -> None:
         """``returns``: tells when it is a loop; without it, the same workloads that run again and again are one."""
-        self._snapshot = Snapshot(cluster)
-        self._queues = Queues(self._snapshot)
-        self._ties = ties
-        self._release_ns, self._batch_ns = release_ns, batch_ns
+        self._controller = Controller(cluster, ties, batch_ns)
+        self._release_ns = release_ns
         self._on_decision = on_decision
         self._durations_ns: dict[str, int | None] = {}
         self._running: dict[str, tuple[int, Held]] = {}
         """When each was admitted."""
-        self._freed: dict[Node, None] = {}
-        """Trees to wake."""
         self._returns = RunningReturns() if returns is None else returns
         self._agenda = Agenda()
         self.day = Day({})
@@ -116,16 +108,17 @@ class Player:
     @property
     def cycles(self) -> int:
         """Run so far."""
-        return self.day.cycles
+        return self._controller.cycles
 
     def play(self) -> Day:
         """Play until nothing is left to happen, or until a loop."""
         while self._agenda and self.day.loop is None:
             self._agenda.go_on()
-            idle = 0
-            while idle < MOST_IDLE_CYCLES and self._queues.has_active and self.day.loop is None:
-                idle = 0 if self._cycle() else idle + 1
-        self.day.end_ns = self._agenda.now_ns
+            for decisions in self._controller.cycle_by_cycle(self._agenda.now_ns):
+                self._carry_out(decisions)
+                if self.day.loop is not None:
+                    break
+        self.day.end_ns, self.day.cycles = self._agenda.now_ns, self.cycles
         return self.day
 
     def state(self) -> Hashable:
@@ -133,7 +126,7 @@ class Player:
 
         The times of reservations matter by their order, those of what is to come by how far they are.
         """
-        held = [each for queue in self._snapshot.held.values() for each in queue.values()]
+        held = [each for queue in self._controller.snapshot.held.values() for each in queue.values()]
         order = sorted({self._agenda.now_ns, *(each.admitted.reserved_ns for each in held)})
         rank = {reserved_ns: number for number, reserved_ns in enumerate(order)}
         admitted = frozenset(
@@ -145,13 +138,13 @@ class Player:
             for name, (since_ns, _) in self._running.items()
             if (duration_ns := self._durations_ns[name]) is not None
         )
-        freed = frozenset(root.name for root in self._freed)
-        queued, to_come = self._queues.state(self.day.cycles), tuple(self._agenda.to_come())
+        freed = frozenset(root.name for root in self._controller.freed)
+        queued, to_come = self._controller.queues.state(self.cycles), tuple(self._agenda.to_come())
         return admitted, rank[self._agenda.now_ns], queued, to_come, ends, freed
 
     def _arrive(self, workload: Workload) -> None:
         self._returns.forget(self._agenda.now_ns)
-        self._queues.add(workload)
+        self._controller.queues.add(workload)
 
     def _finish(self, name: str, held: Held) -> None:
         if name not in self._running or self._running[name][1] is not held:
@@ -163,30 +156,20 @@ class Player:
 
     def _release(self, held: Held) -> None:
         self._free(held)
-        self._queues.add(held.workload)
+        self._controller.queues.add(held.workload)
 
     def _free(self, held: Held) -> None:
-        root = held.node.root
-        self._snapshot.discharge(held)
-        self._queues.freed(root)
-        if not self._freed:
-            self._agenda.add(self._agenda.now_ns + self._batch_ns, _FIRST, self._wake, "wake")
-        self._freed[root] = None
+        was_due = self._controller.wake_ns is not None
+        self._controller.free(held, self._agenda.now_ns)
+        if not was_due and self._controller.wake_ns is not None:
+            self._agenda.add(self._controller.wake_ns, _FIRST, self._controller.wake, "wake")
 
-    def _wake(self) -> None:
-        for root in self._freed:
-            self._queues.wake(root)
-        self._freed = {}
-
-    def _cycle(self) -> bool:
-        """One cycle; whether anything changed."""
-        day = self.day
-        day.cycles += 1
-        decisions = run_cycle(self._snapshot, self._queues, day.cycles, self._agenda.now_ns, self._ties)
+    def _carry_out(self, decisions: list[Decision]) -> None:
+        """Start and evict those of whom one cycle has decided so."""
         effects: dict[str, Callable[[], None]] = {}
         for decision in decisions:
             if self._on_decision is not None:
-                self._on_decision(self._agenda.now_ns, day.cycles, decision)
+                self._on_decision(self._agenda.now_ns, self.cycles, decision)
             if decision.outcome is Outcome.ADMITTED:
                 effects[decision.workload.name] = lambda decision=decision: self._start(decision)
             for victim in decision.victims:
@@ -196,12 +179,11 @@ class Player:
         for name in sorted(effects):
             effects[name]()
         if effects:
-            day.loop = self._returns.look(self, self._agenda.now_ns)
-        return bool(effects) or any(decision.aside for decision in decisions)
+            self.day.loop = self._returns.look(self, self._agenda.now_ns)
 
     def _start(self, decision: Decision) -> None:
         name, now_ns = decision.workload.name, self._agenda.now_ns
-        held = self._snapshot.held[decision.workload.queue][name]
+        held = self._controller.snapshot.held[decision.workload.queue][name]
         self._running[name] = now_ns, held
         self.day.histories[name].admissions.append(Admission(now_ns, decision.assignment.flavors))
         duration_ns = self._durations_ns[name]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from emulator.policies.kueue.candidates import Target
-from emulator.policies.kueue.model import Assignment, QueueingStrategy, Workload
+from emulator.policies.kueue.model import Assignment, Flavors, QueueingStrategy, Workload
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.vocabulary import Frozen
 
@@ -39,11 +39,14 @@ class Waiting:
     """``Pending``, in a queue."""
 
     __slots__ = (
-        *("assigned_cycle", "entry", "expects_victims", "freed_since", "goes_on", "key", "node", "shape", "workload"),
+        *("assigned_cycle", "entry", "expects_victims", "freed_since", "goes_on", "key", "node", "only", "shape"),
+        "workload",
     )
 
-    def __init__(self, workload: Workload, node: Node) -> None:
+    def __init__(self, workload: Workload, node: Node, only: Flavors = ()) -> None:
         self.workload = workload
+        self.only = only
+        """The flavors that it must get; empty: any."""
         self.node = node
         self.key = (-workload.priority, workload.created_ns, workload.name)
         podsets = ((each.count, *sorted(each.requests.items())) for each in workload.podsets)
@@ -129,14 +132,23 @@ class Queues:
         """Whether a cycle would have anybody to look at."""
         return any(queue.active for queue in self._queues.values())
 
-    def add(self, workload: Workload) -> None:
-        """A workload arrives, or comes back after it was evicted; it waits aside if its like do."""
+    def add(self, workload: Workload, only: Flavors = ()) -> None:
+        """A workload arrives, or comes back after it was evicted; it waits aside if its like do.  ``only``: the flavors
+        that it must get."""
         queue = self._queues[workload.queue]
-        waiting = Waiting(workload, queue.node)
+        waiting = Waiting(workload, queue.node, only)
         if waiting.shape in queue.shapes:
             queue.aside[workload.name] = waiting
         else:
             queue.push(waiting)
+
+    def remove(self, workload: Workload) -> None:
+        """It waits no longer, if it did."""
+        queue = self._queues[workload.queue]
+        waiting = queue.active.pop(workload.name, None)
+        queue.aside.pop(workload.name, None)
+        if waiting is not None and queue.first is waiting:
+            queue.first = None
 
     def heads(self) -> list[Waiting]:
         """Take the head of each queue out: the one that expects its victims, else by priority, then age."""

@@ -198,6 +198,19 @@ class Snapshot:
         self.revisions[held.node.root] += 1
         self.take(held)
 
+    def keep(self, held: Held, amounts: Amounts) -> None:
+        """This much of what it has stays taken when it is gone, until it is released."""
+        held.amounts = {
+            cell: amount - amounts.get(cell, 0)
+            for cell, amount in held.amounts.items()
+            if amount > amounts.get(cell, 0) or cell not in amounts
+        }
+
+    def release(self, node: Node, amounts: Amounts) -> None:
+        """What was kept of a queue's quota is free."""
+        self.revisions[node.root] += 1
+        node.remove(amounts)
+
     def put(self, held: Held) -> None:
         """Try it in again."""
         held.node.add(held.amounts)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from emulator.core.application_master.job_progress import WHOLE_PPM
-from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
+from emulator.core.effects import ExplainJobEviction, ExplainScheduler, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
 from emulator.core.messages import RESOURCE_MANAGER
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL
@@ -18,6 +18,9 @@ from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, TaskView
 from emulator.records.history.columns import Mark
 from emulator.vocabulary import Frozen, Mechanism
+
+Explained: TypeAlias = ExplainJobEviction | ExplainTaskEviction | ExplainScheduler
+"""What a journal explains."""
 
 
 class Chooser(StrEnum):
@@ -31,6 +34,8 @@ class Chooser(StrEnum):
     """A task to kill, because a container was not given back in time."""
     APPLICATION_MASTER = "application-master"
     """One of its own tasks, to make room for a map."""
+    SCHEDULER = "scheduler"
+    """A container, by a scheduler that says who gets what; or the node of a new one."""
 
 
 class Decision(Frozen):
@@ -39,7 +44,7 @@ class Decision(Frozen):
     t_ns: int
     actor: str
     """Address of the machine that chose."""
-    why: ExplainJobEviction | ExplainTaskEviction
+    why: Explained
     policy: Policy[Any] | None
     """The policy that chose; None: not known here, so that the number it compares is not known either."""
 
@@ -48,6 +53,8 @@ class Decision(Frozen):
         """Who chose."""
         if isinstance(self.why, ExplainJobEviction):
             return Chooser.PREEMPTOR
+        if isinstance(self.why, ExplainScheduler):
+            return Chooser.SCHEDULER
         if self.actor == RESOURCE_MANAGER:
             return Chooser.RESOURCE_MANAGER
         return Chooser.APPLICATION_MASTER if self.why.rule == LAST_LAUNCHED else Chooser.RELEASER
@@ -55,9 +62,12 @@ class Decision(Frozen):
     def candidates(self, number: int, attempt_of: Mapping[str, str]) -> Iterator[Candidate]:
         """The recorded candidates, the next victim first; ``number``: of the choice; ``attempt_of``: a container."""
         why = self.why
-        requester = why.requester if isinstance(why, ExplainJobEviction) else None
+        requester = None if isinstance(why, ExplainTaskEviction) else why.requester
         requester = "the transactional workload" if requester == TRANSACTIONAL else requester
-        choice = Choice(number, self.t_ns, self.by, why.rule, requester, why.left_out)
+        left_out = 0 if isinstance(why, ExplainScheduler) else why.left_out
+        choice = Choice(number, self.t_ns, self.by, why.rule, requester, left_out)
+        if isinstance(why, ExplainScheduler):
+            return iter([_named(choice, why, attempt_of)])
         if isinstance(why, ExplainJobEviction):
             return _jobs(choice, self, why)
         return _tasks(choice, self, why, attempt_of)
@@ -73,11 +83,12 @@ class Choice(Frozen):
     by: Chooser
     """Who chose: ``preemptor`` (jobs), ``releaser`` (tasks of a job), ``resource-manager`` (a task to kill, because a
     container was not given back in time), ``application-master`` (one of its own tasks, for a map whose output is
-    missing)."""
+    missing), ``scheduler`` (a container by its name, or the node of a new one: kube-scheduler, Kueue, Slurm, or a
+    process outside)."""
     rule: str
     """Name of the policy that chose."""
     requester: str | None
-    """The job that wanted containers.  None: tasks were chosen."""
+    """The job that wanted containers.  None: tasks of one job were chosen, or a container was given."""
     left_out: int
     """Candidates that were not kept: at most 16 besides the victims are."""
 
@@ -133,6 +144,8 @@ class Candidate(Frozen, kw_only=True):
     """A victim task: what happens to it."""
     mechanism_numbers: str | None = None
     """A victim task: the numbers that decided the mechanism."""
+    why: str | None = None
+    """What a ``scheduler`` said of its choice; the first line in short."""
 
 
 def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
@@ -186,6 +199,24 @@ def _tasks(
             mechanism=chosen and chosen.mechanism,
             mechanism_numbers=chosen and " ".join(f"{what}={much}" for what, much in chosen.numbers),
         )
+
+
+def _named(choice: Choice, why: ExplainScheduler, attempt_of: Mapping[str, str]) -> Candidate:
+    return Candidate(
+        choice=choice,
+        attempt=attempt_of.get(why.container),
+        job=why.job,
+        kind=why.group,
+        container=why.container,
+        node=why.node,
+        place=1,
+        chosen=int(why.is_taken),
+        score_name=None,
+        score=None,
+        progress=None,
+        remaining_ns=None,
+        why=why.why,
+    )
 
 
 def _task_score(decision: Decision, task: TaskView, place: int) -> tuple[str | None, int | None]:

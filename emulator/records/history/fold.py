@@ -31,6 +31,7 @@ from emulator.core.effects import (
     Dump,
     Effect,
     ExplainJobEviction,
+    ExplainScheduler,
     ExplainTaskEviction,
     Launch,
     Send,
@@ -60,7 +61,7 @@ from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
-from emulator.records.history.decisions import Decision
+from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
@@ -193,7 +194,7 @@ class HistoryBuilder:
         if story.kill_sent_ns is None:
             story.kill_sent_ns = record.t_ns
 
-    def _explained(self, effect: ExplainJobEviction | ExplainTaskEviction, record: Record) -> None:
+    def _explained(self, effect: Explained, record: Record) -> None:
         known = self._job_evictions if isinstance(effect, ExplainJobEviction) else self._task_evictions
         self._decisions.append(Decision(record.t_ns, record.actor, effect, known.get(effect.rule)))
 
@@ -332,5 +333,6 @@ _ON_EFFECT: dict[type[Message | Effect], _Handler] = {
     Launch: HistoryBuilder._launch,
     ExplainJobEviction: HistoryBuilder._explained,
     ExplainTaskEviction: HistoryBuilder._explained,
+    ExplainScheduler: HistoryBuilder._explained,
 }
 """By the type of the effect; for a Send, by the type of its message."""

@@ -1,0 +1,106 @@
+"""A cluster with Kueue as an experiment: its flavors as nodes, each workload as a gang, and Kueue's rules.
+
+Kueue knows amounts and no nodes, so a flavor is one node that has all nominal quota of it.  Where the resources of a
+podset may come from several flavors, one node has the quota of all.  Quotas are rounded up to a thousandth of a GiB and
+requests down, so that there is room for whatever Kueue admits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError
+from emulator.experiment.sites.amounts import our_amount, our_name
+from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
+from emulator.files.yaml_values import with_tuples
+from emulator.policies.kueue.model import Cluster, PodSet
+from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.scheduler import FLAVOR
+from workloads.kueue.saved import read_saved
+
+_PODS = "pods"
+
+
+def kueue_site(path: Path) -> Site:
+    """The site of a file that ``natjam import kueue`` wrote.  Raises ConfigError."""
+    kueue = read_saved(path)
+    cluster, arrivals = kueue.cluster, tuple(map(_with_short_name, kueue.arrivals))
+    if not arrivals:
+        raise ConfigError(f"{path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals")
+    names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
+    holds = [our_name(name) for name in names if name == "memory" or "/" in name or name == "gpu"]
+    return Site(
+        tuple(_nodes(cluster, names)),
+        tuple(map(_job, arrivals)),
+        {
+            "name": "kueue",
+            "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
+            "cluster": with_tuples(msgspec.to_builtins(cluster)),
+            "workloads": with_tuples(msgspec.to_builtins(arrivals)),
+            "resources": {name: our_name(name) for name in names if our_name(name) != name},
+        },
+        words={"release_s": 0.0},
+        cluster={"application_masters": "outside"},
+        usual={
+            "engine": "sim",
+            "overheads": "none",
+            "protocol": {"news": "at-once"},
+            "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
+            "scheduler": {"mechanism": "kill"},
+        },
+    )
+
+
+def _with_short_name(arrival: Arrival) -> Arrival:
+    workload = arrival.workload
+    podsets = tuple(podset for podset in workload.podsets if podset.count)
+    return replace(arrival, workload=replace(workload, name=short(workload.name), podsets=podsets))
+
+
+def _quotas(cluster: Cluster) -> dict[str, Counter[str]]:
+    """By flavor: all nominal quota of each resource; by "" where one podset may have several flavors."""
+    groups = [(of, group) for of in (*cluster.cohorts, *cluster.queues) for group in of.groups]
+    several = any(len(queue.groups) > 1 for queue in cluster.queues)
+    found: dict[str, Counter[str]] = {}
+    for _, group in groups:
+        for flavor in group.flavors:
+            amounts = {name: quota.nominal for name, quota in flavor.quotas.items()}
+            found.setdefault("" if several else flavor.name, Counter()).update(amounts)
+    return found
+
+
+def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for flavor, has in _quotas(cluster).items():
+        resources = {our_name(name): our_amount(name, has[name], up=True) for name in names}
+        labels = {FLAVOR: flavor} if flavor else {}
+        name = short(flavor or "all-flavors")
+        yield {"name": name, "count": 1, "resources": {_PODS: float(MANY), **resources}, "labels": labels}
+
+
+def _job(arrival: Arrival) -> dict[str, Any]:
+    workload, duration_ns = arrival.workload, arrival.duration_ns
+    length_s = LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
+    return {
+        "name": workload.name,
+        "queue": short(workload.queue),
+        "submit_s": workload.created_ns / 1e9,
+        "priority": workload.priority,
+        "groups": tuple(_group(number, podset, length_s) for number, podset in enumerate(workload.podsets)),
+        "gang": sum(podset.count for podset in workload.podsets) > 1,
+    }
+
+
+def _group(number: int, podset: PodSet, length_s: float) -> dict[str, Any]:
+    asked = {our_name(name): our_amount(name, amount) for name, amount in podset.requests.items() if name != _PODS}
+    return {
+        "name": f"podset-{number}" if number else "pod",
+        "count": podset.count,
+        "length_s": length_s,
+        "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked, _PODS: 1.0},
+    }

@@ -1,0 +1,72 @@
+"""Kueue's scheduler with what it remembers: who waits, what is admitted, and when those set aside are woken.
+
+It reads no clock and knows nobody who runs.  A caller says what has happened, and carries out what each cycle decides:
+the player in virtual time (``player``), or the machines of an experiment (``scheduler``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kueue.model import Cluster, Ties
+from emulator.policies.kueue.queues import Queues
+from emulator.policies.kueue.snapshot import Amounts, Held, Node, Snapshot
+
+BATCH_NS = 10**9
+"""Kueue collects what was freed for a second before it wakes whoever is set aside."""
+MOST_IDLE_CYCLES = 6
+"""A cycle may change nothing that shows and yet go on to a workload's next flavor."""
+
+
+class Controller:
+    """The queues and quotas of one cluster, cycle after cycle."""
+
+    def __init__(self, cluster: Cluster, ties: Ties, batch_ns: int = BATCH_NS) -> None:
+        self.snapshot = Snapshot(cluster)
+        self.queues = Queues(self.snapshot)
+        self.cycles = 0
+        """Run so far."""
+        self.wake_ns: int | None = None
+        """When those set aside are woken next; None: nothing was freed since."""
+        self.freed: dict[Node, None] = {}
+        """Roots of the trees in which they are."""
+        self._ties = ties
+        self._batch_ns = batch_ns
+
+    def free(self, held: Held, now_ns: int) -> None:
+        """The quota of a workload that has ended, or was evicted, is free."""
+        self.snapshot.discharge(held)
+        self._note_freed(held.node.root, now_ns)
+
+    def release(self, queue: str, amounts: Amounts, now_ns: int) -> None:
+        """What was kept (``Snapshot.keep``) for a workload of ``queue`` is free."""
+        node = self.snapshot.queues[queue]
+        self.snapshot.release(node, amounts)
+        self._note_freed(node.root, now_ns)
+
+    def _note_freed(self, root: Node, now_ns: int) -> None:
+        self.queues.freed(root)
+        if self.wake_ns is None:
+            self.wake_ns = now_ns + self._batch_ns
+        self.freed[root] = None
+
+    def wake(self) -> None:
+        """The time ``wake_ns`` has come."""
+        for root in self.freed:
+            self.queues.wake(root)
+        self.freed, self.wake_ns = {}, None
+
+    def cycle_by_cycle(self, now_ns: int) -> Iterator[list[Decision]]:
+        """What one cycle after another decides at ``now_ns``, until nothing changes.  Each is to be carried out before
+        the next is asked for."""
+        idle = 0
+        while idle < MOST_IDLE_CYCLES and self.queues.has_active:
+            self.cycles += 1
+            decisions = run_cycle(self.snapshot, self.queues, self.cycles, now_ns, self._ties)
+            yield decisions
+            idle = 0 if any(map(_changes, decisions)) else idle + 1
+
+
+def _changes(decision: Decision) -> bool:
+    return decision.outcome is Outcome.ADMITTED or bool(decision.evicted) or decision.aside

@@ -1,0 +1,328 @@
+"""Kueue as the scheduler of whole machines: it hears what happens, and says which workloads start and which must go.
+
+Theory of operation
+-------------------
+A job is a workload, its groups of tasks are the podsets, in their order.  It waits in its queue from its submission;
+when it has its quota, it gets all containers in one answer, as soon as it has asked for them.  A flavor is a node: the
+one with the label ``flavor``, or, where a podset has resources of several flavors, the one without that label.  An
+eviction takes back one container of the job, a gang, which so goes whole; its quota is free when the last of its
+containers is gone.
+
+Kueue ends what it evicts.  Here the experiment's mechanism decides, and a stopped process goes on holding some of its
+resources.  Kueue's quota of these stays taken: an eviction gives only the others back, and nobody is chosen for what
+would not come free.  A stopped workload waits for the others, in its own flavors.
+
+Cycles come after all that is told at one instant, as Kueue's cycles see whatever its watches have delivered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.policies.kueue.controller import Controller
+from emulator.policies.kueue.cycle import Decision, Outcome
+from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
+from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.snapshot import Held
+from emulator.policies.news import (
+    Answer,
+    Begin,
+    CancelJob,
+    ContainerEnded,
+    ContainerStarted,
+    ContainerStopped,
+    Give,
+    JobEnded,
+    JobSubmitted,
+    JobWaits,
+    News,
+    NodeGone,
+    NodeUp,
+    Said,
+    TakeBack,
+)
+from emulator.vocabulary import Frozen
+
+FLAVOR = "flavor"
+"""The label of a node that says which flavor it is."""
+ENDLESS = "it does not end by itself, and nothing else is to happen"
+UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
+QUIET_ASKS = 2
+"""So often it is asked again at an instant without any news before a cycle: what happens at it has reached it then."""
+_NEXT_CYCLE_NS = 1
+"""From a cycle that evicts to the next one, which so sees those gone who leave at once."""
+
+
+class KueueRules(Frozen):
+    """Options of ``kueue``."""
+
+    cluster: Cluster
+    """Queues, cohorts, and how shares are compared."""
+    workloads: tuple[Arrival, ...]
+    """What the jobs are to Kueue, by their names."""
+    resources: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
+    release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
+    """Time from the end of an evicted workload until its quota is free; with ``mechanism: kill`` only."""
+
+
+@dataclass(slots=True)
+class _Job:
+    workload: Workload
+    """All that it asks for."""
+    is_endless: bool
+    """Whether it does not end by itself."""
+    groups: tuple[str, ...]
+    """Of tasks; the podsets, in their order."""
+    waits: JobWaits | None = None
+    """The containers that it waits for, if any."""
+    is_queued: bool = False
+    held: Held | None = None
+    """Its quota, but for what stopped processes would keep."""
+    flavors: Flavors = ()
+    kept: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """By podset and resource: what its stopped processes keep, or would."""
+    containers: dict[str, None] = field(default_factory=dict)
+    """Those that run."""
+    stopped: dict[str, str] = field(default_factory=dict)
+    """Those that are stopped, and their groups."""
+    is_going: bool = False
+    """Whether it is evicted and still has containers."""
+    is_taken: bool = False
+    """Whether that was said."""
+    is_given_up: bool = False
+    """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
+    has_ended: bool = False
+
+
+class KueueScheduler:
+    """See the module's theory of operation; a ``Scheduler``."""
+
+    def __init__(self, rules: KueueRules) -> None:
+        self._controller = Controller(rules.cluster, first_name)
+        self._to_come = {arrival.workload.name: arrival for arrival in rules.workloads}
+        self._names = rules.resources
+        self._release_ns = round(rules.release_s * 10**9)
+        self._kept: frozenset[str] = frozenset()
+        """The cluster's resources that a stopped process holds."""
+        self._nodes: dict[str, str] = {}
+        """By flavor, "" for the node without one."""
+        self._jobs: dict[str, _Job] = {}
+        self._group_of: dict[str, str] = {}
+        """Of each container."""
+        self._changed: dict[str, None] = {}
+        """Jobs to look at."""
+        self._cycle_ns: int | None = None
+        """When the next cycle is due; None: it would find nothing new."""
+        self._quiet_asks = 0
+        """How often it was asked without news since the cycle is due."""
+
+    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        self._quiet_asks = 0 if news else self._quiet_asks + 1
+        for each in news:
+            self._hear(each)
+        said: list[Said] = []
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            said += self._look_at(name, self._jobs[name], now_ns)
+        controller = self._controller
+        if controller.wake_ns is not None and controller.wake_ns <= now_ns:
+            controller.wake()
+            self._look_again(now_ns)
+        if self._quiet_asks >= QUIET_ASKS and self._cycle_ns is not None and self._cycle_ns <= now_ns:
+            self._cycle_ns = None
+            said += self._cycles(now_ns)
+            said += self._end_the_rest()
+        times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
+        if any(self._jobs[name].is_going for name in self._changed):
+            times_ns.append(now_ns)  # evicted as it was admitted: its containers will be told
+        return Answer(said, min(times_ns, default=None))
+
+    def _look_again(self, at_ns: int) -> None:
+        """A cycle may find something new."""
+        self._cycle_ns, self._quiet_asks = at_ns, 0
+
+    # ---- what has happened ----
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case Begin():
+                self._kept = frozenset(news.suspended_hold)
+            case NodeUp():
+                self._nodes[news.labels.get(FLAVOR, "")] = news.node
+                self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
+            case NodeGone():
+                self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
+            case JobSubmitted():
+                groups = tuple(group.group for group in news.groups)
+                arrival = self._to_come.pop(news.job)
+                self._jobs[news.job] = _Job(arrival.workload, arrival.duration_ns is None, groups)
+                self._changed[news.job] = None
+            case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
+                self._hear_of(self._jobs[news.job], news)
+                self._changed[news.job] = None
+            case _:
+                pass
+
+    def _hear_of(
+        self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
+    ) -> None:
+        match news:
+            case JobWaits():
+                job.waits = news if news.new or news.suspended else None
+            case JobEnded():
+                job.has_ended = True
+            case ContainerStarted(container=container, group=group):
+                self._group_of[container] = group
+                job.containers[container] = None
+                job.stopped.pop(container, None)
+            case ContainerStopped(container=container):
+                job.containers.pop(container, None)
+                job.stopped[container] = self._group_of[container]
+            case ContainerEnded(container=container):
+                job.containers.pop(container, None)
+                job.stopped.pop(container, None)
+                self._group_of.pop(container, None)
+
+    def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
+        """What follows for a job of what was heard."""
+        if not job.containers and job.held is not None and (job.is_going or job.has_ended):
+            self._controller.free(job.held, now_ns)
+            job.held, job.is_going, job.is_taken = None, False, False
+            self._look_again(now_ns)
+        if job.held is None:
+            self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
+        if job.has_ended:
+            if not job.is_given_up:
+                self._controller.queues.remove(job.workload)
+            if not job.containers and not job.stopped:
+                del self._jobs[name]
+        elif job.held is None and not job.is_queued:
+            self._enqueue(job)
+            self._look_again(now_ns)
+        elif job.is_going:
+            return self._take_back(job)
+        elif job.held is not None:
+            return self._give(job)
+        return ()
+
+    def _enqueue(self, job: _Job) -> None:
+        """It waits for its quota, but for what its stopped processes still have."""
+        job.is_queued = True
+        if not job.kept:
+            self._controller.queues.add(job.workload)
+            return
+        podsets = tuple(
+            PodSet(
+                podset.name,
+                1,
+                {
+                    resource: rest
+                    for resource, amount in podset.requests.items()
+                    if (rest := podset.count * amount - job.kept[number, resource]) > 0
+                },
+            )
+            for number, podset in enumerate(job.workload.podsets)
+        )
+        self._controller.queues.add(replace(job.workload, podsets=podsets), job.flavors)
+
+    # ---- what stopped processes keep ----
+
+    def _kept_by(self, job: _Job, tasks: Mapping[str, int]) -> Counter[tuple[int, str]]:
+        """What so many stopped tasks of each group keep."""
+        return Counter(
+            {
+                (number, resource): tasks[group] * amount
+                for number, (group, podset) in enumerate(zip(job.groups, job.workload.podsets, strict=True))
+                for resource, amount in podset.requests.items()
+                if tasks.get(group) and amount and self._names.get(resource, resource) in self._kept
+            }
+        )
+
+    def _keep(self, job: _Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
+        """Of what it kept, it keeps only this from now on."""
+        freed, job.kept = job.kept - kept, job.kept & kept
+        if freed:
+            self._controller.release(job.workload.queue, self._in_cells(job, freed), now_ns)
+            self._look_again(now_ns)
+            if job.is_queued:
+                self._controller.queues.remove(job.workload)
+                job.is_queued = False
+
+    def _in_cells(self, job: _Job, amounts: Mapping[tuple[int, str], int]) -> dict[int, int]:
+        found: Counter[int] = Counter()
+        for (number, resource), amount in amounts.items():
+            found[self._controller.snapshot.cells[job.flavors[number][resource], resource]] += amount
+        return found
+
+    # ---- what is decided ----
+
+    def _cycles(self, now_ns: int) -> Iterable[Said]:
+        for decisions in self._controller.cycle_by_cycle(now_ns):
+            for decision in decisions:
+                if decision.outcome is Outcome.ADMITTED:
+                    yield from self._start(decision)
+                for victim in decision.evicted:
+                    self._jobs[victim].is_going = True
+                    yield from self._take_back(self._jobs[victim])
+            if not self._release_ns and any(decision.evicted for decision in decisions):
+                self._look_again(now_ns + _NEXT_CYCLE_NS)
+                return
+
+    def _end_the_rest(self) -> Iterable[Said]:
+        """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
+        arrived, while only those are admitted who never end."""
+        jobs = self._jobs.values()
+        if self._cycle_ns is not None or self._controller.wake_ns is not None or any(job.is_going for job in jobs):
+            return
+        if any((job.held or job.stopped) and (self._to_come or not job.is_endless) for job in jobs):
+            return
+        for name, job in self._jobs.items():
+            if not job.is_given_up:
+                job.is_given_up = job.is_queued
+                yield CancelJob(name, UNADMITTED if job.is_queued else ENDLESS, fails=False)
+
+    def _start(self, decision: Decision) -> Iterable[Said]:
+        """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
+        name, queue = decision.workload.name, decision.workload.queue
+        job, snapshot = self._jobs[name], self._controller.snapshot
+        job.held, job.is_queued, job.flavors = snapshot.held[queue][name], False, decision.assignment.flavors
+        counts = [podset.count for podset in job.workload.podsets]
+        would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
+        snapshot.keep(job.held, self._in_cells(job, would_keep - job.kept))
+        job.kept = would_keep
+        return self._give(job)
+
+    def _give(self, job: _Job) -> Iterable[Said]:
+        """Containers for all tasks, as soon as they wait and their nodes are there."""
+        if job.waits is None:
+            return
+        wanted = [(group, None) for group, count in job.waits.new.items() for _ in range(count)]
+        wanted += [(each.group, each.task) for each in job.waits.suspended]
+        nodes = {group: self._node_of(flavors) for group, flavors in zip(job.groups, job.flavors, strict=True)}
+        if any(nodes[group] is None for group, _ in wanted):
+            return
+        job.waits = None
+        self._changed[job.workload.name] = None
+        for group, task in wanted:
+            yield Give(job.workload.name, nodes[group] or "", group, task)
+
+    def _node_of(self, flavors: Mapping[str, str]) -> str | None:
+        names = {*flavors.values()}
+        only = names.pop() if len(names) == 1 else ""
+        return self._nodes.get(only, self._nodes.get(""))
+
+    def _take_back(self, job: _Job) -> Iterable[Said]:
+        """Say that an evicted job must go; if its containers were not told yet, later."""
+        if not job.containers:
+            self._changed[job.workload.name] = None
+        elif not job.is_taken:
+            job.is_taken = True
+            yield TakeBack(next(iter(job.containers)), self._release_ns)
