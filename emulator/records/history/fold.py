@@ -24,6 +24,7 @@ from emulator.core.completions import (
     LaunchFailed,
     Paged,
     Resumed,
+    SavedByItself,
     Suspended,
 )
 from emulator.core.effects import (
@@ -233,6 +234,11 @@ class HistoryBuilder:
         else:
             story.checkpoint_bytes += message.saved.size_bytes
 
+    def _saved_by_itself(self, message: SavedByItself, record: Record) -> None:
+        story = self._story(message.container)
+        story.saved_ns = record.t_ns
+        story.checkpoint_bytes += message.saved.size_bytes
+
     def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
         story = self._story(message.container)
         if story.ended_ns is None:
@@ -321,6 +327,7 @@ _ON_MESSAGE: dict[type[Message], _Handler] = {
     Resumed: HistoryBuilder._resumed,
     Checkpointed: HistoryBuilder._checkpointed,
     CheckpointFailed: HistoryBuilder._checkpoint_failed,
+    SavedByItself: HistoryBuilder._saved_by_itself,
     Killed: HistoryBuilder._killed,
     Exited: HistoryBuilder._exited,
 }
