@@ -120,6 +120,8 @@ class ContainerStory:
     suspend_asked_ns: int | None = None
     resume_ready_ns: int | None = None
     kill_sent_ns: int | None = None
+    terminated_ns: int | None = None
+    """When SIGTERM was sent to it."""
     saved_ns: int | None = None
     """When its task last saved by itself."""
     dump_ns: int | None = None

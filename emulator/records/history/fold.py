@@ -26,6 +26,7 @@ from emulator.core.completions import (
     Resumed,
     SavedByItself,
     Suspended,
+    Terminated,
 )
 from emulator.core.effects import (
     Checkpoint,
@@ -239,6 +240,9 @@ class HistoryBuilder:
         story.saved_ns = record.t_ns
         story.checkpoint_bytes += message.saved.size_bytes
 
+    def _terminated(self, message: Terminated, record: Record) -> None:
+        self._story(message.container).terminated_ns = record.t_ns
+
     def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
         story = self._story(message.container)
         if story.ended_ns is None:
@@ -328,6 +332,7 @@ _ON_MESSAGE: dict[type[Message], _Handler] = {
     Checkpointed: HistoryBuilder._checkpointed,
     CheckpointFailed: HistoryBuilder._checkpoint_failed,
     SavedByItself: HistoryBuilder._saved_by_itself,
+    Terminated: HistoryBuilder._terminated,
     Killed: HistoryBuilder._killed,
     Exited: HistoryBuilder._exited,
 }

@@ -90,6 +90,10 @@ class AttemptRow(Frozen, kw_only=True):
     """Emulated bytes of its memory that its stops sent to swap, as found when it was resumed or ended."""
     paging_spans: tuple[PagingSpan, ...] = ()
     """When it wrote its memory or read it back, and pages went to swap or came back for it."""
+    terminated_ns: int | None = None
+    """When it was sent SIGTERM, before SIGKILL.  None: it was not."""
+    saved_ns: int | None = None
+    """When it last saved by itself.  None: it did not; also of a program, whose saves natjam does not see."""
 
     @classmethod
     def of(
@@ -147,6 +151,8 @@ class AttemptRow(Frozen, kw_only=True):
             overhead_ns=story.imaging_ns,
             swapped_bytes=story.swapped_bytes,
             paging_spans=story.paging_spans,
+            terminated_ns=story.terminated_ns,
+            saved_ns=story.saved_ns,
         )
 
 
