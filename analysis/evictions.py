@@ -79,6 +79,10 @@ class Eviction:
     lost_s: float
     """Work that had to be done again."""
     keys_done: int | None
+    terminated_s: float | None
+    """When it was sent SIGTERM, before SIGKILL."""
+    saved_s: float | None
+    """When it had last saved by itself."""
     next_attempt: str | None
     """The attempt that continued the task: itself if its process was only stopped.  If the next attempt was evicted
     before its first key, it is a later one."""
@@ -111,7 +115,7 @@ class Eviction:
     def to_json(self) -> dict[str, Any]:
         """Its fields, with the numbers of decisions."""
         names = ("job", "task", "attempt", "container", "node", "place", "score_name", "score", "progress")
-        after = ("outcome", "freed_s", "cost_s", "lost_s", "keys_done")
+        after = ("outcome", "freed_s", "cost_s", "lost_s", "keys_done", "terminated_s", "saved_s")
         following = ("next_attempt", "next_node", "next_s", "next_cost_s")
         return {
             "decision": self.decision.decision,
@@ -242,6 +246,8 @@ class _Story:
             cost_s=cost["total_s"] if cost and outcome != "ended" else None,
             lost_s=attempt.get("lost_s") or 0.0 if outcome == "killed" else 0.0,
             keys_done=None if outcome == "suspended" else attempt.get("keys_done"),
+            terminated_s=attempt.get("terminated_s"),
+            saved_s=attempt.get("saved_s"),
             next_attempt=following["attempt"] if following else None,
             next_node=following["node"] if following else None,
             next_s=next_s,

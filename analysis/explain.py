@@ -184,9 +184,15 @@ def _then(eviction: Eviction) -> str:
         return "ended by itself before it was evicted"
     if eviction.overdue is not None:
         return f"not given back in time: killed at {eviction.overdue.t_s:.1f} s, lost {eviction.lost_s:.1f} s"
-    kept = f"lost {eviction.lost_s:.1f} s" if eviction.outcome == "killed" else _kept(eviction)
+    kept = _lost(eviction) if eviction.outcome == "killed" else _kept(eviction)
     cost = "" if eviction.cost_s is None else f" in {eviction.cost_s:.2f} s"
     return f"{eviction.outcome}{cost}, {kept}"
+
+
+def _lost(eviction: Eviction) -> str:
+    told = "" if eviction.terminated_s is None else f"SIGTERM at {eviction.terminated_s:.1f} s, "
+    since = "" if eviction.saved_s is None else f" since it saved at {eviction.saved_s:.1f} s"
+    return f"{told}lost {eviction.lost_s:.1f} s{since}"
 
 
 def _kept(eviction: Eviction) -> str:

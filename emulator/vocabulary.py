@@ -137,6 +137,12 @@ class JobFacts(Frozen):
     shuffle, or its other tasks, whichever are more."""
     gang: int | None = None
     """Fewest of its tasks that must have room at once before any of them starts; None: each starts by itself."""
+    grace_ns: int = 0
+    """How long a task that is evicted by a kill may still run after SIGTERM; then it gets SIGKILL."""
+    minimum_runtime_ns: int = 0
+    """How long a task must have run, since it last started or resumed, before it may be a victim."""
+    checkpoint_period_ns: int | None = None
+    """How often a task that walks keys saves by itself what it has done, in its active time; None: never."""
 
     @property
     def maps(self) -> int:

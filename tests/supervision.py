@@ -21,6 +21,7 @@ COMPLETIONS = {
     "resume": ("resumed", "resume_failed"),
     "checkpoint": ("checkpointed", "checkpoint_failed"),
     "dump": ("dumped", "dump_failed"),
+    "terminate": ("terminated", "terminate_failed"),
     "kill": ("killed", "kill_failed"),
 }
 
@@ -127,6 +128,7 @@ class Host:
             "first_key_at_ns": 0,
             "outputs": [],
             "checkpoint": None,
+            "save_period_ns": None,
             "node": "node-1",
             "work_dir": str(work_dir),
             "output_dir": str(self.directory / "output"),

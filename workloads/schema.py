@@ -180,6 +180,14 @@ class JobEntry(Strict):
     """Instead of maps and reduces: groups of tasks with names of their own."""
     gang: bool | Gang = False
     """Whether its tasks start and stop together: true, all of them; with a minimum, at least so many."""
+    grace_s: Seconds | None = None
+    """How long a task that is evicted by a kill may still run after SIGTERM, before SIGKILL.  Null: as its queue
+    says."""
+    minimum_runtime_s: Seconds | None = None
+    """How long a task runs, since it last started or resumed, before it may be a victim.  Null: as its queue says."""
+    checkpoint_period_s: Length | None = None
+    """How often a task saves by itself: if it is killed or fails, only its work since then is lost.  Null: as its queue
+    says."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None

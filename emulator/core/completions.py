@@ -64,6 +64,18 @@ class CheckpointFailed(_Completion):
     reason: str
 
 
+class Terminated(_Completion):
+    """SIGTERM was sent; the process may still run."""
+
+    container: str
+    cost: RealCost
+
+
+class TerminateFailed(_Completion):
+    container: str
+    reason: str
+
+
 class Killed(_Completion):
     container: str
     cost: RealCost
@@ -87,6 +99,13 @@ class FirstKey(_Completion):
     input_ready_ns: int
     cost: RealCost
     """From the launch order to this moment, without the padding of a profile and the wait for maps."""
+
+
+class SavedByItself(_Completion):
+    """A task has saved what it has done, and goes on (``JobFacts.checkpoint_period_ns``)."""
+
+    container: str
+    saved: Saved
 
 
 class Paged(_Completion):
@@ -139,9 +158,12 @@ Completion: TypeAlias = (
     | ResumeFailed
     | Checkpointed
     | CheckpointFailed
+    | Terminated
+    | TerminateFailed
     | Killed
     | KillFailed
     | FirstKey
+    | SavedByItself
     | Paged
     | Committing
     | Exited

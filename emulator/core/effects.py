@@ -111,6 +111,12 @@ class Dump(_Effect):
     container: str
 
 
+class Terminate(_Effect):
+    """SIGTERM: the process may end, or go on until it is killed."""
+
+    container: str
+
+
 class Kill(_Effect):
     """SIGKILL."""
 
@@ -200,6 +206,7 @@ Effect: TypeAlias = (
     | Resume
     | Checkpoint
     | Dump
+    | Terminate
     | Kill
     | CleanUp
     | ExplainJobEviction

@@ -335,12 +335,14 @@ class ResumeContainer(_Message):
 
 
 class KillContainer(_Message):
-    """ResourceManager or ApplicationMaster to NodeManager; the container stays taken ``stays_ns`` after its end."""
+    """ResourceManager or ApplicationMaster to NodeManager: the process gets SIGTERM, and SIGKILL ``grace_ns`` later;
+    the container stays taken ``stays_ns`` after its end."""
 
     container: str
     job: str
     why: str
     stays_ns: int = 0
+    grace_ns: int = 0
 
 
 class MapOutputs(_Message):
@@ -378,8 +380,7 @@ class EndReceived(_Message):
 class Start(_Message):
     """The machine starts: the first message of every machine; sent again after a restore from its journal."""
 
-    container: str | None = None
-    """For an ApplicationMaster: its own container."""
+    container: str | None = None  # of an ApplicationMaster, its own
 
 
 class Tick(_Message):
@@ -418,8 +419,7 @@ class FetchFailed(_Message):
 
     container: str
     map: int
-    version: int
-    """Of the map outputs it knew (``MapOutputs``)."""
+    version: int  # of the map outputs that it knew (``MapOutputs``)
     reason: str
 
 

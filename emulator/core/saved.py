@@ -16,7 +16,7 @@ class KeyCheckpoint(Frozen, tag="key-checkpoint"):
     location: str
     """Local path of the merged reduce input on ``node``."""
     node: str
-    """Node of the last suspended attempt, preferred at resume."""
+    """Node of the last attempt that saved it, preferred at resume."""
     size_bytes: int = 0
 
 

@@ -93,12 +93,25 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
 
 def _object_store(document: Document) -> Iterator[Problem]:
     url, jobs = document.get(("storage", "url")), document.get(("workload", "jobs"))
-    if not isinstance(url, str) or not is_object_url(url) or not isinstance(jobs, tuple):
+    queues = document.get(("scheduler", "allocation", "queues"))
+    if not isinstance(url, str) or not is_object_url(url):
         return
-    for index, job in enumerate(jobs):
-        if isinstance(job, dict) and job.get("tasks") is not None:
-            where = ("workload", "jobs", index, "tasks")
-            yield where, "programs leave directories, and an object store has none; set storage.url to a path"
+    places: list[tuple[Location, Any]] = [
+        *((("workload", "jobs", index), job) for index, job in enumerate(jobs if isinstance(jobs, tuple) else ())),
+        *(
+            (("scheduler", "allocation", "queues", n), q)
+            for n, q in (queues if isinstance(queues, dict) else {}).items()
+        ),
+    ]
+    for where, entry in ((where, entry) for where, entry in places if isinstance(entry, dict)):
+        if entry.get("tasks") is not None:
+            yield (
+                (*where, "tasks"),
+                "programs leave directories, and an object store has none; set storage.url to a path",
+            )
+        if entry.get("checkpoint_period_s") is not None:
+            what = "tasks save by themselves in files that all nodes see at once"
+            yield (*where, "checkpoint_period_s"), f"{what}, and an object store shows none; set storage.url to a path"
 
 
 def _refused(document: Document, location: Location, load: Callable[[str], object]) -> Iterator[Problem]:

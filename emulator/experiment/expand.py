@@ -20,6 +20,7 @@ from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Cluster, Experiment
 from emulator.experiment.requests import with_requests
+from emulator.experiment.terms import with_terms
 from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
 from workloads.bimodal import bimodal_jobs
@@ -49,6 +50,9 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         ConfigError: ``workload.only`` names a job that is not in the trace, or leaves no job.
     """
     jobs, only = _with_usual_requests(_all_jobs(experiment, seed), experiment.cluster), experiment.workload.only
+    queues = experiment.scheduler.allocation.queues
+    own = {entry.name: entry for entry in experiment.workload.jobs or ()}
+    jobs = tuple(with_terms(job, queues.get(job.queue), own.get(job.name)) for job in jobs)
     if experiment.workload.lengths_known:
         jobs = tuple(map(_with_known_lengths, jobs))
     if only is None:

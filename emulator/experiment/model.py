@@ -277,6 +277,13 @@ class Queue(Strict):
 
     capacity: Fraction
     maximum: Fraction
+    grace_s: Seconds = 0.0
+    """How long a task of it that is evicted by a kill may still run after SIGTERM, before SIGKILL; a job may say
+    otherwise, here and below."""
+    minimum_runtime_s: Seconds = 0.0
+    """How long a task of it runs, since it last started or resumed, before it may be a victim."""
+    checkpoint_period_s: PositiveSeconds | None = None
+    """How often a task of it saves by itself what it has done; null: never."""
 
 
 class Allocation(Strict):

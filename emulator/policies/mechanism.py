@@ -78,7 +78,7 @@ def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView, options: A
     if mechanism is Mechanism.WAIT:
         return task.remaining_ns
     if mechanism is Mechanism.KILL:
-        return max(0, view.now_ns - task.started_ns)
+        return max(0, view.now_ns - max(task.started_ns, task.saved_ns or 0))
     if mechanism is Mechanism.IMAGE:
         return task.image_memory_ns if options.image_cost == "memory" else task.image_overhead_ns
     if mechanism is Mechanism.SUSPEND and task.refusals:

@@ -47,7 +47,7 @@ class JobView(Frozen):
     containers: int
     """Held now, ApplicationMaster included, without those asked back; otherwise two equal jobs would not share."""
     reclaimable: int
-    """Tasks that can still be asked back."""
+    """Tasks that can still be asked back; those that have not run for ``JobFacts.minimum_runtime_ns`` cannot."""
     pending: int
     """Containers requested and not yet given."""
     progress_ppm: int | None = None
@@ -108,6 +108,9 @@ class TaskView(Frozen):
     is_saved: bool = False
     """Whether all its work is saved, because it is still being restored or has done nothing since: whatever frees its
     container ends it as it is."""
+    saved_ns: int | None = None
+    """When it last saved by itself (``JobFacts.checkpoint_period_ns``): a kill loses only what it has done since.
+    None: it has not since it started; and at the ResourceManager, which is not told."""
     image_overhead_ns: int | None = None
     """Time to make an image of it now and to restore it, the wait for the device included; only what has changed since
     an earlier image is written.  None if no images are made; 0 if it is saved already."""

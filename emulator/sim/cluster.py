@@ -256,6 +256,7 @@ class SimulatedCluster:
             fx.Resume: processes.resume,
             fx.Checkpoint: processes.checkpoint,
             fx.Dump: processes.dump,
+            fx.Terminate: processes.terminate,
             fx.Kill: processes.kill,
             fx.CleanUp: processes.clean_up,
             **dict.fromkeys(fx.EXPLANATIONS, self._explain),

@@ -26,8 +26,11 @@ from emulator.core.completions import (
     RealCost,
     Resumed,
     ResumeFailed,
+    SavedByItself,
     Suspended,
     SuspendFailed,
+    Terminated,
+    TerminateFailed,
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
@@ -89,6 +92,8 @@ class VirtualProcesses:
         self._localised: dict[tuple[str, str], set[int]] = {}
         self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
         """Reduces by node and job, in the order of their launch."""
+        self._program_saves: dict[tuple[str, int], int] = {}
+        """By job and task: the active time of a program that is saved in files of its own."""
         self._data: dict[str, JobData] = {}
         self._memory = VirtualMemory({node.name: node.memory_bytes for node in settings.nodes}, costs.memory)
         self._tier = settings.tier
@@ -140,6 +145,7 @@ class VirtualProcesses:
             task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[index])
             task.keys = spec.reduce_keys[index]
             task.keys_before = saved.keys_done if saved else 0
+            task.active_before_ns = task.saved_ns = self._program_saves.get((effect.job, index), 0)
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
@@ -292,6 +298,29 @@ class VirtualProcesses:
         task.token += 1
         left_ns = task.left_ns - task.active_ns(self._kernel.now_ns)
         self._later(max(0, left_ns), partial(self._walked, container, task.token))
+        self._plan_save(container, task)
+
+    def _plan_save(self, container: str, task: VirtualTask) -> None:
+        """It saves by itself once in a period, when the key in progress is done."""
+        spec = self._jobs[task.launch.job]
+        period_ns = spec.facts.checkpoint_period_ns
+        if period_ns is None or task.launch.work is not Work.KEYS or spec.program is not None:
+            return
+        key = task.saves_after(period_ns)
+        if key is not None:
+            left_ns = task.instant_of(key) - task.active_ns(self._kernel.now_ns)
+            self._later(max(0, left_ns), partial(self._save, container, task.token, key))
+
+    def _save(self, container: str, token: int, key: int) -> None:
+        task = self.tasks.get(container)
+        if task is None or task.token != token:
+            return
+        task.saved_ns = task.instant_of(key)
+        if not self.disks.is_full(task.node):
+            saved = KeyCheckpoint(task.containers, key, f"{task.launch.job}/{task.index}", task.node)
+            self.disks.checkpoint_written(container, key)
+            self._tell(node_address(task.node), SavedByItself(container, saved))
+        self._plan_save(container, task)
 
     def _walked(self, container: str, token: int) -> None:
         """All keys are done: from here to its end it can neither stop nor save a checkpoint."""
@@ -415,8 +444,7 @@ class VirtualProcesses:
         task = self._settled(container, CheckpointFailed)
         if task is None:
             return  # killed meanwhile
-        before = task.launch.saved.past_containers if task.launch.saved else ()
-        saved = KeyCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.index}", task.node)
+        saved = KeyCheckpoint(task.containers, keys_done, f"{task.launch.job}/{task.index}", task.node)
         self.disks.checkpoint_written(container, keys_done)
         self._tell(address, Checkpointed(container, saved, cost))
         self._end(container, code=75, keys_done=keys_done)
@@ -447,12 +475,11 @@ class VirtualProcesses:
         task = self._settled(container, CheckpointFailed)
         assert task is not None, "one that has ended has left its device"
         now_ns = self._kernel.now_ns
-        before = task.launch.saved.past_containers if task.launch.saved else ()
         keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
         facts, done_ppm = self._jobs[task.launch.job].facts, task.done_ppm(now_ns)
         size_bytes = facts.footprint_bytes(task.launch.group, task.launch.task, done_ppm)
         image = ProcessImage(
-            (*before, container),
+            task.containers,
             keys_done,
             f"{task.launch.job}/{task.index}",
             task.node,
@@ -463,6 +490,18 @@ class VirtualProcesses:
         )
         self._tell(address, Checkpointed(container, image, self._cost(now_ns - began_ns)))
         self._end(container, code=75, keys_done=keys_done)
+
+    def terminate(self, address: str, effect: fx.Terminate) -> None:
+        """Tell a process to end (SIGTERM): a program does, other tasks work on until they are killed."""
+        self._operate(address, effect.container, TerminateFailed, self._costs.kill, self._terminated)
+
+    def _terminated(self, address: str, container: str, delay_ns: int) -> None:
+        task = self._settled(container, TerminateFailed)
+        if task is None:
+            return
+        self._tell(address, Terminated(container, self._cost(delay_ns)))
+        if self._jobs[task.launch.job].program is not None:
+            self.crash(container, signal=15, reason="killed by SIGTERM")
 
     def kill(self, address: str, effect: fx.Kill) -> None:
         """End a process at once (SIGKILL)."""
@@ -504,6 +543,10 @@ class VirtualProcesses:
         if task is None:
             return None
         self.moved_ns = self._kernel.now_ns
+        spec = self._jobs[task.launch.job]
+        if spec.program is not None and spec.facts.checkpoint_period_ns is not None:
+            saved_ns = task.program_saved_ns(spec.facts.checkpoint_period_ns, self.moved_ns)
+            self._program_saves[task.launch.job, task.index] = saved_ns
         self._devices.leave(container)
         self._memory.of(task.node).end(container)
         if task.launch.work is Work.MASTER:

@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from emulator.core.application_master.job_progress import WHOLE_PPM
-from emulator.core.completions import CheckpointFailed, KillFailed, LaunchFailed, ResumeFailed, SuspendFailed
+from emulator.core.completions import (
+    CheckpointFailed,
+    KillFailed,
+    LaunchFailed,
+    ResumeFailed,
+    SuspendFailed,
+    TerminateFailed,
+)
 from emulator.core.effects import Launch
 
 Failure: TypeAlias = (
-    "type[LaunchFailed] | type[SuspendFailed] | type[CheckpointFailed] | type[ResumeFailed] | type[KillFailed]"
+    "type[LaunchFailed | SuspendFailed | CheckpointFailed | ResumeFailed | TerminateFailed | KillFailed]"
 )
 """The answer to a pending operation if the process ends before it is done."""
 
@@ -48,10 +55,13 @@ class VirtualTask:
     """Whether it ran before all map outputs were known."""
     stopped_ns: int | None = None
     """Since when it is stopped."""
+    saved_ns: int = 0
+    """Active time at which it last saved by itself; of a program, what it began with."""
     checkpointing: bool = False
     committing: bool = False
     pending: list[Failure] = field(default_factory=list)
-    """Pending operations, at most one and a kill.  Each must yield one completion; the exit comes after them."""
+    """Pending operations, at most one, a SIGTERM and a kill.  Each must yield one completion; the exit comes after
+    them."""
     token: int = 0
     """Grows with every change, so that an outdated plan of its end is recognised."""
 
@@ -110,6 +120,24 @@ class VirtualTask:
     def left_ns(self) -> int:
         """Active time from launch to the end of the walk or, once known, of reading its memory back."""
         return self.instant_of(self.keys) + (self.check_ns or 0)
+
+    @property
+    def containers(self) -> tuple[str, ...]:
+        """Its container, after those that what it resumed from was made in."""
+        past = self.launch.saved.past_containers if self.launch.saved else ()
+        return (*past, self.launch.container)
+
+    def saves_after(self, period_ns: int) -> int | None:
+        """The key after which it saves by itself next; None: it ends before that."""
+        start_ns = self.keys_before * self.length_ns // self.keys
+        walked_ns = max(self.saved_ns - self.setup_ns, 0) + period_ns
+        key = -(-(start_ns + walked_ns) * self.keys // self.length_ns) if self.length_ns else self.keys
+        return key if key < self.keys else None
+
+    def program_saved_ns(self, period_ns: int, now_ns: int) -> int:
+        """What a program keeps if it ends now, that began with ``saved_ns`` and saves once in a period."""
+        walked_ns = self.active_ns(now_ns) - self.setup_ns - self.saved_ns
+        return self.saved_ns + max(0, walked_ns) // period_ns * period_ns
 
     def readings(self, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
         """The readings of its heartbeats: the start, the last key one period ago, the last key.

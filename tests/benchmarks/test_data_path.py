@@ -114,6 +114,7 @@ def test_fetch_and_merge_one_reduce(benchmark: BenchmarkFixture, data: JobData, 
         "secret": SECRET,
         "network_bytes_real_s": 10**12,
         "checkpoint": None,
+        "save_period_ns": None,
     }
     outputs = [{"map": m, "url": service_url} for m in range(data.maps)]
 

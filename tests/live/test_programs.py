@@ -46,6 +46,7 @@ def program(host: Host, container: str, *command: str, parent: Path | None = Non
         "command": list(command),
         "directory": directory_of(output, "job", 0, container),
         "works_in": directory_of(output, "job", 0, container),
+        "saves_in": None,
         "environment": {},
         "input": None,
         "program_group": parent and str(parent / group_name(host.run_id, container)),
@@ -103,6 +104,7 @@ def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> No
         script = "cat; pwd; echo $LR; echo there > $NATJAM_OUTPUT/here"
         given: dict[str, Any] = {
             "works_in": str(tmp_path),
+            "saves_in": None,
             "input": str(tmp_path / "in.txt"),
             "environment": {"LR": "0.1"},
         }

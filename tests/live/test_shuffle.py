@@ -126,6 +126,7 @@ def reduce_params(root: Path, node: str, task: int, maps: int, keys: int) -> dic
         "network_bytes_real_s": 10**12,
         "container_id": "c1",
         "checkpoint": None,
+        "save_period_ns": None,
     }
 
 

@@ -399,3 +399,29 @@ def test_an_input_that_cannot_be_fetched_is_reported_and_awaited_again(tmp_path:
         assert (await host.event("exited", "r1"))["code"] == 0
 
     in_host(tmp_path, scenario)
+
+
+def test_a_task_with_a_grace_works_on_after_sigterm_until_it_is_killed(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        await host.launch("c1", keys=1000, has_grace=True)
+        await host.keys_done("c1", 1)
+        told = await host.do("terminate", "c1")
+        assert (told["event"], told["received_real_ns"] <= told["signalled_real_ns"]) == ("terminated", True)
+        await host.keys_done("c1", host.client.page.read(0).keys_done + 2)
+        assert (await host.do("kill", "c1"))["event"] == "killed"
+        assert (await host.event("exited", "c1"))["signal"] == signal.SIGKILL
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_task_that_saves_by_itself_says_so_and_goes_on_from_there_when_it_was_killed(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        await host.launch("c1", keys=1000, duration_ns=1000 * 20_000_000, save_period_ns=60_000_000, job="j")
+        first, second = [(await host.event("saved", "c1"))["checkpoint"] for _ in range(2)]
+        assert second["keys_done"] - first["keys_done"] == 3
+        assert second["past_containers"] == ["c1"]
+        await host.do("kill", "c1")
+        await host.launch("c2", keys=1000, job="j", checkpoint=second)
+        await host.keys_done("c2", second["keys_done"] + 1)
+
+    in_host(tmp_path, scenario)

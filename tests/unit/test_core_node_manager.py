@@ -18,8 +18,10 @@ from emulator.core.completions import (
     RealCost,
     Resumed,
     ResumeFailed,
+    SavedByItself,
     Suspended,
     SuspendFailed,
+    Terminated,
 )
 from emulator.core.effects import (
     Checkpoint,
@@ -32,6 +34,7 @@ from emulator.core.effects import (
     Send,
     SetTimer,
     Suspend,
+    Terminate,
 )
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -475,3 +478,46 @@ def test_the_container_of_a_killed_task_is_free_when_it_has_been_cleaned_up(
 
 def snapshot(machine: NodeManager) -> dict[str, object]:
     return copy.deepcopy({name: value for name, value in vars(machine).items() if name not in ("_timers", "heartbeat")})
+
+
+def test_a_kill_with_a_grace_is_a_sigterm_and_then_a_kill(bench: Bench) -> None:
+    bench.run()
+    told, timer = bench(KillContainer("c1", "a", "preempted", grace_ns=5 * SECOND_NS))
+    assert told == Terminate("c1")
+    assert isinstance(timer, SetTimer)
+    assert timer.at_ns == bench.now_ns + 5 * SECOND_NS
+    again = bench(KillContainer("c1", "a", "preempted", grace_ns=5 * SECOND_NS))
+    assert report_of(again).state is ContainerState.KILLING
+    bench(Terminated("c1", FREE))
+    assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == [Kill("c1")]
+    assert report_of(bench(Exited("c1", None, 9, 2))).outcome is Outcome.KILLED
+    assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == []
+
+
+def test_a_kill_without_a_grace_ends_one_that_has_begun(bench: Bench) -> None:
+    bench.run()
+    bench(KillContainer("c1", "a", "preempted", grace_ns=5 * SECOND_NS))
+    assert bench(KillContainer("c1", "a", "the job has ended"))[0] == Kill("c1")
+    assert Kill("c1") not in bench(KillContainer("c1", "a", "the job has ended"))
+
+
+def test_what_ends_well_in_its_grace_has_succeeded_and_what_obeys_sigterm_is_killed(bench: Bench) -> None:
+    for container, code, number, outcome in (("c1", 0, None, Outcome.SUCCEEDED), ("c2", None, 15, Outcome.KILLED)):
+        bench.run(container)
+        _, timer = bench(KillContainer(container, "a", "preempted", grace_ns=5 * SECOND_NS))
+        assert isinstance(timer, SetTimer)
+        assert report_of(bench(Exited(container, code, number, 2))).outcome is outcome
+        assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == []
+
+
+def test_a_stopped_process_has_no_grace(bench: Bench) -> None:
+    bench.run()
+    bench.stop()
+    assert bench(KillContainer("c1", "a", "preempted", grace_ns=5 * SECOND_NS)) == [Kill("c1")]
+
+
+def test_what_a_task_has_saved_by_itself_is_told_at_once_and_with_its_end(bench: Bench) -> None:
+    bench.run()
+    assert report_of(bench(SavedByItself("c1", CHECKPOINT))).saved == CHECKPOINT
+    crashed = report_of(bench(Exited("c1", 1, None, 5, "broken")))
+    assert (crashed.outcome, crashed.saved) == (Outcome.CRASHED, CHECKPOINT)

@@ -164,7 +164,7 @@ def test_map_outputs_are_fetched_over_https(
     for m, value in enumerate(values):
         records.write_map_output(records.map_directory(str(tmp_path / "node-1"), "job", m), [[(b"%016x" % m, value)]])
     params = {"job": "job", "task": 0, "maps": 2, "keys": 2, "node": "node-2", "work_dir": str(tmp_path / "node-2")}
-    params |= {"secret": SECRET, "network_bytes_real_s": 10**12, "checkpoint": None}
+    params |= {"secret": SECRET, "network_bytes_real_s": 10**12, "checkpoint": None, "save_period_ns": None}
 
     async def fetch() -> str:
         service = ShuffleProcess("a-run", SECRET, tmp_path, ["node-1"], "127.0.0.1")

@@ -288,3 +288,50 @@ def test_directory_that_cannot_be_made(tmp_path: Path):
 def test_unsafe_container_ids(tmp_path: Path, container: str):
     with pytest.raises(ValueError, match="cannot name a file"):
         PartialOutput(str(tmp_path), JOB, TASK, container, REDUCE_KEYS, None)
+
+
+@pytest.mark.parametrize("ends_with", ["more keys", "nothing more", "a seal at its end"])
+def test_a_task_that_saved_by_itself_leaves_what_was_done_then(tmp_path: Path, ends_with: str) -> None:
+    """Whatever a killed task has written after its last save is left out, and the next attempt goes on from there."""
+    first = PartialOutput(str(tmp_path), JOB, TASK, "container_0", REDUCE_KEYS, 4000)
+    for number, (key, values) in enumerate(KEYS[:5]):
+        first.append(key, values)
+        if number in (1, 3):
+            first.seal_beside()
+    done = 5
+    if ends_with == "a seal at its end":
+        first.seal()
+    elif ends_with == "more keys":
+        first.close(durable=False)
+        done = 4
+    else:
+        done = 4
+    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["container_0"]) == [done]
+    write(tmp_path, "container_1", done, len(KEYS), 4000)
+    partial_output.commit(str(tmp_path), JOB, TASK, ["container_0", "container_1"], len(KEYS))
+    committed = Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes()
+    assert committed == run(tmp_path / "whole", [], 4000)
+    assert not list((tmp_path / partial_output.PARTIAL_DIRECTORY).rglob("*.*"))
+
+
+def test_a_task_that_saved_by_itself_commits_all_that_it_has_done(tmp_path: Path) -> None:
+    output = PartialOutput(str(tmp_path), JOB, TASK, "container_0", REDUCE_KEYS, None)
+    for key, values in KEYS:
+        output.append(key, values)
+        if output.keys == 3:
+            output.seal_beside()
+    output.close()
+    partial_output.commit(str(tmp_path), JOB, TASK, ["container_0"], len(KEYS))
+    committed = Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes()
+    assert committed == run(tmp_path / "whole", [])
+
+
+def test_a_seal_beside_a_file_that_was_changed_is_not_believed(tmp_path: Path) -> None:
+    output = PartialOutput(str(tmp_path), JOB, TASK, "container_0", REDUCE_KEYS, None)
+    output.append(*KEYS[0])
+    output.seal_beside()
+    output.close()
+    damaged = bytearray(Path(output.path).read_bytes())
+    damaged[3] ^= 1
+    Path(output.path).write_bytes(damaged)
+    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["container_0"]) == []

@@ -99,6 +99,7 @@ class ApplicationMaster(StateMachine):
         may_take = settings.scheduler.may_take
         self._victims = frozenset(group.name for group in spec.facts.groups if may_take(group))
         self._spare_after = settings.scheduler.spare_after
+        self._grace_ns = spec.facts.grace_ns
         self._registers_at_once = settings.overheads.amrm_client
         self._tells_at_once = settings.protocol.at_once
         self._protocol = settings.protocol
@@ -360,7 +361,7 @@ class ApplicationMaster(StateMachine):
         """Tasks that may give their containers back now."""
         if self.tasks.gang is not None and self.tasks.gang.disbands:
             return self.tasks.gang.to_evict(self.tasks.live)
-        return self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
+        return self.tasks.releaser.to_give(self._possible_victims(now_ns), now_ns)
 
     def _read_to_release(self, now_ns: int) -> list[Effect]:
         self.tasks.releaser.forget_ended(self.tasks.live)
@@ -389,7 +390,7 @@ class ApplicationMaster(StateMachine):
             if TRAITS[victim.mechanism].asks_first:
                 effects.append(self.tasks.at_heartbeat("ask", victim, now_ns))
             else:
-                kill = KillContainer(container, self.job, "preempted")
+                kill = KillContainer(container, self.job, "preempted", grace_ns=self._grace_ns)
                 effects.append(self.tasks.commands.send(container, node, kill, now_ns))
         return effects
 

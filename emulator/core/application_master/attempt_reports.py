@@ -16,6 +16,7 @@ from emulator.core.application_master.task_attempt import AT_WORK, VICTIM, Attem
 from emulator.core.effects import Effect
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
+from emulator.core.saved import Saved
 from emulator.core.settings import Settings
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
@@ -39,6 +40,8 @@ class AttemptReports:
         if attempt is None:
             return []
         attempt.revision = report.revision
+        if report.saved is not None and report.outcome is not Outcome.CHECKPOINTED:
+            self._saved_by_itself(attempt, report.saved, now_ns)
         if report.state is ContainerState.LAUNCHING:
             return []
         if not attempt.was_launched and report.outcome is not Outcome.LAUNCH_FAILED:
@@ -57,6 +60,13 @@ class AttemptReports:
             attempt.refusals = report.refusals
             self._refused(attempt, now_ns)
         return []
+
+    def _saved_by_itself(self, attempt: TaskAttempt, saved: Saved, now_ns: int) -> None:
+        """What it has done until then is not lost, however it ends."""
+        task = self._tasks.of(attempt)
+        if saved != task.saved:
+            attempt.saved_by_itself_ns = now_ns
+            task.accept(saved, attempt.saved)
 
     def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
         attempt.move(AttemptEvent.RESUME)

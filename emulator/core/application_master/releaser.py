@@ -52,6 +52,7 @@ class Releaser:
         self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
         self._images = ImageCosts(settings.tier, facts)
+        self._minimum_runtime_ns = facts.minimum_runtime_ns
         self._has_device = settings.tier is not None
 
     @property
@@ -64,6 +65,18 @@ class Releaser:
         """Attempts that run or are being restored; those already chosen, or refused a moment ago, are left out."""
         running = AttemptState.RUNNING
         return [a for a in tasks if (a.state is running or a.is_being_restored) and a.spared_until_ns <= now_ns]
+
+    def to_give(self, tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
+        """The candidates that have run for the job's minimum runtime, and those asked back by name: the ResourceManager
+        has seen to the minimum of these."""
+        candidates, minimum_ns = self.candidates(tasks, now_ns), self._minimum_runtime_ns
+        if not minimum_ns:
+            return candidates
+        return [
+            a
+            for a in candidates
+            if a.container in self.named or (a.was_launched and a.running_since_ns + minimum_ns <= now_ns)
+        ]
 
     def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
         """Add the readings up to the last refresh to the estimates of ``attempts`` (by container)."""
@@ -164,4 +177,5 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         refusals=attempt.refusals,
         has_image=isinstance(attempt.saved, ProcessImage),
         is_saved=attempt.saved is not None and started_ns == now_ns,
+        saved_ns=attempt.saved_by_itself_ns,
     )

@@ -165,6 +165,8 @@ class TaskAttempt:
     revision: int = 0
     refusals: int = 0
     estimate: RateEstimate = field(default_factory=RateEstimate)
+    saved_by_itself_ns: int | None = None
+    """When it was heard to have last saved by itself; None: it has not."""
 
     @property
     def group(self) -> str:

@@ -5,12 +5,17 @@ Theory of operation
 A container is launched, runs, and is DONE when its process has ended.  In between are the states of the mechanisms, and
 COMMITTING, in which its process refuses to stop.  Messages of the process and of the kernel may cross.  In KILLING or
 COMMITTING, an answer to an earlier request changes nothing (the arcs to the same state).
+
+A kill with a grace sends SIGTERM first.  Until the grace is over, the container is KILLING and its process may go on:
+if it ends well meanwhile, its task has succeeded.  Only a process that runs has a grace: one that is being launched, or
+is stopped, is killed at once.  So is one in its grace, by a kill without any.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.core.completions import Exited
 from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import ContainerReport, ContainerState, Outcome, StartContainer
 from emulator.core.saved import Saved
@@ -105,6 +110,8 @@ class Container:
     revision: int = 1
     refusals: int = 0
     saved: Saved | None = None
+    """What the mechanism has saved."""
+    saved_by_itself: Saved | None = None
     outcome: Outcome | None = None
     reason: str = ""
     first_key_ns: int | None = None
@@ -117,6 +124,29 @@ class Container:
     """When the ResourceManager may know that the slot is free; None while it is in use."""
     stays_ns: int = 0
     """How long it stays taken after its end, if it is killed."""
+    in_grace: bool = False
+    """Whether it is to end, and was not sent SIGKILL yet."""
+
+    @property
+    def has_grace(self) -> bool:
+        """Whether SIGTERM is of use: its process runs."""
+        return self.state in (ContainerState.RUNNING, ContainerState.COMMITTING)
+
+    def ended(self, exited: Exited) -> bool:
+        """Its process has ended; returns whether that changes anything (a failed launch was reported before)."""
+        was_to_end = self.state is ContainerState.KILLING
+        if not self.move(ContainerEvent.EXITED):
+            return False
+        self.keys_done = exited.keys_done
+        if exited.code == 0:
+            self.outcome = Outcome.SUCCEEDED
+        elif self.saved is not None:
+            self.outcome = Outcome.CHECKPOINTED
+        elif was_to_end:
+            self.outcome = Outcome.KILLED
+        else:
+            self.outcome, self.reason = Outcome.CRASHED, exited.reason
+        return True
 
     def move(self, event: ContainerEvent) -> bool:
         """Take an arc of the table; returns whether the state has changed.  Raises IllegalTransition, without changing
@@ -141,7 +171,7 @@ class Container:
             revision=self.revision,
             state=self.state,
             refusals=self.refusals,
-            saved=self.saved,
+            saved=self.saved or self.saved_by_itself,
             outcome=self.outcome,
             reason=self.reason,
             ready_ns=self.ready_ns,

@@ -19,6 +19,7 @@ if it would exceed that or ``max_suspended`` (os-assisted-preemption, section II
 
 from __future__ import annotations
 
+from emulator.core import effects as fx
 from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
@@ -32,20 +33,11 @@ from emulator.core.completions import (
     Paged,
     Resumed,
     ResumeFailed,
+    SavedByItself,
     Suspended,
     SuspendFailed,
-)
-from emulator.core.effects import (
-    Checkpoint,
-    CleanUp,
-    Dump,
-    Effect,
-    Kill,
-    Launch,
-    ProvideInput,
-    Resume,
-    Send,
-    Suspend,
+    Terminated,
+    TerminateFailed,
 )
 from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
 from emulator.core.mechanisms import TRAITS
@@ -99,7 +91,7 @@ class NodeManager(StateMachine):
 
     # ---- messages ----
 
-    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+    def _start(self, message: Start, now_ns: int) -> list[fx.Effect]:
         if self.revision:  # started anew: its processes have gone with the machine
             self.ledger = ledger_of(self.node)
             self._map_outputs.clear()
@@ -113,28 +105,30 @@ class NodeManager(StateMachine):
         self.containers.clear()
         self._news.register_anew(now_ns)
 
-    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+    def _tick(self, message: Tick, now_ns: int) -> list[fx.Effect]:
         heartbeat = self._news.heartbeat(now_ns)
         if heartbeat.says_nothing:
             self.leaves_no_trace()
-        return [Send(RESOURCE_MANAGER, heartbeat)]
+        return [fx.Send(RESOURCE_MANAGER, heartbeat)]
 
-    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+    def _timer(self, message: TimerFired, now_ns: int) -> list[fx.Effect]:
         if not self._timers.take(message):
             return []
         verb, _, container_id = message.name.partition(" ")
         if verb == "release":
             return self._heartbeat(now_ns)
         container = self.containers.get(container_id)
+        if container is not None and verb == "grace":
+            return self._kill_now(container)
         if container is not None and container.state is ContainerState.RESUMING:
-            return [Resume(container.id)]
+            return [fx.Resume(container.id)]
         return []
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
         return self._news.due_ns(now_ns)
 
-    def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
+    def _start_container(self, message: StartContainer, now_ns: int) -> list[fx.Effect]:
         known = self.containers.get(message.container)
         if known is not None:
             return self._report(known)
@@ -149,7 +143,7 @@ class NodeManager(StateMachine):
         except NoRoom as refusal:
             return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
         return [
-            Launch(
+            fx.Launch(
                 container=message.container,
                 job=message.job,
                 group=message.group,
@@ -162,12 +156,12 @@ class NodeManager(StateMachine):
             )
         ]
 
-    def _never_started(self, container: Container, outcome: Outcome, reason: str, now_ns: int) -> list[Effect]:
+    def _never_started(self, container: Container, outcome: Outcome, reason: str, now_ns: int) -> list[fx.Effect]:
         self._move(container, ContainerEvent.LAUNCH_FAILED)
         container.outcome, container.reason = outcome, reason
         return self._free(container, now_ns)
 
-    def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
+    def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
         if container is None or container.state is not ContainerState.RUNNING:
             return self._report(container) if container else []
@@ -177,7 +171,7 @@ class NodeManager(StateMachine):
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
             self._move(container, ContainerEvent.CHECKPOINT)
-            return [Dump(container.id) if traits.saves is ProcessImage else Checkpoint(container.id)]
+            return [fx.Dump(container.id) if traits.saves is ProcessImage else fx.Checkpoint(container.id)]
         try:
             self.ledger.set_aside(container.id)
         except NoRoom as refusal:
@@ -185,9 +179,9 @@ class NodeManager(StateMachine):
             container.reason = str(refusal)
             return self._report_change(container)
         self._move(container, ContainerEvent.SUSPEND)
-        return [Suspend(container.id)]
+        return [fx.Suspend(container.id)]
 
-    def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[Effect]:
+    def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
         if container is None or container.state is not ContainerState.SUSPENDED:
             return self._report(container) if container else []
@@ -204,9 +198,9 @@ class NodeManager(StateMachine):
         at_ns = message.ready_ns + self._overheads.resume_ns
         if self._overheads.resume_ns and at_ns > now_ns:
             return [self._timers.set(f"resume {container.id}", at_ns)]
-        return [Resume(container.id)]
+        return [fx.Resume(container.id)]
 
-    def _kill_container(self, message: KillContainer, now_ns: int) -> list[Effect]:
+    def _kill_container(self, message: KillContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
         if message.container in self._forgotten:
             return []  # the kill crossed the report of its end
@@ -216,26 +210,38 @@ class NodeManager(StateMachine):
             self.containers[container.id] = container
             return self._never_started(container, Outcome.KILLED, message.why, now_ns)
         if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
-            return self._report(container)
+            return (
+                self._report(container) if message.grace_ns else [*self._kill_now(container), *self._report(container)]
+            )
+        container.in_grace = container.has_grace and message.grace_ns > 0
         self._move(container, ContainerEvent.KILL)
         container.reason, container.stays_ns = message.why, message.stays_ns
-        return [Kill(container.id)]
+        if not container.in_grace:
+            return [fx.Kill(container.id)]
+        return [fx.Terminate(container.id), self._timers.set(f"grace {container.id}", now_ns + message.grace_ns)]
 
-    def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
+    @staticmethod
+    def _kill_now(container: Container) -> list[fx.Effect]:
+        """Kill what has not ended in its grace, or is to end at once."""
+        is_due = container.in_grace and container.state is ContainerState.KILLING
+        container.in_grace = False
+        return [fx.Kill(container.id)] if is_due else []
+
+    def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[fx.Effect]:
         receipt = MapOutputsReceived(self.node.name, message.version, self._news.registration)
-        received = Send(job_address(message.job), receipt)
+        received = fx.Send(job_address(message.job), receipt)
         if self._map_outputs.get(message.job, 0) >= message.version or message.job in self._finished_jobs:
             return [received]
         self._map_outputs[message.job] = message.version
-        return [ProvideInput(message.job, message.version, message.nodes), received]
+        return [fx.ProvideInput(message.job, message.version, message.nodes), received]
 
-    def _end_received(self, message: EndReceived, now_ns: int) -> list[Effect]:
+    def _end_received(self, message: EndReceived, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
         if container is not None:
             container.job_knows = True
         return []
 
-    def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
+    def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[fx.Effect]:
         told = self._news.take(message)
         if told is None:
             self.leaves_no_trace()
@@ -243,20 +249,21 @@ class NodeManager(StateMachine):
         for container in told:
             if container.job in self._finished_jobs:
                 self._forget(container)
-        effects: list[Effect] = []
+        effects: list[fx.Effect] = []
         for job in message.finished_jobs:
             if job not in self._finished_jobs:
                 effects += self._clean_up(job)
         return effects + self._shut_down(now_ns) if message.shut_down else effects
 
-    def _shut_down(self, now_ns: int) -> list[Effect]:
+    def _shut_down(self, now_ns: int) -> list[fx.Effect]:
         """The ResourceManager has given this node up: kill everything, because it is replaced on other nodes."""
-        effects: list[Effect] = []
+        effects: list[fx.Effect] = []
         for container in self.containers.values():
             if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
                 self._move(container, ContainerEvent.KILL)
                 container.reason = "the node was given up"
-                effects.append(Kill(container.id))
+                effects.append(fx.Kill(container.id))
+            effects += self._kill_now(container)
         if all(container.state is ContainerState.DONE for container in self.containers.values()):
             self._register_anew(now_ns)
             return self._heartbeat(now_ns)
@@ -264,38 +271,40 @@ class NodeManager(StateMachine):
 
     # ---- completions ----
 
-    def _launched(self, message: Launched, now_ns: int) -> list[Effect]:
+    def _launched(self, message: Launched, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         return self._report(container) if self._move(container, ContainerEvent.LAUNCHED) else []
 
-    def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
+    def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
         return self._never_started(
             container, Outcome.KILLED if killing else Outcome.LAUNCH_FAILED, message.reason, now_ns
         )
 
-    def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
+    def _first_key(self, message: FirstKey, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         if container.state is ContainerState.DONE:
             raise IllegalTransition(f"container {container.id} has ended and says that it begins its first key")
         container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
         return []
 
-    def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
+    def _committing(self, message: Committing, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         if container.state is ContainerState.RESUMING:  # this message has overtaken ``Resumed``
             self._goes_on(container, now_ns)
         return self._report(container) if self._move(container, ContainerEvent.COMMIT) else []
 
-    def _suspended(self, message: Suspended, now_ns: int) -> list[Effect]:
+    def _suspended(self, message: Suspended, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         if not self._move(container, ContainerEvent.SUSPENDED):
             return []
         container.keys_done = message.keys_done
         return self._free(container, now_ns)
 
-    def _operation_failed(self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
+    def _operation_failed(
+        self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int
+    ) -> list[fx.Effect]:
         container = self._named(message.container)
         event = _FAILED_EVENT[type(message)]
         if not self._move(container, event):
@@ -306,7 +315,7 @@ class NodeManager(StateMachine):
         container.reason = message.reason
         return self._free(container, now_ns) if event is ContainerEvent.RESUME_FAILED else self._report(container)
 
-    def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
+    def _resumed(self, message: Resumed, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         return self._report(container) if self._goes_on(container, now_ns) else []
 
@@ -316,31 +325,23 @@ class NodeManager(StateMachine):
             container.first_key_ns, container.input_ready_ns = now_ns, None
         return has_moved
 
-    def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[Effect]:
+    def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
         self._move(container, ContainerEvent.CHECKPOINTED)
         container.saved = message.saved
         return []  # reported with the exit, which follows
 
-    def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
+    def _saved_by_itself(self, message: SavedByItself, now_ns: int) -> list[fx.Effect]:
+        container = self._named(message.container)
+        container.saved_by_itself = message.saved
+        return self._report_change(container)
+
+    def _ignore(self, message: Message, now_ns: int) -> list[fx.Effect]:
         return []  # for the journal: the exit that follows reports everything
 
-    def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
+    def _exited(self, message: Exited, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
-        killing = container.state is ContainerState.KILLING
-        if not self._move(container, ContainerEvent.EXITED):
-            return []  # a failed launch was already reported
-        container.keys_done = message.keys_done
-        if message.code == 0:
-            container.outcome = Outcome.SUCCEEDED
-        elif container.saved is not None:
-            container.outcome = Outcome.CHECKPOINTED
-        elif killing:
-            container.outcome = Outcome.KILLED
-        else:
-            container.outcome = Outcome.CRASHED
-            container.reason = message.reason
-        return self._free(container, now_ns)
+        return self._free(container, now_ns) if container.ended(message) else []
 
     # ---- parts ----
 
@@ -356,7 +357,7 @@ class NodeManager(StateMachine):
             self.ledger.keep(container.id)
         return has_moved
 
-    def _free(self, container: Container, now_ns: int) -> list[Effect]:
+    def _free(self, container: Container, now_ns: int) -> list[fx.Effect]:
         """A slot is free: tell the job now, and the ResourceManager at the next heartbeat or when the profile says."""
         self._news.freed(container)
         if container.state is ContainerState.SUSPENDED:
@@ -376,27 +377,27 @@ class NodeManager(StateMachine):
             return [*effects, *self._heartbeat(now_ns)] if self._tells_at_once else effects
         return [*effects, self._timers.set(f"release {container.id}", container.slot_free_ns)]
 
-    def _report_change(self, container: Container) -> list[Effect]:
+    def _report_change(self, container: Container) -> list[fx.Effect]:
         container.revision += 1
         return self._report(container)
 
-    def _report(self, container: Container) -> list[Effect]:
+    def _report(self, container: Container) -> list[fx.Effect]:
         if container.work is Work.MASTER:
             return []  # an ApplicationMaster knows its own state
         ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
         if self._overheads.amrm_client and ended_by_itself:
             return []  # the ResourceManager reports it
-        return [Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
+        return [fx.Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 
-    def _heartbeat(self, now_ns: int) -> list[Effect]:
-        return [Send(RESOURCE_MANAGER, self._news.heartbeat(now_ns))]
+    def _heartbeat(self, now_ns: int) -> list[fx.Effect]:
+        return [fx.Send(RESOURCE_MANAGER, self._news.heartbeat(now_ns))]
 
-    def _clean_up(self, job: str) -> list[Effect]:
+    def _clean_up(self, job: str) -> list[fx.Effect]:
         self._finished_jobs.add(job)
         for container in [c for c in self.containers.values() if c.job == job]:
             self._forget(container)
         self._map_outputs.pop(job, None)
-        return [CleanUp(job)]
+        return [fx.CleanUp(job)]
 
     def _forget(self, container: Container) -> None:
         """Drop an ended container whose end the ResourceManager knows."""
@@ -429,7 +430,6 @@ class NodeManager(StateMachine):
         Launched: _launched,
         LaunchFailed: _launch_failed,
         FirstKey: _first_key,
-        Paged: _ignore,
         Committing: _committing,
         Suspended: _suspended,
         SuspendFailed: _operation_failed,
@@ -437,9 +437,9 @@ class NodeManager(StateMachine):
         ResumeFailed: _operation_failed,
         Resumed: _resumed,
         Checkpointed: _checkpointed,
-        Killed: _ignore,
-        KillFailed: _ignore,
+        SavedByItself: _saved_by_itself,
         Exited: _exited,
+        **dict.fromkeys((Paged, Terminated, TerminateFailed, Killed, KillFailed), _ignore),
     }
 
 

@@ -55,7 +55,8 @@ class Allocator:
         application.slots += 1
         state.used += 1
         application.held[grant.group.name] += 1
-        application.running_victims += self._may_take(grant.group)
+        if self._may_take(grant.group):
+            application.victims[held.id] = held
         state.queues.note(application)
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
         if grant.group is MASTER_GROUP:

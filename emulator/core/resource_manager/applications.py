@@ -288,8 +288,8 @@ class Application:
     """Containers held, by the name of the group."""
     done: dict[str, Done] = field(init=False)
     """Work done by its tasks, by the name of their group."""
-    running_victims: int = 0
-    """Tasks in a slot, of the groups that can be victims."""
+    victims: dict[str, HeldContainer] = field(default_factory=dict)
+    """By container: tasks in a slot, of the groups that can be victims."""
     taken: int = 0
     """Number of these tasks taken back by name."""
     last_heartbeat_id: int = -1
@@ -337,6 +337,22 @@ class Application:
     def goes_whole(self) -> bool:
         """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
         return self.facts.gang is not None and self.members <= self.facts.gang
+
+    @property
+    def running_victims(self) -> int:
+        """Number of tasks in a slot that can be victims."""
+        return len(self.victims)
+
+    @property
+    def protected_until_ns(self) -> list[int]:
+        """When each task that can be a victim has run for its minimum; empty: there is none."""
+        minimum_ns = self.facts.minimum_runtime_ns
+        return [held.slot_ns + minimum_ns for held in self.victims.values() if not held.taken] if minimum_ns else []
+
+    def reclaimable(self, now_ns: int) -> int:
+        """Tasks that can be taken back now.  A gang that goes whole can be taken only when none of it is protected."""
+        protected = sum(until_ns > now_ns for until_ns in self.protected_until_ns)
+        return 0 if protected and self.goes_whole else len(self.victims) - self.taken - protected
 
     @property
     def maps_wait(self) -> bool:

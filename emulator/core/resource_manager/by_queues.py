@@ -137,7 +137,9 @@ class ByQueues(ByContract):
             if queue in victims:
                 all_asked &= yield from self._within(queue, decision.most_reclaims_in_a_run, now_ns)
         if all_asked:
-            self._all_asked, self._holds_until_ns = self._stands, decision.valid_until_ns
+            times_ns = (decision.valid_until_ns, self._state.next_victim_ns(now_ns))
+            self._all_asked = self._stands
+            self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def _from_queues(
         self, queue: str, victims: tuple[str, ...], room: int, now_ns: int

@@ -97,7 +97,9 @@ class ByShares(ByContract):
         asked = self._preemptor.asked()
         found: dict[str, JobView] = {}
         for application in self._state.applications.values():
-            above = min(-instance.lacking(application), application.running_victims) - asked.get(application.name, 0)
+            above = min(-instance.lacking(application), application.reclaimable(now_ns)) - asked.get(
+                application.name, 0
+            )
             if above > 0:
                 held = net_of(instance.source.view_of(application, now_ns), asked.get(application.name, 0))
                 found[application.name] = replace(held, reclaimable=above)

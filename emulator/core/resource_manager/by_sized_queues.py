@@ -176,7 +176,7 @@ class BySizedQueues(ByQueues):
                 tasks = {
                     task.container: task
                     for task in self._state.task_views(victim, now_ns)
-                    if self._state.may_be_victim(task)
+                    if self._state.may_be_victim(task, now_ns)
                 }
                 order = order_tasks(scheduler.task_eviction, view, tuple(tasks.values()), random) if tasks else ()
                 ranked += [tasks[container] for container in order]

@@ -133,9 +133,16 @@ class ClusterState:
             if self.on_slot(held) and not held.taken and held.group is not MASTER_GROUP
         )
 
-    def may_be_victim(self, task: TaskView) -> bool:
-        """Whether the task's group may be victims."""
-        return self._settings.scheduler.may_take(self.applications[task.job].groups[task.group])
+    def may_be_victim(self, task: TaskView, now_ns: int) -> bool:
+        """Whether the task's group may be victims, and it has run for its job's minimum."""
+        application = self.applications[task.job]
+        held = application.victims.get(task.container)
+        return held is not None and held.slot_ns + application.facts.minimum_runtime_ns <= now_ns
+
+    def next_victim_ns(self, now_ns: int) -> int | None:
+        """When the next task will have run for its minimum; None: no task is protected by one."""
+        of_each = (application.protected_until_ns for application in self.applications.values())
+        return min((until_ns for those in of_each for until_ns in those if until_ns > now_ns), default=None)
 
     def node_views(self) -> Mapping[str, NodeView]:
         """See ``ClusterSource``."""
@@ -205,5 +212,5 @@ class ClusterState:
             assert application.slots == len(mine), application.name
             assert +application.held == Counter(c.group.name for c in mine), application.name
             assert application.taken == sum(c.taken for c in mine), application.name
-            victims = sum(self._settings.scheduler.may_take(c.group) for c in mine)
-            assert application.running_victims == victims, application.name
+            victims = {c.id for c in mine if self._settings.scheduler.may_take(c.group)}
+            assert application.victims.keys() == victims, application.name

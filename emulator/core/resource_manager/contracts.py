@@ -11,6 +11,9 @@ A strict contract names the container.  Such a container counts as gone for its 
 still holds it.  If the mechanism leaves nothing to do for the job, the container's node is told in answer to its next
 heartbeat, as in YARN.  Otherwise the job is asked for that container and applies the mechanism; if it is not given
 within ``kill_timeout``, its node is told.
+
+A job may have a grace between SIGTERM and SIGKILL.  Where its ApplicationMaster kills, this counts after the kill
+timeout: only then is it known that the job has not answered, and what it has not given is killed without a grace.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Contracts:
         self._orders = orders
         self._kills = 0
         self._asked_ns: dict[str, int] = {}
-        """Containers that their jobs were asked for by name, and when."""
+        """Containers that their jobs were asked for by name, and when the grace from then on is over."""
 
     @property
     def due_ns(self) -> int | None:
@@ -59,12 +62,13 @@ class Contracts:
     def wait_anew(self, now_ns: int) -> None:
         """The ResourceManager was away: what it has asked for may take its full time from now on."""
         self._preemptor.wait_anew(now_ns)
-        self._asked_ns = dict.fromkeys(self._asked_ns, now_ns)
+        self._asked_ns = {name: now_ns + self._grace_ns(self._state.containers.get(name)) for name in self._asked_ns}
 
     def make(self, contract: Contract, now_ns: int) -> None:
         """Tell the victim in the next answer to it."""
-        self._preemptor.ask(contract.requester, contract.victim, now_ns, contract.container)
-        news = self._state.applications[contract.victim].news
+        victim = self._state.applications[contract.victim]
+        self._preemptor.ask(contract.requester, victim.name, now_ns, contract.container, victim.facts.grace_ns)
+        news = victim.news
         if contract.container is None:
             news.ask_back()
         else:
@@ -75,8 +79,7 @@ class Contracts:
         held, application = contract.held, self._state.applications[contract.held.job]
         going = [held]
         if application.goes_whole:
-            tasks = filter(self._state.may_be_victim, self._state.task_views(held.job, now_ns))
-            going += [self._state.containers[task.container] for task in tasks if task.container != held.id]
+            going += [each for each in application.containers.values() if each.id in application.victims]
         for each in going:
             if not each.taken:
                 self._take(application, each, contract.stays_ns, now_ns)
@@ -89,8 +92,13 @@ class Contracts:
         if self._nodes_kill:
             self._kill_later(held, stays_ns)
             return
-        self._asked_ns[held.id] = now_ns
+        self._asked_ns[held.id] = now_ns + self._grace_ns(held)
         application.news.ask_by_name(held.id)
+
+    def _grace_ns(self, held: HeldContainer | None) -> int:
+        """That of the container's job; 0 if one of them has ended."""
+        application = None if held is None else self._state.applications.get(held.job)
+        return 0 if application is None else application.facts.grace_ns
 
     def _kill_later(self, held: HeldContainer, stays_ns: int = 0) -> None:
         node = self._state.nodes[held.node]
@@ -113,7 +121,7 @@ class Contracts:
         tasks = tuple(
             task
             for task in state.task_views(victim, now_ns)
-            if state.may_be_victim(task)
+            if state.may_be_victim(task, now_ns)
             and task.container not in self._orders
             and entry.container in (None, task.container)
         )
@@ -142,7 +150,7 @@ class Contracts:
 
     def _lose_patience(self, now_ns: int) -> bool:
         """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""
-        late = [name for name, asked_ns in self._asked_ns.items() if asked_ns + self._kill_timeout_ns <= now_ns]
+        late = [name for name, from_ns in self._asked_ns.items() if from_ns + self._kill_timeout_ns <= now_ns]
         for container in late:
             del self._asked_ns[container]
             held = self._state.containers.get(container)
@@ -158,7 +166,8 @@ class Contracts:
         for container, stays_ns in node.to_kill.items():
             held = self._state.containers.get(container)
             if held is not None and held.taken:
-                kill = KillContainer(held.id, held.job, PREEMPTED, stays_ns)
+                grace_ns = self._grace_ns(held) if self._nodes_kill else 0
+                kill = KillContainer(held.id, held.job, PREEMPTED, stays_ns, grace_ns)
                 effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         node.to_kill.clear()
         return effects

@@ -107,7 +107,9 @@ class Paced:
         left = take.containers
         for job in take.jobs:
             tasks = tuple(
-                task for task in view.tasks(job) if self._state.may_be_victim(task) and task.container not in chosen
+                task
+                for task in view.tasks(job)
+                if self._state.may_be_victim(task, view.now_ns) and task.container not in chosen
             )
             if not left:
                 return

@@ -39,6 +39,8 @@ class Reclaim(Frozen):
     since_ns: int
     container: str | None = None
     """The one that was named; None: any of the victim's."""
+    grace_ns: int = 0
+    """How much later than others it is too old: the victim may give its tasks so long to end."""
 
 
 class Preemptor:
@@ -71,11 +73,13 @@ class Preemptor:
         """Number of entries in the reclaim lists that name ``victim``."""
         return self._wanted.get(victim, 0)
 
-    def ask(self, requester: str, victim: str, now_ns: int, container: str | None = None) -> None:
-        """``victim`` is asked for a container, or for the one named, for ``requester``."""
-        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, now_ns, container))
+    def ask(self, requester: str, victim: str, now_ns: int, container: str | None = None, grace_ns: int = 0) -> None:
+        """``victim``, whose tasks have such a grace, is asked for a container, or for the one named, for
+        ``requester``."""
+        entry = Reclaim(requester, victim, now_ns, container, grace_ns)
+        self.reclaims.setdefault(requester, []).append(entry)
         self._wanted[victim] = self.wanted_of(victim) + 1
-        expires_ns = now_ns + self._timeout_ns(requester)
+        expires_ns = self._expires_ns(entry)
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
 
     def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
@@ -137,14 +141,12 @@ class Preemptor:
         before = self.changes
         self._keep_expired(kept)
         for requester in list(self.reclaims):
-            while requester in self.reclaims:
-                oldest = self.reclaims[requester][0]
-                if now_ns - oldest.since_ns < self._timeout_ns(requester):
-                    break
-                self._drop(requester, 0)
-                if kill(oldest):
-                    self.expired.append((now_ns + self._expired_ns, oldest))
-        times_ns = [entries[0].since_ns + self._timeout_ns(name) for name, entries in self.reclaims.items()]
+            late = [entry for entry in self.reclaims[requester] if self._expires_ns(entry) <= now_ns]
+            for entry in late:
+                self._drop(requester, self.reclaims[requester].index(entry))
+                if kill(entry):
+                    self.expired.append((now_ns + self._expired_ns, entry))
+        times_ns = [self._expires_ns(entry) for entries in self.reclaims.values() for entry in entries]
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
         return self.changes != before
 
@@ -153,8 +155,10 @@ class Preemptor:
         for entries in self.reclaims.values():
             entries[:] = [replace(entry, since_ns=now_ns) for entry in entries]
 
-    def _timeout_ns(self, requester: str) -> int:
-        return self._grace_ns if requester == TRANSACTIONAL else self._kill_timeout_ns
+    def _expires_ns(self, entry: Reclaim) -> int:
+        if entry.requester == TRANSACTIONAL:
+            return entry.since_ns + self._grace_ns
+        return entry.since_ns + self._kill_timeout_ns + entry.grace_ns
 
     def _keep_expired(self, kept: list[tuple[int, Reclaim]]) -> None:
         self.changes += len(kept) < len(self.expired)

@@ -196,13 +196,13 @@ def job_view(application: Application, now_ns: int) -> JobView:
         order=application.order,
         submit_ns=application.submit_ns,
         containers=application.slots - application.taken,
-        reclaimable=application.running_victims - application.taken,
+        reclaimable=application.reclaimable(now_ns),
         pending=application.requests.pending,
         progress_ppm=progress,
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
         members=0 if application.facts.gang is None else application.members,
         at_once=application.requests.at_once,
     )
-    if progress is None:
+    if progress is None and not application.facts.minimum_runtime_ns:
         application.view = view
     return view

@@ -84,7 +84,6 @@ class ResourceManager(StateMachine):
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
         self._admission = Admission(settings.scheduler.queues, self._masters_outside, self.state.queue_share_of_master)
-        self._may_take = settings.scheduler.may_take
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
@@ -356,7 +355,7 @@ class ResourceManager(StateMachine):
             application.slots -= 1
             application.held[held.group.name] -= 1
             self.state.work.left(application, held, report, now_ns)
-            application.running_victims -= self._may_take(held.group)
+            application.victims.pop(held.id, None)
             application.taken -= taken
             self.state.queues.note(application)
 

@@ -67,7 +67,7 @@ class _OfSlots:
             order=application.order,
             submit_ns=application.submit_ns,
             containers=sum(application.held[name] for name in names),
-            reclaimable=application.running_victims,
+            reclaimable=application.reclaimable(now_ns),
             pending=sum(map(application.requests.wanted, names)),
             work_ns=work.whole_ns,
             work_left_ns=work.left_ns,

@@ -47,7 +47,7 @@ class VictimTasks:
             self._weighed(task)
             for job in among
             for task in self._state.task_views(job.name, view.now_ns)
-            if self._state.may_be_victim(task) and task.container not in self._queues.get(task.node, ())
+            if self._state.may_be_victim(task, view.now_ns) and task.container not in self._queues.get(task.node, ())
         )
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "task-eviction", self._decisions)

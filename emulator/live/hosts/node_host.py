@@ -38,8 +38,11 @@ from emulator.core.completions import (
     RealCost,
     Resumed,
     ResumeFailed,
+    SavedByItself,
     Suspended,
     SuspendFailed,
+    Terminated,
+    TerminateFailed,
 )
 from emulator.core.mechanisms import makes_images
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
@@ -269,6 +272,8 @@ class NodeHost(MachineHost):
             self._operate("checkpoint", effect.container, address, CheckpointFailed)
         elif isinstance(effect, fx.Dump):
             self._operate("dump", effect.container, address, CheckpointFailed)
+        elif isinstance(effect, fx.Terminate):
+            self._operate("terminate", effect.container, address, TerminateFailed)
         elif isinstance(effect, fx.Kill):
             self._kill(address, effect.container)
         elif isinstance(effect, fx.ProvideInput):
@@ -470,17 +475,22 @@ class NodeHost(MachineHost):
         return ResumeFailed(event["id"], event["reason"])
 
     def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
-        saved = event["checkpoint"]
-        checkpoint = KeyCheckpoint(
-            tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
-        )
         key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
         total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
         cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
-        return Checkpointed(event["id"], checkpoint, cost)
+        return Checkpointed(event["id"], _key_checkpoint(event), cost)
 
     def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
         return CheckpointFailed(event["id"], event["reason"])
+
+    def _saved(self, process: _Process, event: dict[str, Any]) -> Message:
+        return SavedByItself(event["id"], _key_checkpoint(event))
+
+    def _terminated(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Terminated(event["id"], RealCost(event["signalled_real_ns"] - event["received_real_ns"]))
+
+    def _terminate_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return TerminateFailed(event["id"], event["reason"])
 
     def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
         assert self._images is not None
@@ -591,12 +601,22 @@ _COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]]
     "resume_failed": NodeHost._resume_failed,
     "checkpointed": NodeHost._checkpointed,
     "checkpoint_failed": NodeHost._checkpoint_failed,
+    "saved": NodeHost._saved,
+    "terminated": NodeHost._terminated,
+    "terminate_failed": NodeHost._terminate_failed,
     "dumped": NodeHost._dumped,
     "dump_failed": NodeHost._checkpoint_failed,
     "killed": NodeHost._killed,
     "kill_failed": NodeHost._kill_failed,
     "exited": NodeHost._exited,
 }
+
+
+def _key_checkpoint(event: dict[str, Any]) -> KeyCheckpoint:
+    saved = event["checkpoint"]
+    return KeyCheckpoint(
+        tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
+    )
 
 
 def _is_input(container: str) -> bool:

@@ -23,7 +23,7 @@ import msgpack
 
 from emulator.live.dumpers.criu import CriuDumper
 from emulator.live.memory.held import MemoryChanged
-from emulator.live.parent import end_with, libc
+from emulator.live.parent import ctypes, end_with, libc
 from emulator.live.tasks import command, mapper, reducer
 from emulator.live.tasks.containers import ContainerProcess
 from emulator.live.tasks.partial_output import OutputError
@@ -203,6 +203,8 @@ class Children:
 
     def _do_task(self, kind: str, slot: int, params: dict[str, Any]) -> int:
         task = None
+        if kind != "command" and params.get("has_grace"):
+            _set_signal(signal.SIGTERM, ctypes.c_void_p(signal.SIG_IGN))  # it works on until it is killed
         try:
             join_groups(params)
             task = TaskProcess(params, self._page.writer(slot), self._reports)

@@ -4,6 +4,9 @@ Standard output and standard error go to the files ``stdout`` and ``stderr`` the
 ends with status 0.  Then its directory becomes ``part-c-<task>`` of the job, once, and the directories of other
 attempts are removed.  A program that is killed and starts again has an empty directory.  One that resumes from an image
 finds the files that its directory had then.
+
+A program that saves by itself (``checkpoint_period_s``) does so in a directory that all attempts at its task share, and
+that ``NATJAM_SAVED`` names.  It is removed when one of them is committed.
 """
 
 from __future__ import annotations
@@ -29,6 +32,11 @@ _LAST_BYTES, _LAST_LINES, _LAST_CHARACTERS = 4096, 3, 400
 def directory_of(output_dir: str, job: str, task: int, container: str) -> str:
     """The working directory of one attempt's program."""
     return partial_output.partial_path(partial_output.final_path(output_dir, job, task, "c"), container)
+
+
+def saves_in(output_dir: str, job: str, task: int) -> str:
+    """The directory that all attempts at a task share, if its program saves by itself."""
+    return partial_output.partial_path(partial_output.final_path(output_dir, job, task, "c"), "saved")
 
 
 def run(task: TaskProcess) -> int:
@@ -65,6 +73,8 @@ def _prepare(params: dict[str, Any], directory: Path) -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         descriptor = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         os.dup2(descriptor, number)
+    if params["saves_in"] is not None:
+        os.makedirs(params["saves_in"], exist_ok=True)
     os.chdir(params["works_in"])
 
 
@@ -74,6 +84,8 @@ def _become(params: dict[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
     command = params["command"]
     names = {"NATJAM_JOB": params["job"], "NATJAM_TASK": str(params["task"]), "NATJAM_OUTPUT": params["directory"]}
+    if params["saves_in"] is not None:
+        names["NATJAM_SAVED"] = params["saves_in"]
     try:
         os.execvpe(command[0], command, {**os.environ, **params["environment"], **names})
     except OSError as error:

@@ -11,6 +11,7 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,13 @@ INPUT_FILE = "input.msgpack"
 CHECKPOINT_FILE = "checkpoint.msgpack"
 
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
-_SIGNALS = {"suspend": SUSPEND, "resume": signal.SIGCONT, "checkpoint": CHECKPOINT, "dump": SUSPEND}
+_SIGNALS = {
+    "suspend": SUSPEND,
+    "resume": signal.SIGCONT,
+    "checkpoint": CHECKPOINT,
+    "dump": SUSPEND,
+    "terminate": signal.SIGTERM,
+}
 _FIELDS: dict[str, dict[str, type]] = {
     "launch": {"id": str, "kind": str, "slot": int, "params": dict},
     "input": {"id": str, "outputs": list},
@@ -36,6 +43,7 @@ _FIELDS: dict[str, dict[str, type]] = {
     "resume": {"id": str},
     "checkpoint": {"id": str},
     "dump": {"id": str},
+    "terminate": {"id": str},
     "kill": {"id": str},
     "close": {},
 }
@@ -181,10 +189,13 @@ class ContainerProcess:
         """Whether it has been told to stop because an image is to be made."""
         return self._current is not None and self._current.op == "dump"
 
-    def signalled(self, real_ns: int) -> None:
+    def signalled(self, real_ns: int, emit: Emit) -> None:
         """The signal that `next_signal` gave has been sent."""
         if self._current is not None and not self._current.signalled_real_ns:
             self._current.signalled_real_ns = real_ns
+        if self._current is not None and self._current.op == "terminate":
+            emit("terminated", id=self.id, **_instants(self._current))
+            self._current = None
 
     def stop_changed(self, stopped: bool, real_ns: int, emit: Emit) -> None:
         """The kernel reports that the process has stopped or continues."""
@@ -211,6 +222,9 @@ class ContainerProcess:
             self.failed(fields["reason"])
         elif event == "checkpoint_written":
             self._written = fields
+        elif event == "saved":
+            with suppress(checkpoint.CheckpointError, OSError):
+                emit("saved", id=self.id, **fields, checkpoint=self._read_checkpoint())
         elif event == "lag":
             self._lag.merge(LagRecord(max_real_ns=fields["max_real_ns"], buckets=fields["buckets"]))
         else:
@@ -353,10 +367,12 @@ class ContainerProcess:
         for operation in [*current, *self._waiting]:
             emit(f"{operation.op}_failed", id=self.id, reason=reason)
 
+    def _read_checkpoint(self) -> dict[str, Any]:
+        return checkpoint.read(str(self.directory / CHECKPOINT_FILE)).to_dict()
+
     def _complete_checkpoint(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:
-        path = str(self.directory / CHECKPOINT_FILE)
         try:
-            saved = checkpoint.read(path).to_dict()
+            saved = self._read_checkpoint()
         except (checkpoint.CheckpointError, OSError) as error:
             emit("checkpoint_failed", id=self.id, reason=f"the checkpoint cannot be read: {error}")
             return

@@ -91,6 +91,7 @@ def reduce_parameters(
         "secret": site.secret,
         "network_bytes_real_s": site.network_bytes_real_s,
         "checkpoint": checkpoint,
+        "save_period_ns": job.facts.checkpoint_period_ns,
     }
 
 
@@ -98,9 +99,11 @@ def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dic
     """Parameters of a program, with a directory for this attempt."""
     assert job.program is not None
     directory = command.directory_of(site.output_dir, job.name, task, place.container)
+    saves = job.facts.checkpoint_period_ns is not None
     return _common(site, job, task, place) | {
         "command": [sys.executable if part == PYTHON else part for part in job.program.command],
         "directory": directory,
+        "saves_in": command.saves_in(site.output_dir, job.name, task) if saves else None,
         "works_in": job.program.directory or directory,
         "environment": dict(job.program.environment),
         "input": job.program.input,
@@ -121,6 +124,7 @@ def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]
         "first_key_at_ns": place.first_key_at_ns,
         "memory_bytes": place.memory_bytes,
         "memory_group": place.memory_group,
+        "has_grace": job.facts.grace_ns > 0,
         "node": place.node,
         "work_dir": str(site.directory / place.node),
         "output_dir": site.output_dir,

@@ -9,7 +9,8 @@ length.
 What a checkpoint counts is sealed: the partial file ends with a line of its keys, its bytes and the CRC-32 of its name,
 of these and of all before, which the commit leaves out.  With the name in it, the file of another task or attempt does
 not pass for its own.  Seals are checked at each resume and commit.  If one does not match, or at a resume is not there,
-work continues from the last checkpoint before it.
+work continues from the last checkpoint before it.  A task that saves by itself and goes on has its seal in a file
+beside: it counts while there is none at the end, and what comes after it is left out.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _BUFFER_BYTES = 1 << 18
 _COPY_BYTES = 1 << 20
 _SEALED = b"seal %15d %15d"
 _SEAL_LINE = re.compile(rb"seal +(\d+) +(\d+) [0-9a-f]{8}\n")
+_BESIDE = ".seal"
 _SEAL_BYTES = len(_SEALED % (0, 0)) + len(b" 00000000\n")
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
 
@@ -164,6 +166,15 @@ class PartialOutput:
             self._buffer.clear()
             self._offset, self._crc = sealed
 
+    def seal_beside(self) -> None:
+        """Bring what was appended to the disk, with its seal in a file beside, and go on."""
+        self.sync()
+        try:
+            with atomic_file(self.path + _BESIDE) as file:
+                file.write(_seal_line(self.keys, self._offset, self._crc))
+        except OSError as error:
+            raise self._error(error) from error
+
     def close(self, *, durable: bool = True) -> None:
         """Write the buffer, fsync it, and close the file; :meth:`reopen` continues it.
 
@@ -232,7 +243,7 @@ def sound_partials(output_directory: str, job: str, task: int, containers: Seque
     for container in containers:
         path = partial_path(final, container)
         try:
-            seal = _seal_of(path)
+            seal = _seal_of(path) or _seal_beside(path)
             if seal is None or not _matches(path, seal):
                 break
         except OSError:
@@ -266,6 +277,17 @@ def _seal_of(path: str) -> _Seal | None:
     if parts is None or int(parts[2]) != size_bytes:
         return None
     return _Seal(line, int(parts[1]), size_bytes)
+
+
+def _seal_beside(path: str) -> _Seal | None:
+    """The seal of what a task had saved by itself, not checked; None: there is none.  Raises OSError."""
+    try:
+        with open(path + _BESIDE, "rb", buffering=0) as file:
+            line = file.read(_SEAL_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    parts = _SEAL_LINE.fullmatch(line)
+    return None if parts is None else _Seal(line, int(parts[1]), int(parts[2]))
 
 
 def _blocks(path: str, size_bytes: int) -> Iterator[bytes]:
@@ -310,7 +332,8 @@ def commit(output_directory: str, job: str, task: int, containers: Sequence[str]
 
 
 def _join(paths: list[str], final: str, keys: int) -> None:
-    seals = [_seal_of(path) for path in paths]
+    past = [_seal_of(path) or _seal_beside(path) for path in paths[:-1]]
+    seals = [*past, _seal_of(paths[-1])]
     for path, seal in zip(paths, seals, strict=True):
         if seal is not None and not _matches(path, seal):
             raise OutputError(f"commit of {final}: {os.path.basename(path)} does not match its seal: it was changed")

@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +91,7 @@ def rehearse(directory: str) -> None:
         "origin_real_ns": time.monotonic_ns(),
         "scale": 1.0,
         "first_key_at_ns": 0,
+        "save_period_ns": None,
     }
     nobody = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -118,6 +120,8 @@ class _Reduce:
             if self._past == saved:
                 self._in_key_ns = params.get("in_key_ns", 0)
         self._keys_done = self._past.keys_done if self._past else 0
+        self._save_period_ns: int | None = params["save_period_ns"]
+        self._keys_saved = self._keys_done
         self._input_path = records.input_path(params["work_dir"], params["job"], params["task"])
         self._stopped_real_ns = 0
         self._lag = LagRecorder()
@@ -270,10 +274,25 @@ class _Reduce:
             self._task.slot.key_done(self._keys_done, time.monotonic_ns())
             if wanted:
                 raise _CheckpointWanted
+            if self._save_period_ns is not None and self._keys_done < self._keys:
+                self._save_if_due(self._save_period_ns)
+
+    def _save_if_due(self, period_ns: int) -> None:
+        """Save what is done, if the last save is so long ago, and go on; without it, if the disk takes nothing."""
+        if self._work_ns(self._keys_done) - self._work_ns(self._keys_saved) < period_ns:
+            return
+        self._keys_saved = self._keys_done
+        with suppress(partial_output.OutputError):
+            self._output.seal_beside()
+            self._task.report("saved", bytes=self._write_checkpoint_file())
+
+    def _work_ns(self, keys: int) -> int:
+        """Active time of the first `keys` keys."""
+        return self._duration_ns * keys // self._keys
 
     def _work_real_ns(self, keys: int) -> int:
         """Real active time of the first `keys` keys."""
-        return self._task.clock.to_real_duration_ns(self._duration_ns * keys // self._keys)
+        return self._task.clock.to_real_duration_ns(self._work_ns(keys))
 
     def _work_one_key(self) -> bool:
         """Sleep for the next key's time; returns True if a checkpoint is wanted after it."""
@@ -339,13 +358,7 @@ class _Reduce:
         key_done_real_ns = time.monotonic_ns()
         self._output.seal()
         self._kept.put(self._output.path)
-        saved = CheckpointFile(
-            past_containers=self._containers(),
-            keys_done=self._keys_done,
-            input_path=self._input_path,
-            hostname=self._task.params["node"],
-        )
-        size_bytes = checkpoint.write(str(self._task.container_directory / CHECKPOINT_FILE), saved)
+        size_bytes = self._write_checkpoint_file()
         self._state(WorkState.CHECKPOINTED)
         self._report_lag()
         self._task.report(
@@ -354,6 +367,15 @@ class _Reduce:
             written_real_ns=time.monotonic_ns(),
             bytes=size_bytes,
         )
+
+    def _write_checkpoint_file(self) -> int:
+        saved = CheckpointFile(
+            past_containers=self._containers(),
+            keys_done=self._keys_done,
+            input_path=self._input_path,
+            hostname=self._task.params["node"],
+        )
+        return checkpoint.write(str(self._task.container_directory / CHECKPOINT_FILE), saved)
 
     def _containers(self) -> tuple[str, ...]:
         return (*(self._past.past_containers if self._past else ()), self._container_id)

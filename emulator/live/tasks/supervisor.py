@@ -4,7 +4,7 @@ There is one single-threaded process per host: a Ray worker must not fork (its t
 small preloaded image costs about 2 ms.  It imports only the standard library, msgpack and the task code.
 
 Commands come in on stdin and events go out on stdout, as msgpack maps one after the other.  A command has ``op``, an
-event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint, dump and kill is answered by exactly
+event has ``event``, both have ``id``.  Every operation on a container is answered by exactly
 one completion, and ``exited`` is the last event of a container.  The very first event is ``ready``; ``late`` says that
 the supervisor has stood still for a while.  (These two have no ``id``.)  Operations on one
 container are done one after the other: SIGCONT is sent only after a confirmed stop, because it would cancel a pending
@@ -375,7 +375,7 @@ class Supervisor:
         self._command(parse_command(message), now_real_ns)  # refused: it is stopped
         del self._containers[nobody.id]
         self._signal(nobody, 0)
-        nobody.signalled(now_real_ns)
+        nobody.signalled(now_real_ns, self._emit)
         nobody.stop_changed(True, now_real_ns, self._emit)
         del self._outbox[queued_bytes:]
 
@@ -386,7 +386,9 @@ class Supervisor:
                 container.swapped_bytes = swapped_bytes_of(_pid_of(container))
             now_real_ns = time.monotonic_ns()  # first: the process may have obeyed before this one goes on
             self._signal(container, number)
-            container.signalled(now_real_ns)
+            container.signalled(now_real_ns, self._emit)
+            if number == signal.SIGTERM:
+                self._advance(container)  # nothing is to be waited for
             if container.is_program and number == SUSPEND:
                 self._after(_STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
 

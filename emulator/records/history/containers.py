@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from emulator.core.application_master.speculation import BEATEN
 from emulator.core.completions import RealCost
+from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.saved import ProcessImage
 from emulator.records.history.columns import Mark, computed
@@ -119,6 +120,10 @@ class ContainerStory:
     suspend_asked_ns: int | None = None
     resume_ready_ns: int | None = None
     kill_sent_ns: int | None = None
+    terminated_ns: int | None = None
+    """When SIGTERM was sent to it."""
+    saved_ns: int | None = None
+    """When its task last saved by itself."""
     dump_ns: int | None = None
     """When its NodeManager ordered the image with which it ended, or during which it was killed."""
     image: ProcessImage | None = None
@@ -184,16 +189,26 @@ class ContainerStory:
             self.outcome, self.reason, self.keys_done = Outcome.LOST, reason, None
             self.ended_ns = lost_ns if self.ended_ns is None else min(self.ended_ns, lost_ns)
 
-    def running_ns(self, since_ns: int | None) -> int:
-        """How long the process ran without being stopped, from ``since_ns`` to its end or to its image."""
+    def running_ns(self, since_ns: int | None, until_ns: int | None = None) -> int:
+        """How long the process ran without being stopped, from ``since_ns`` to its end or to its image; ``until_ns``:
+        or to then."""
         if since_ns is None or self.ended_ns is None:
             return 0
-        ended_ns = self.ended_ns if self.dump_ns is None else min(self.dump_ns, self.ended_ns)
+        ended_ns = min(at_ns for at_ns in (self.ended_ns, self.dump_ns, until_ns) if at_ns is not None)
         stopped_ns = 0
         for stop in self.stops:
             resumed_ns = ended_ns if stop.resumed_ns is None else stop.resumed_ns
             stopped_ns += max(0, resumed_ns - max(stop.stopped_ns, since_ns))
         return max(0, ended_ns - since_ns - stopped_ns)
+
+    def kept_ns(self, spec: JobSpec) -> int:
+        """Active time that it has saved by itself; of a program, as often as its job says."""
+        period_ns = spec.facts.checkpoint_period_ns
+        if period_ns is None or self.first_key_ns is None:
+            return 0
+        if spec.program is not None:
+            return self.running_ns(self.first_key_ns) // period_ns * period_ns
+        return 0 if self.saved_ns is None else self.running_ns(self.first_key_ns, self.saved_ns)
 
     @property
     def imaging_ns(self) -> int:

@@ -140,6 +140,8 @@ class Candidate(Frozen, kw_only=True):
     """Estimated work left."""
     started_ns: int | None = None
     """A task: when it was last launched or resumed; if the ResourceManager chose, when it got its container."""
+    saved_ns: int | None = None
+    """A task: when it last saved by itself; a kill loses what it has done since."""
     mechanism: Mechanism | None = None
     """A victim task: what happens to it."""
     mechanism_numbers: str | None = None
@@ -196,6 +198,7 @@ def _tasks(
             keys_done=task.keys_done,
             keys_total=task.keys_total,
             started_ns=task.started_ns,
+            saved_ns=task.saved_ns,
             mechanism=chosen and chosen.mechanism,
             mechanism_numbers=chosen and " ".join(f"{what}={much}" for what, much in chosen.numbers),
         )

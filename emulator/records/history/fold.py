@@ -24,7 +24,9 @@ from emulator.core.completions import (
     LaunchFailed,
     Paged,
     Resumed,
+    SavedByItself,
     Suspended,
+    Terminated,
 )
 from emulator.core.effects import (
     Checkpoint,
@@ -234,6 +236,14 @@ class HistoryBuilder:
         else:
             story.checkpoint_bytes += message.saved.size_bytes
 
+    def _saved_by_itself(self, message: SavedByItself, record: Record) -> None:
+        story = self._story(message.container)
+        story.saved_ns = record.t_ns
+        story.checkpoint_bytes += message.saved.size_bytes
+
+    def _terminated(self, message: Terminated, record: Record) -> None:
+        self._story(message.container).terminated_ns = record.t_ns
+
     def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
         story = self._story(message.container)
         if story.ended_ns is None:
@@ -322,6 +332,8 @@ _ON_MESSAGE: dict[type[Message], _Handler] = {
     Resumed: HistoryBuilder._resumed,
     Checkpointed: HistoryBuilder._checkpointed,
     CheckpointFailed: HistoryBuilder._checkpoint_failed,
+    SavedByItself: HistoryBuilder._saved_by_itself,
+    Terminated: HistoryBuilder._terminated,
     Killed: HistoryBuilder._killed,
     Exited: HistoryBuilder._exited,
 }

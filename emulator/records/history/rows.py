@@ -80,16 +80,20 @@ class AttemptRow(Frozen, kw_only=True):
     active_ns: int
     """From its first key (a map: start of work) to its end, without stopped times; 0 for an ApplicationMaster."""
     useful_ns: int
-    """Active time that counts, because it succeeded or saved a checkpoint."""
+    """Active time that counts, because it succeeded or saved a checkpoint, or until it last saved by itself."""
     lost_ns: int
-    """Active time without a result: since the checkpoint it started from, if it was killed, crashed or lost with its
-    node; or of a map whose output was lost and made again."""
+    """Active time without a result: since it last saved or started, if it was killed, crashed or lost with its node; or
+    of a map whose output was lost and made again."""
     overhead_ns: int = 0
     """How long its container was held by the restore it began with and by the dump it ended with."""
     swapped_bytes: int = 0
     """Emulated bytes of its memory that its stops sent to swap, as found when it was resumed or ended."""
     paging_spans: tuple[PagingSpan, ...] = ()
     """When it wrote its memory or read it back, and pages went to swap or came back for it."""
+    terminated_ns: int | None = None
+    """When it was sent SIGTERM, before SIGKILL.  None: it was not."""
+    saved_ns: int | None = None
+    """When it last saved by itself.  None: it did not; also of a program, whose saves natjam does not see."""
 
     @classmethod
     def of(
@@ -117,6 +121,7 @@ class AttemptRow(Frozen, kw_only=True):
         counts = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) or story.reason == AS_IT_WAS_TO_END
         useful = counts and not superseded
         lost = (story.outcome in LOST_OUTCOMES and not counts) or superseded
+        kept_ns = story.kept_ns(spec) if lost and walks_keys and not superseded else 0
         return cls(
             job=start.job,
             queue=spec.queue,
@@ -141,11 +146,13 @@ class AttemptRow(Frozen, kw_only=True):
             suspended_spans=story.suspended_spans,
             busy_ns=story.running_ns(story.launched_ns),
             active_ns=active_ns,
-            useful_ns=active_ns if useful else 0,
-            lost_ns=active_ns if lost else 0,
+            useful_ns=active_ns if useful else kept_ns,
+            lost_ns=active_ns - kept_ns if lost else 0,
             overhead_ns=story.imaging_ns,
             swapped_bytes=story.swapped_bytes,
             paging_spans=story.paging_spans,
+            terminated_ns=story.terminated_ns,
+            saved_ns=story.saved_ns,
         )
 
 
