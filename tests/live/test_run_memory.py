@@ -93,7 +93,7 @@ def _host_killed(run: NatjamRun) -> None:
     run.check_failed("nodes-1 has died")
 
 
-@pytest.mark.parametrize("end", [_interrupted, _killed, _host_killed])
+@pytest.mark.parametrize("end", [pytest.param(_interrupted, marks=pytest.mark.slow), _killed, _host_killed])
 def test_nothing_of_it_is_left_however_a_run_ends(
     ray_node: RayCluster, tmp_path: Path, end: Callable[[NatjamRun], None]
 ) -> None:
