@@ -33,7 +33,6 @@ demo: install
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: test-units test-live
-	$(NOT_SLOW) $(ALONE)
 
 test-units: tools
 	$(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
@@ -41,6 +40,7 @@ test-units: tools
 
 test-live: tools
 	$(NOT_SLOW) -n 2 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(NOT_SLOW) $(ALONE)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

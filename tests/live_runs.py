@@ -94,9 +94,9 @@ class RayCluster:
 
 
 @contextlib.contextmanager
-def two_ray_nodes(variables: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
-    """Two Ray nodes on this machine that are not of any run, with these variables in their environment."""
-    command = [sys.executable, "-m", "tests.two_ray_nodes"]
+def ray_nodes(count: int, variables: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
+    """Ray nodes on this machine that are not of any run, with these variables in their environment."""
+    command = [sys.executable, "-m", "tests.ray_nodes", *(f"127.0.0.{number}" for number in range(1, count + 1))]
     environment = {**os.environ, **(variables or {})}
     with helper(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as cluster:
         yield RayCluster(**cluster)

@@ -1,4 +1,7 @@
-"""What the live tests share: a Ray cluster of two nodes, which is somebody else's to the runs that do not use it."""
+"""What the live tests share: Ray, of one node and of two, which is somebody else's to the runs that do not use it.
+
+Half of what a short run costs is the start and end of its own Ray.  So a test has that only if it is about it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live_runs import RayCluster, two_ray_nodes
+from tests.live_runs import RayCluster, ray_nodes
 from tests.second_chance import pytest_runtest_protocol
 
 __all__ = ["pytest_runtest_protocol"]
@@ -20,7 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def ray_node() -> Iterator[RayCluster]:
+    """One Ray node on this machine that is not of any run."""
+    with ray_nodes(1) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Two Ray nodes on this machine that are not of any run."""
-    with two_ray_nodes() as cluster:
+    with ray_nodes(2) as cluster:
         yield cluster

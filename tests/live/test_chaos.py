@@ -34,7 +34,7 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from tests.histories import fold
 from tests.live_faults import STRIKES, LiveFaults, Strike
-from tests.live_runs import NatjamRun, RayCluster, two_ray_nodes
+from tests.live_runs import NatjamRun, RayCluster, ray_nodes
 from tests.simulated_runs import CATALOGUE, FIG4
 
 COUNT = int(os.environ.get("NATJAM_CHAOS", "3"))
@@ -142,7 +142,7 @@ def test_deaths(tmp_path: Path, ray_cluster: RayCluster, file: Path) -> None:
         for number in range(DEATHS):
             fault = death(name, number, simulation.span_ns)
             # A raylet that is killed takes its node with it.
-            with two_ray_nodes() if name == "raylet" else contextlib.nullcontext(ray_cluster) as cluster:
+            with ray_nodes(2) if name == "raylet" else contextlib.nullcontext(ray_cluster) as cluster:
                 ended = live(f"{name}-{number}", [fault], cluster)
             if ended is not None:
                 totals, as_happened = ended

@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 from emulator.live.session.detached import log_path, printed, process_of
-from tests.live_runs import SMALL, natjam, until
+from tests.live_runs import SMALL, RayCluster, natjam, until
 from tests.other_user import reached_by_another_user
 
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 BOUND_S = 90
 
 
-def test_a_run_goes_on_by_itself_until_its_end(tmp_path: Path) -> None:
+def test_a_run_goes_on_by_itself_until_its_end(
+    ray_node: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", ray_node.address)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", ray_node.token)
     out = _started(tmp_path, SMALL)
     assert natjam("status", out).stdout == f"{out}: running\n"
     attached = natjam("attach", out)

@@ -10,7 +10,7 @@ import psutil
 
 from emulator.live.encryption import AUTHORITY, CERTIFICATE, KEY
 from tests.certificates import certificates_in
-from tests.live_runs import SMALL, NatjamRun, two_ray_nodes
+from tests.live_runs import SMALL, NatjamRun, ray_nodes
 
 
 def test_all_that_the_hosts_of_a_run_listen_at_is_tls(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_all_that_the_hosts_of_a_run_listen_at_is_tls(tmp_path: Path) -> None:
     client.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
     client.load_cert_chain(variables[CERTIFICATE], variables[KEY])
     with (
-        two_ray_nodes(variables) as cluster,
+        ray_nodes(2, variables) as cluster,
         NatjamRun(tmp_path, experiment=SMALL, cluster=cluster, variables=variables) as run,
     ):
         run.walking("research")

@@ -24,8 +24,8 @@ workload:
 """
 
 
-def test_maps_are_stopped_and_go_on(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=MAPS, cluster=ray_cluster) as run:
+def test_maps_are_stopped_and_go_on(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=MAPS, cluster=ray_node) as run:
         run.check_verified()
         tasks = run.table("tasks")
         assert replay(run.records(), run.machine) is None

@@ -25,9 +25,9 @@ workload:
 
 
 def test_a_task_is_suspended_resumed_and_killed_by_hand_and_the_run_replays(
-    ray_cluster: RayCluster, tmp_path: Path
+    ray_node: RayCluster, tmp_path: Path
 ) -> None:
-    with NatjamRun(tmp_path, experiment=ONE_TASK, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=ONE_TASK, cluster=ray_node) as run:
         run.walking("low")
         door = run.out / "live"
         assert stat.S_IMODE(door.stat().st_mode) == 0o600
@@ -58,10 +58,10 @@ def test_a_task_is_suspended_resumed_and_killed_by_hand_and_the_run_replays(
 
 
 def test_a_task_that_its_node_has_no_room_to_stop_is_refused_with_the_reason(
-    ray_cluster: RayCluster, tmp_path: Path
+    ray_node: RayCluster, tmp_path: Path
 ) -> None:
     no_room = ("--set", "cluster.max_suspended_per_node=0")
-    with NatjamRun(tmp_path, *no_room, experiment=ONE_TASK, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, *no_room, experiment=ONE_TASK, cluster=ray_node) as run:
         run.walking("low")
         _refused(1, "low/r000: refused at ", "suspend", run.out, "low/r0")
         assert "low/r000: goes on" in _done("resume", run.out, "low/r0")  # it is no longer asked

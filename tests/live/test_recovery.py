@@ -39,10 +39,10 @@ def kill(run: NatjamRun, host: str) -> None:
 
 @pytest.mark.parametrize(("host", "times"), [("rm", 2), pytest.param("applications-1", 1, marks=pytest.mark.slow)])
 def test_a_killed_host_is_replaced_and_what_runs_goes_on(
-    ray_cluster: RayCluster, tmp_path: Path, host: str, times: int
+    ray_node: RayCluster, tmp_path: Path, host: str, times: int
 ) -> None:
     """The second time, its successor is killed before it has taken over."""
-    with NatjamRun(tmp_path, *ALONE, experiment=LONGER, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, *ALONE, experiment=LONGER, cluster=ray_node) as run:
         run.walking("research")
         for _ in range(times):
             kill(run, host)
@@ -57,8 +57,8 @@ def test_a_killed_host_is_replaced_and_what_runs_goes_on(
     assert masters == (["succeeded"] if host == "rm" else ["crashed", "succeeded"])
 
 
-def test_a_job_fails_when_its_application_master_has_died_too_often(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+def test_a_job_fails_when_its_application_master_has_died_too_often(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.walking("research")
         kill(run, "applications-1")
         run.until(lambda: starts(run, "am:research") == 2, "the second attempt")

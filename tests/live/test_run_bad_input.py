@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,41 +13,20 @@ from typer.testing import CliRunner
 from emulator.cli.main import app
 from tests.live_runs import NatjamRun, RayCluster
 
-POLICIES = '''
+POLICY = '''
 def raising(view, jobs, random):
     """A job eviction policy."""
     raise LookupError("nobody to be found")
-
-def nonsense(view, tasks, random):
-    """A task eviction policy."""
-    return 42
 '''
 
 
-def test_policies_of_the_users_that_fail(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    (tmp_path / "bad_policies.py").write_text(POLICIES)
-    failing = {
-        "job_eviction": ("bad_policies:raising", "nobody to be found"),
-        "task_eviction": ("bad_policies:nonsense", "42"),
-    }
-    with ExitStack() as running:
-        for axis in failing:
-            (tmp_path / axis).mkdir()
-        runs = {
-            axis: running.enter_context(
-                NatjamRun(
-                    tmp_path / axis,
-                    *("--set", f"scheduler.{axis}={policy}"),
-                    cluster=ray_cluster,
-                    variables={"PYTHONPATH": str(tmp_path)},
-                )
-            )
-            for axis, (policy, _) in failing.items()
-        }
-        for axis, run in runs.items():
-            run.check_failed("eviction", *failing[axis])
-            assert run.summary["state"] == "failed"
-            assert failing[axis][1] in run.summary["reason"]
+def test_a_policy_of_the_users_that_fails(ray_node: RayCluster, tmp_path: Path) -> None:
+    (tmp_path / "bad_policies.py").write_text(POLICY)
+    options = ("--set", "scheduler.job_eviction=bad_policies:raising")
+    with NatjamRun(tmp_path, *options, cluster=ray_node, variables={"PYTHONPATH": str(tmp_path)}) as run:
+        run.check_failed("eviction", "bad_policies:raising", "nobody to be found")
+        assert run.summary["state"] == "failed"
+        assert "nobody to be found" in run.summary["reason"]
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
@@ -56,10 +34,10 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
         run.check_failed("cannot reach the cluster at RAY_ADDRESS=127.0.0.1:1: Connection refused")
 
 
-def test_a_cluster_with_another_token(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_cluster_with_another_token(ray_node: RayCluster, tmp_path: Path) -> None:
     # Ray tries twenty times, unless told otherwise.
     variables = {"RAY_AUTH_TOKEN": "0" * 64, "RAY_NUM_REDIS_GET_RETRIES": "1"}
-    with NatjamRun(tmp_path, cluster=ray_cluster, variables=variables) as run:
+    with NatjamRun(tmp_path, cluster=ray_node, variables=variables) as run:
         run.check_failed("cannot start or reach the cluster at RAY_ADDRESS=")
         assert "InvalidAuthToken" in run.log
 
@@ -77,10 +55,8 @@ def few_processes() -> Iterator[Path]:
     group.rmdir()
 
 
-def test_more_containers_than_the_machine_can_fork(
-    ray_cluster: RayCluster, tmp_path: Path, few_processes: Path
-) -> None:
-    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+def test_more_containers_than_the_machine_can_fork(ray_node: RayCluster, tmp_path: Path, few_processes: Path) -> None:
+    with NatjamRun(tmp_path, cluster=ray_node) as run:
         for host in ("nodes-1", "nodes-2"):
             (few_processes / "cgroup.procs").write_text(str(run.supervisor(host)))
         run.check_failed("job research failed: ", "cannot fork another process", "run fewer containers")
@@ -99,8 +75,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_an_output_directory_on_a_full_disk(ray_cluster: RayCluster, tmp_path: Path, small_disk: Path) -> None:
-    with NatjamRun(tmp_path, cluster=ray_cluster, out=small_disk / "out") as run:
+def test_an_output_directory_on_a_full_disk(ray_node: RayCluster, tmp_path: Path, small_disk: Path) -> None:
+    with NatjamRun(tmp_path, cluster=ray_node, out=small_disk / "out") as run:
         run.check_failed(str(run.out), "No space left on device")
         assert not (run.out / "summary.json").exists()
         assert all(path.stat().st_size for path in (run.out / "output").glob("*/part-*"))

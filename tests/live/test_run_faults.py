@@ -16,8 +16,10 @@ LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
-def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=LONGER) as run:
+def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(
+    ray_node: RayCluster, tmp_path: Path
+) -> None:
+    with NatjamRun(tmp_path, experiment=LONGER, cluster=ray_node) as run:
         os.kill(run.walking("research", keys=4)[0].pid, signal.SIGKILL)
         os.kill(run.until(run.stopped, "a suspended reduce")[0].pid, signal.SIGKILL)
         os.kill(run.janitor(), signal.SIGKILL)
@@ -46,9 +48,9 @@ def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(t
     assert summary["work"]["wasted_fraction"] > 0
 
 
-def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(tmp_path: Path) -> None:
+def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(ray_node: RayCluster, tmp_path: Path) -> None:
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [60]")
-    with NatjamRun(tmp_path, experiment=two_waves) as run:
+    with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_node) as run:
         run.walking("research")
         outputs = [path for directory in run.work_directories() for path in directory.glob("node-*/map/research")]
         assert outputs
@@ -63,10 +65,12 @@ def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_not(tmp_path: Path) -> None:
+def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_not(
+    ray_node: RayCluster, tmp_path: Path
+) -> None:
     long_key = SMALL.replace("reduce_s: [30]", "reduce_s: [30, 900]").replace("key_s: 1}", "key_s: 900}", 1)
     options = ("--set", "protocol.task_timeout_s=600", "--set", "scheduler.mechanism=wait")
-    with NatjamRun(tmp_path, *options, experiment=long_key) as run:
+    with NatjamRun(tmp_path, *options, experiment=long_key, cluster=ray_node) as run:
         frozen = run.until(lambda: [task for task in run.tasks() if task.writes == "research"], "a reduce")[0]
         os.kill(frozen.pid, signal.SIGSTOP)
         run.process.wait(240)
@@ -75,8 +79,8 @@ def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_no
     assert [row["reason"] for row in crashed] == ["no sign of life for 30 real seconds"]
 
 
-def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+def test_the_only_node_host_cannot_be_done_without(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
         run.check_failed("nodes-1 has died and no node is left to go on with", f"are in {run.out}")

@@ -41,8 +41,8 @@ JOBS = ("low", "high")
 ENDLESS = PAGED.replace("reduce_s: 20", "reduce_s: 9000")
 
 
-def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_cluster) as run:
+def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
         run.until(run.stopped, "a suspended reduce")
         assert len(groups_of(run.run_id)) == 1
         summary = run.check_verified()
@@ -93,20 +93,20 @@ def _host_killed(run: NatjamRun) -> None:
     run.check_failed("nodes-1 has died")
 
 
-@pytest.mark.parametrize("end", [_interrupted, _killed, _host_killed])
+@pytest.mark.parametrize("end", [pytest.param(_interrupted, marks=pytest.mark.slow), _killed, _host_killed])
 def test_nothing_of_it_is_left_however_a_run_ends(
-    ray_cluster: RayCluster, tmp_path: Path, end: Callable[[NatjamRun], None]
+    ray_node: RayCluster, tmp_path: Path, end: Callable[[NatjamRun], None]
 ) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.until(lambda: paged_out(run), "a task that is paged out")
         assert len(groups_of(run.run_id)) == 1
         end(run)
 
 
 def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(
-    ray_cluster: RayCluster, tmp_path: Path
+    ray_node: RayCluster, tmp_path: Path
 ) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
         run.until(lambda: paged_out(run), "a task that is paged out")
         os.kill(run.supervisor(), signal.SIGKILL)
         run.check_verified()
@@ -136,9 +136,9 @@ time.sleep(600)
 """
 
 
-def test_a_full_swap_fails_the_run_with_the_numbers(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_full_swap_fails_the_run_with_the_numbers(ray_node: RayCluster, tmp_path: Path) -> None:
     """Somebody takes the room that was promised to the node's tasks: the kernel kills every attempt."""
-    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.until(lambda: paged_out(run), "a task that is paged out")
         (group,) = groups_of(run.run_id)
         command = [sys.executable, "-c", _HOG, str(group / "cgroup.procs"), str(190 * MIB)]
@@ -169,10 +169,10 @@ def test_what_this_machine_has_not_is_said_before_anything_starts(tmp_path: Path
     assert not run.out.exists()
 
 
-def test_swap_on_a_file_system_without_a_disk_is_refused(tmp_path: Path) -> None:
+def test_swap_on_a_file_system_without_a_disk_is_refused(ray_node: RayCluster, tmp_path: Path) -> None:
     directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/dev/shm"))
     try:
-        with NatjamRun(tmp_path, experiment=PAGED, variables={"TMPDIR": str(directory)}) as run:
+        with NatjamRun(tmp_path, experiment=PAGED, variables={"TMPDIR": str(directory)}, cluster=ray_node) as run:
             run.check_failed("starting nodes-1 failed", "cannot be switched on", "file system of a disk")
             until(lambda: not [path for path in directory.iterdir() if path.name.startswith("natjam-")], "nothing left")
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulator.live.program_members import group_parent
-from tests.live_runs import NatjamRun, natjam, until
+from tests.live_runs import NatjamRun, RayCluster, natjam, until
 from tests.programs import HIDDEN, criu_or_skip, kmeans_command, of_place
 from tests.run_results import job_of
 
@@ -42,10 +42,10 @@ workload:
 """
 
 
-def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(tmp_path: Path) -> None:
+def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(ray_node: RayCluster, tmp_path: Path) -> None:
     criu_or_skip()
     subprocess.run(kmeans_command(*KMEANS, "--out", str(tmp_path / "c.npy")), stdout=subprocess.DEVNULL, check=True)
-    with NatjamRun(tmp_path, experiment=PROGRAMS) as run:
+    with NatjamRun(tmp_path, experiment=PROGRAMS, cluster=ray_node) as run:
         assert run.wait() == 0, run.log
         summary, attempts = run.summary, run.table("attempts")
     assert job_of(summary, "low")["suspensions"] == 1
@@ -88,9 +88,11 @@ def write_low(directory: Path) -> Path:
     return place
 
 
-def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(tmp_path: Path) -> None:
+def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(
+    ray_node: RayCluster, tmp_path: Path
+) -> None:
     place = write_low(tmp_path)
-    with NatjamRun(tmp_path, experiment=SUSPENDED) as run:
+    with NatjamRun(tmp_path, experiment=SUSPENDED, cluster=ray_node) as run:
         assert run.wait() == 0, run.log
         assert of_place(place) == []
     assert job_of(run.summary, "low")["suspensions"] == 1
@@ -106,11 +108,11 @@ def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(
     assert "part-c-00000: is not as it was when it was committed" in found.stderr
 
 
-def test_nothing_of_a_program_is_left_when_the_driver_is_killed(tmp_path: Path) -> None:
+def test_nothing_of_a_program_is_left_when_the_driver_is_killed(ray_node: RayCluster, tmp_path: Path) -> None:
     if group_parent() is None:
         pytest.skip("needs a cgroup")
     place = write_low(tmp_path)
-    with NatjamRun(tmp_path, experiment=SUSPENDED) as run:
+    with NatjamRun(tmp_path, experiment=SUSPENDED, cluster=ray_node) as run:
         run.until(lambda: len(of_place(place)) > 10, "hidden processes")
         assert run.run_id
         run.process.kill()

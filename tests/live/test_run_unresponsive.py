@@ -19,8 +19,8 @@ SECOND_NS = 1_000_000_000
 REASON = "asked back and not given in time"
 
 
-def test_an_unresponsive_application_master_loses_containers(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, "--set", "workload.jobs.0.reduce_s=[40]", cluster=ray_cluster) as run:
+def test_an_unresponsive_application_master_loses_containers(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, "--set", "workload.jobs.0.reduce_s=[40]", cluster=ray_node) as run:
         run.walking("research")
         # Jobs go round the two application hosts: research is on the first, production on the other.
         host = run.host("applications-1")

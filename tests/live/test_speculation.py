@@ -29,9 +29,9 @@ workload:
     "mechanism",
     ["checkpoint", pytest.param("suspend", marks=pytest.mark.slow), pytest.param("kill", marks=pytest.mark.slow)],
 )
-def test_second_attempts_win(ray_cluster: RayCluster, tmp_path: Path, mechanism: str) -> None:
+def test_second_attempts_win(ray_node: RayCluster, tmp_path: Path, mechanism: str) -> None:
     options = ("--set", f"scheduler.mechanism={mechanism}")
-    with NatjamRun(tmp_path, *options, experiment=STRAGGLERS, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, *options, experiment=STRAGGLERS, cluster=ray_node) as run:
         summary = run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] == "reduce" and row["job"] == "research"]
         assert replay(run.records(), run.machine) is None

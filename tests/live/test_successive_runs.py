@@ -86,7 +86,10 @@ def test_a_ray_under_which_a_run_has_failed_serves_no_other(tmp_path: Path, temp
     assert states == [(1, None), (2, "succeeded"), (2, "succeeded")]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGKILL, -signal.SIGKILL)],
+)
 def test_a_campaign_that_is_ended_leaves_nothing(
     tmp_path: Path, temporary: Path, number: signal.Signals, status: int
 ) -> None:

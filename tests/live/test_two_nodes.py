@@ -17,7 +17,7 @@ from tests.live_runs import (
     RayCluster,
     gone,
     listening_addresses,
-    two_ray_nodes,
+    ray_nodes,
     until,
 )
 from tests.run_results import job_of
@@ -102,7 +102,7 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
 
 def test_a_node_host_ends_with_its_raylet(tmp_path: Path) -> None:
     longer = SPREAD.replace("reduce_s: [30]", "reduce_s: [150]")
-    with two_ray_nodes() as cluster, NatjamRun(tmp_path, experiment=longer, cluster=cluster) as run:
+    with ray_nodes(2) as cluster, NatjamRun(tmp_path, experiment=longer, cluster=cluster) as run:
         run.walking("research")
         theirs = [run.host("nodes-2"), run.supervisor("nodes-2"), *(task.pid for task in run.tasks("nodes-2"))]
         os.kill(cluster.raylet("127.0.0.2"), signal.SIGKILL)

@@ -15,7 +15,7 @@ from emulator.live.janitor import find_run_processes
 from emulator.live.session.web import WebService
 from emulator.resolved import resolve
 from tests.experiment_files import write
-from tests.live_runs import NatjamRun, until
+from tests.live_runs import NatjamRun, RayCluster, until
 
 RUN_ID = "0web0web"
 DAY = """\
@@ -46,8 +46,8 @@ def processes() -> list[int]:
     return find_run_processes(RUN_ID)
 
 
-def test_latencies_are_beside_the_jobs(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=DAY) as run:
+def test_latencies_are_beside_the_jobs(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=DAY, cluster=ray_node) as run:
         run.check_verified()
         web = run.summary["web"]
         assert "web service" in run.log

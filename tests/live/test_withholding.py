@@ -24,8 +24,8 @@ workload:
 """
 
 
-def test_reduces_give_way_and_go_on(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=DAY, cluster=ray_cluster) as run:
+def test_reduces_give_way_and_go_on(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=DAY, cluster=ray_node) as run:
         run.check_verified()
         summary, tasks = run.summary, run.table("tasks")
         assert replay(run.records(), run.machine) is None

@@ -12,8 +12,9 @@ import numpy
 import pytest
 from typer.testing import CliRunner, Result
 
-from analysis.advise.candidates import Candidate, make_question
+from analysis.advise.candidates import Candidate, Question, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
+from analysis.advise.traces import experiment_of_trace
 from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
@@ -21,6 +22,7 @@ from emulator.cli.main import app
 from emulator.errors import ConfigError
 from tests.experiment_files import VALID, write
 from workloads.importers.guess import guess_format
+from workloads.importers.source import ignore
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -33,6 +35,15 @@ def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def advise(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["advise", *map(str, arguments)])
+
+
+def question_of(trace: Path, out: Path, production: str | None = None) -> Question:
+    """What the command asks about a trace."""
+    out.mkdir()
+    known = guess_format(trace)
+    assert known is not None
+    path, _, _ = experiment_of_trace(trace, known, {}, (), [1], out, ignore, production)
+    return make_question(path, [], production)
 
 
 def advice(directory: Path) -> dict:
@@ -241,32 +252,30 @@ def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
 
 
 def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:
-    result = advise(DATA / "hadoop" / "2jobs2min-rumen-jh.json.gz", "--seeds", "1", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert len(advice(tmp_path / "out")["candidates"]) == 16
-    text = (tmp_path / "out" / "experiment.yaml").read_text()
+    question = question_of(DATA / "hadoop" / "2jobs2min-rumen-jh.json.gz", tmp_path / "out")
+    assert len(question.candidates) == 16
+    text = question.path.read_text()
     assert "load: null" in text  # it is too small to offer more
     assert "window_s" not in text  # all of it: it is shorter than an hour
 
 
 def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
-    rows = [f"{60 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'long'}" for n in range(12)]
+    rows = [f"{60 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'long'}" for n in range(6)]
     (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
     result = advise(tmp_path / "jobs.csv", "--seeds", "1", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     found = advice(tmp_path / "out")
     assert (found["production"], found["queues"]) == ("short", ["short", "long"])
     assert found["chosen"] is None, "one seed is sure of nothing"
-    assert found["assumed"][0] == "all 12 jobs of jobs.csv, with 112 tasks"
+    assert found["assumed"][0] == "all 6 jobs of jobs.csv, with 56 tasks"
     for said in (
-        "all 12 jobs of jobs.csv, with 112 tasks",
+        "all 6 jobs of jobs.csv, with 56 tasks",
         "the queues are the trace's own, each guaranteed its share of the work; 'short' is urgent: its jobs",
         "queues, with what each is guaranteed: short 4%, long 96%",
         "No preference: nothing is sure with fewer than 3 seeds",
     ):
         assert said in result.output
-    other = advise(tmp_path / "jobs.csv", "--seeds", "1", "--out", tmp_path / "other", "--production", "long")
-    assert advice(tmp_path / "other")["queues"] == ["long", "short"], other.output
+    assert question_of(tmp_path / "jobs.csv", tmp_path / "other", "long").queues == ("long", "short")
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,16 @@ SPREADER = "emulator/campaign/processes.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
 MOST_LINES_OF_A_FILE = 450
 MOST_LINES_OF_A_FUNCTION = 35
-UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+PLAIN_YAML = {("yaml", name) for name in ("safe_load", "safe_dump", "dump", "compose_all")}
+"""They read plain values, or nodes; whatever they write is ours."""
 
 
 def sources(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+ALL = sources(*PACKAGES)
 
 
 def name_of(path: Path) -> str:
@@ -116,31 +121,49 @@ def test_core_and_policies_can_be_read_in_one_sitting(path: Path) -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
 
 
-@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
-def test_ray_spawning_and_pickles_stay_in_their_places(path: Path) -> None:
-    name = name_of(path)
-    modules = {module for module, _ in imports(path)}
-    if name not in RAY_MODULES:
-        assert not any(in_package(module, "ray") for module in modules)
-    if not name.startswith(("emulator/live/", "emulator/outside/")):
-        assert not modules & SPAWNING
-        assert not {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
-    if not name.startswith("analysis/") and name != SPREADER:
-        assert not any(in_package(module, "multiprocessing") for module in modules)
-    assert not modules & UNSAFE_READERS
+def test_ray_spawning_and_pickles_stay_in_their_places() -> None:
+    for path in ALL:
+        name = name_of(path)
+        modules = {module for module, _ in imports(path)}
+        if name not in RAY_MODULES:
+            assert not any(in_package(module, "ray") for module in modules), name
+        if not name.startswith(("emulator/live/", "emulator/outside/")):
+            assert not modules & SPAWNING, name
+            assert not {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING, name
+        if not name.startswith("analysis/") and name != SPREADER:
+            assert not any(in_package(module, "multiprocessing") for module in modules), name
+        assert not modules & UNSAFE_READERS, name
 
 
-@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
-def test_signals_are_sent_by_supervisor_janitor_and_probe_only(path: Path) -> None:
-    name = name_of(path)
-    for receiver, function, call in calls(path):
-        if receiver in ("os", "signal") and function in SENDING and name not in SIGNALLERS:
-            assert name in SELF_SIGNALLERS, f"{receiver}.{function}"
-            assert ast.unparse(call.args[0]) == "os.getpid()", "they may only signal themselves"
-        if function in ("send_signal", "terminate") and not name.startswith("emulator/live/"):
-            pytest.fail(f"{receiver}.{function}")
-    for module, imported in imports(path):
-        assert not (module in ("os", "signal") and imported in SENDING), "call it as os.kill, so that it is found"
+def test_signals_are_sent_by_supervisor_janitor_and_probe_only() -> None:
+    for path in ALL:
+        name = name_of(path)
+        for receiver, function, call in calls(path):
+            where = f"{name}: {receiver}.{function}"
+            if receiver in ("os", "signal") and function in SENDING and name not in SIGNALLERS:
+                assert name in SELF_SIGNALLERS, where
+                assert ast.unparse(call.args[0]) == "os.getpid()", f"{where}: they may only signal themselves"
+            assert function not in ("send_signal", "terminate") or name.startswith("emulator/live/"), where
+        for module, imported in imports(path):
+            found = module in ("os", "signal") and imported in SENDING
+            assert not found, f"{name}: call it as os.kill, so that it is found"
+
+
+def test_nothing_read_can_become_code() -> None:
+    for path in ALL:
+        name = name_of(path)
+        if path.name != "yaml_values.py":
+            taken = [f"{module}.{taken}" for module, taken in imports(path) if in_package(module, "yaml") and taken]
+            assert not taken, f"{name}: call it as yaml.safe_load, so that it is found"
+        for receiver, function, call in calls(path):
+            where = f"{name}, line {call.lineno}: {receiver}.{function}"
+            assert not in_package(receiver, "yaml") or (receiver, function) in PLAIN_YAML, f"{where} may make objects"
+            assert receiver or function not in ("eval", "exec", "compile", "__import__"), where
+            assert function not in ("read_pickle", "to_pickle", "loads_pickle"), where
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+            assert "allow_pickle" not in given, where
+            assert given.get("shell", "False") == "False", where
+            assert given.get("typ", "'safe'") in ("'safe'", "'rt'"), f"{where}: a YAML loader that makes objects"
 
 
 ROOMS = (
@@ -173,19 +196,17 @@ def room_of(module: str) -> int:
     return max((room for room in enumerate(ROOMS) if in_package(module, room[1])), key=lambda room: len(room[1]))[0]
 
 
-@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
-def test_no_room_knows_one_above_it(path: Path) -> None:
-    mine = name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    known = [f"{module}.{name}" if name else module for module, name in imports(path) if module.startswith(PACKAGES)]
-    upwards = [module for module in known if room_of(module) > room_of(mine)]
-    assert upwards == [], f"{ROOMS[room_of(mine)]} is below them"
+def test_no_room_knows_one_above_it() -> None:
+    for path in ALL:
+        mine = name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        known = [f"{module}.{name}" if name else module for module, name in imports(path)]
+        ours = [module for module in known if module.startswith(PACKAGES)]
+        upwards = [module for module in ours if room_of(module) > room_of(mine)]
+        assert upwards == [], f"{mine}: {ROOMS[room_of(mine)]} is below them"
 
 
 def test_no_circle_of_files() -> None:
-    files = {
-        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
-        for path in sources(*PACKAGES)
-    }
+    files = {name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in ALL}
     knows = {
         file: {
             name if name in files else name.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Two Ray nodes on this machine, 127.0.0.1 and 127.0.0.2, until standard input ends: a cluster for the live tests.
+"""Ray nodes on this machine at the addresses that are its arguments, until standard input ends: for the live tests.
 
 It is a separate program because a process reads Ray's token only once.  It prints one JSON line when the cluster is
 ready.
@@ -35,7 +35,7 @@ def main() -> None:
 
     cluster = Cluster()
     try:
-        for address in ("127.0.0.1", "127.0.0.2"):
+        for address in sys.argv[1:]:
             cluster.add_node(
                 node_ip_address=address, num_cpus=2, object_store_memory=100 * MEGABYTE, include_dashboard=False
             )
