@@ -98,7 +98,10 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
         table = parquet_file(file, whole=True).read()
         table.validate(full=True)
     except FileNotFoundError:
-        raise ConfigError(f"{file}: is missing; the run has failed or was made by another release") from None
+        raise ConfigError(
+            f"{file}: is missing: the run has failed, kept only its summary ('natjam run' makes it again from its"
+            f" {EXPERIMENT_NAME}) or was made by another release"
+        ) from None
     except TooLargeError as error:
         raise ConfigError(f"{file}: {error}") from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is not UTF-8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import numpy
 import pyarrow.parquet
@@ -13,6 +14,10 @@ from analysis.frames import DataFrame
 from analysis.papers.natjam_cells import MARGINS
 from analysis.reproduce.measure import values_of
 from analysis.reproduce.reproduced import Reproduced, Reproduction
+from emulator.campaign.plan import PlannedRun
+from emulator.records.parquet_tables import tables_of
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
 
 _PROGRESS_POINTS = 400
 
@@ -23,7 +28,7 @@ def fig10(figure: Reproduced, reproduction: Reproduction) -> Figure:
     drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
     for variant, panel in zip(variants, panels, strict=False):
         seed, run = next(iter(figure.runs[variant].items()))
-        attempts = pyarrow.parquet.read_table(reproduction.run_path(run) / "attempts.parquet").to_pandas()
+        attempts = _attempts(run, reproduction.run_path(run))
         summary = figure.summaries[variant][seed]
         times_s = numpy.linspace(0, summary["makespan_s"] or 1, _PROGRESS_POINTS)
         for index, job in enumerate(summary["jobs"]):
@@ -34,6 +39,13 @@ def fig10(figure: Reproduced, reproduction: Reproduction) -> Figure:
         panel.set_ylim(0, 102)
         style.finish(panel, "Time (s)", "Progress of the reduces (%)", f"{variant.upper()} (vertical lines: deadlines)")
     return drawing
+
+
+def _attempts(run: PlannedRun, path: Path) -> DataFrame:
+    """The table of attempts of a run; a simulation has kept none, and is made again."""
+    if run.experiment.engine == "live":
+        return pyarrow.parquet.read_table(path / "attempts.parquet").to_pandas()
+    return tables_of(simulated_history(resolve(run.experiment)))["attempts"].to_pandas()
 
 
 def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:

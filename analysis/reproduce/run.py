@@ -21,7 +21,7 @@ from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.costs.calibration import chosen_path
 from emulator.engine import OnStatus
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 
@@ -108,12 +108,16 @@ def reproduce(
 
 
 def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Make one run.  Of a fluid run only the summary is written, because a figure needs hundreds of them."""
-    if experiment.engine != "fluid":
+    """Make one run.  Of a simulation only the summary is kept, because figures need thousands of them; one that fails
+    is made once more, with all files that show why."""
+    if experiment.engine == "live":
         return run_experiment(experiment, out_dir, on_status)
     from emulator.run.briefly import run_briefly
 
-    return run_briefly(experiment, out_dir, on_status)
+    try:
+        return run_briefly(experiment, out_dir, on_status)
+    except RunError:
+        return run_experiment(experiment, out_dir, on_status)
 
 
 def _can_be_simulated(run: PlannedRun) -> bool:

@@ -47,6 +47,8 @@ class QueueRules:
     maximum: Maximum = Maximum.FREE
     may_be_left_out: bool = False
     """Whether an experiment need not name any: it then has one, without a capacity of its own."""
+    least_urgent_takes: bool = True
+    """Whether the least urgent queue may ever take containers back."""
 
 
 _MACHINES = frozenset({"live", "sim"})

@@ -53,7 +53,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
     return together
 
 
-class _Records:
+class Records:
     """Passes the records of a run to its journal and to the history that its tables are made of."""
 
     def __init__(self, journal: JournalWriter | None, history: HistoryBuilder) -> None:
@@ -108,11 +108,11 @@ def _run_and_write(
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:
         if run.journal == "off":
-            yield _Records(None, history)
+            yield Records(None, history)
             return
         header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, run.journal)
         with directory.journal(header) as journal:
-            yield _Records(journal, history)
+            yield Records(journal, history)
 
     last: list[RunStatus] = []
 

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from analysis.reproduce.run import run_one
 from analysis.whole_run import run_experiment
 from emulator.assemble import make_machine, make_settings
 from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.display.status import RunStatus
-from emulator.errors import NatjamError
+from emulator.errors import NatjamError, RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
@@ -63,6 +64,23 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
     assert (summary["engine"], summary["machines"], summary["output"]) == ("sim", [], None)
     assert summary["lag"]["max_real_ms"] == 0
     assert summary["events"] > 0
+
+
+def test_a_run_of_a_figure_keeps_its_summary_and_what_the_rest_is_made_from(tmp_path: Path) -> None:
+    experiment = load_experiment(FIG4, [*WITHOUT_CALIBRATION, "seed=7"])
+    brief = run_one(experiment, tmp_path / "brief", lambda status: None)
+    assert {path.name for path in (tmp_path / "brief").iterdir()} == {"experiment.yaml", "summary.json"}
+    whole = simulate(tmp_path / "brief/experiment.yaml", tmp_path / "whole")
+    assert (tmp_path / "whole/report.html").exists()
+    own = {"left_out", "files", "real_s"}
+    assert {name: brief[name] for name in {*brief} - own} == {name: whole[name] for name in {*whole} - own}
+
+
+def test_a_run_of_a_figure_that_fails_leaves_all_files_that_show_why(tmp_path: Path) -> None:
+    experiment = load_experiment(FIG4, [*WITHOUT_CALIBRATION, "cluster.availability={steps: [[5, 0]]}"])
+    with pytest.raises(RunError):
+        run_one(experiment, tmp_path / "out", lambda status: None)
+    assert (tmp_path / "out/attempts.parquet").exists()
 
 
 def test_jobs_are_shown_as_they_go_on_and_not_counted_anew_where_nothing_has_changed(
@@ -112,7 +130,7 @@ VARIANTS = {
 RUN_THEM_ALL = """
 import json, sys
 from pathlib import Path
-from emulator.errors import NatjamError
+from emulator.errors import NatjamError, RunError
 from emulator.experiment.load import load_experiment
 from analysis.whole_run import run_experiment
 file, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])

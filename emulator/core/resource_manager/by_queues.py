@@ -34,6 +34,9 @@ class ByQueues(ByContract):
         reads = self._policy.reads - {Reads.PROGRESS}
         self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
         """Whether the policies read only the queues and their jobs, in an order that never changes."""
+        names = [queue.name for queue in self._scheduler.queues]
+        self._takers = names if self._policy.queues.least_urgent_takes else names[:-1]
+        """Queues that may ever take containers back."""
         self._all_asked: tuple[int, int, int] | None = None
         """State of queues and Preemptor when everything possible had been asked for."""
         self._holds_until_ns: int | None = None
@@ -107,7 +110,7 @@ class ByQueues(ByContract):
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
         state = self._state
-        if not state.queues.pending:
+        if not any(map(state.queues.pending_in, self._takers)):
             return None
         if not (self._is_full or state.queues.gangs):
             return None  # natjam, section 3.2: only when the cluster is full

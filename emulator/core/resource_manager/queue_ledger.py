@@ -140,6 +140,10 @@ class QueueLedger:
                 jobs.keep(noted.key, application, wanted)
             noted.wants = wants
 
+    def pending_in(self, queue: str) -> int:
+        """Number of containers that the jobs of a queue ask for."""
+        return self._queues[queue].pending
+
     def queue_views(self) -> tuple[QueueView, ...]:
         """The queues as policies see them."""
         queues = self._queues
