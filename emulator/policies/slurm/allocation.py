@@ -93,11 +93,17 @@ class SlurmScheduler:
         self._holders: dict[str, _Stay] = {}
         """By container."""
         self._slice_ns = FOREVER_NS
+        self._comes_last = False
+        """Whether something is due that waits for what else happens at the same instant."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         for each in news:
             self._hear(each, now_ns)
+        if self._is_due(now_ns) and not self._comes_last:
+            self._comes_last = True
+            return Answer((), now_ns)
+        self._comes_last = False
         said = [*self._over(now_ns)]
         if self._slice_ns <= now_ns:
             self._slice_ns = FOREVER_NS
@@ -220,6 +226,10 @@ class SlurmScheduler:
 
     def _stopped(self) -> set[str]:
         return {name for name, stay in self._stays.items() if stay.wish is _Wish.STOP}
+
+    def _is_due(self, now_ns: int) -> bool:
+        ends_ns = self._snapshot.ends_ns
+        return min(self._controller.tick_ns, self._slice_ns, *ends_ns[:1]) <= now_ns
 
     def _again_ns(self, now_ns: int) -> int | None:
         ends_ns = self._snapshot.ends_ns
