@@ -37,9 +37,16 @@ def _kubernetes(path: Path) -> Site:
     return kubernetes_site(path)
 
 
-_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes}
+def _slurm(path: Path) -> Site:
+    from emulator.experiment.sites.slurm import slurm_site
+
+    return slurm_site(path)
+
+
+_MECHANISM: Location = ("scheduler", "mechanism")
+_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "slurm": _slurm}
 """By section of the file: what reads it.  Raises ConfigError."""
-_OTHERS = {"kueue": "natjam loops", "slurm": "natjam play"}
+_OTHERS = {"kueue": "natjam loops"}
 """Who reads the files of those that cannot be run yet."""
 
 
@@ -92,6 +99,10 @@ def _refuse(document: Document, site: Site, path: Path) -> None:
     for location in (*known, *(location for location, _ in _decided(site))):
         if document.get(location) is not None:
             raise ConfigError(f"{document.origin(location)}: {dotted(location)}: the site {path} decides it; remove it")
+    named = document.get(_MECHANISM)
+    if site.mechanisms and isinstance(named, str) and named not in site.mechanisms:
+        choice = ", ".join(site.mechanisms)
+        raise ConfigError(f"{document.origin(_MECHANISM)}: {dotted(_MECHANISM)}: with {path} it is one of {choice}")
 
 
 def _decided(site: Site) -> Iterator[tuple[Location, Any]]:

@@ -36,11 +36,22 @@ from emulator.policies.news import (
 )
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.model import Cluster, Job, Mode
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running
+from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
+
+
+class SlurmRules(Frozen):
+    """What Slurm decides by; ``natjam import slurm`` writes it."""
+
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    """All that will be submitted."""
+    controller_started_s: float = 0.0
+    """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
 
 
 class _Wish(Enum):
@@ -76,15 +87,14 @@ class _Stay:
 class SlurmScheduler:
     """See the module's theory of operation; a ``Scheduler``."""
 
-    def __init__(self, cluster: Cluster, jobs: Iterable[Job], boot_ns: int = 0) -> None:
-        """``jobs``: all that will be submitted; ``boot_ns``: when the controller started."""
-        self._controller = Controller(cluster, boot_ns)
-        self._snapshot, self._settings = self._controller.snapshot, cluster.settings
-        self._jobs = {job.name: job for job in jobs}
+    def __init__(self, rules: SlurmRules) -> None:
+        self._controller = Controller(rules.cluster, round(rules.controller_started_s * SECOND_NS))
+        self._snapshot = self._controller.snapshot
+        self._jobs = {job.name: job for job in rules.jobs}
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._waits: dict[str, JobWaits] = {}
-        self._free = dict.fromkeys(cluster.nodes, 0)
+        self._free = dict.fromkeys(rules.cluster.nodes, 0)
         """CPUs of each node that the cluster has free, by what it has told."""
         self._stays: dict[str, _Stay] = {}
         """Of the jobs that are on nodes in the snapshot."""
