@@ -13,7 +13,6 @@ is ``mechanism: suspend``.  A job that waits for a container again is requeued, 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -40,6 +39,9 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running
 from emulator.vocabulary import Frozen
 
+QUIET_ASKS = 2
+"""So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
+has reached it then."""
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
 
@@ -72,6 +74,8 @@ class _Stay:
     """Whether something was given or taken back, and the cluster has not told all of it."""
     was_whole: bool = False
     """Whether it has been on all of its nodes."""
+    is_over: bool = False
+    """Whether it has been ended, because its time limit is over."""
     stopped_ns: int = 0
     """When it was last told to stop."""
 
@@ -103,28 +107,34 @@ class SlurmScheduler:
         self._holders: dict[str, _Stay] = {}
         """By container."""
         self._slice_ns = FOREVER_NS
-        self._comes_last = False
-        """Whether something is due that waits for what else happens at the same instant."""
+        self._quiet_asks = 0
+        """How often it has been asked at this instant since anything was told."""
+        self._is_shared = True
+        """Whether it is known who of those that share CPUs runs."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         for each in news:
             self._hear(each, now_ns)
-        if self._is_due(now_ns) and not self._comes_last:
-            self._comes_last = True
-            return Answer((), now_ns)
-        self._comes_last = False
-        said = [*self._over(now_ns)]
+        if news:
+            self._quiet_asks, self._is_shared = 0, False
+        if not self._is_due(now_ns):
+            return Answer(self._fulfilled(), self._again_ns(now_ns))
+        if self._quiet_asks < QUIET_ASKS:
+            self._quiet_asks += 1
+            return Answer(self._fulfilled(), now_ns)
+        self._quiet_asks = 0
+        if over := [*self._over(now_ns)]:
+            return Answer([*over, *self._fulfilled()], now_ns)
         if self._slice_ns <= now_ns:
             self._slice_ns = FOREVER_NS
             self._controller.change_turns(self._stopped())
+        said: list[Said] = []
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
                 said += self._carry_out(decision, now_ns)
         self._share(now_ns)
-        said += [decision for stay in self._open for decision in self._fulfilled(stay)]
-        self._open = [stay for stay in self._open if not self._is_done(stay)]
-        return Answer(said, self._again_ns(now_ns))
+        return Answer([*said, *self._fulfilled()], self._again_ns(now_ns))
 
     # ---- what has happened ----
 
@@ -180,14 +190,14 @@ class SlurmScheduler:
 
     def _over(self, now_ns: int) -> Iterator[Said]:
         """The time limit, or the grace, of running jobs is over."""
-        ends_ns = self._snapshot.ends_ns
-        if not ends_ns or ends_ns[0] > now_ns:
+        if self._next_end_ns() > now_ns:
             return
-        for stay in [stay for stay in self._stays.values() if stay.running.end_ns <= now_ns]:
+        for stay in [stay for stay in self._stays.values() if stay.running.end_ns <= now_ns and not stay.is_over]:
             if stay.wish is _Wish.RUN and stay.running.preempted:
                 yield from self._evict(stay, now_ns)
             elif stay.wish is _Wish.RUN:
-                yield CancelJob(stay.name, "its time limit is over")
+                stay.is_over = True
+                yield CancelJob(stay.name, "its time limit is over", fails=False)
 
     # ---- what is decided ----
 
@@ -205,7 +215,7 @@ class SlurmScheduler:
 
     def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
         if stay.running.waiting.partition.mode is Mode.CANCEL:
-            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)")
+            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
             self._leave(stay)
         else:
             self._requeue(stay, now_ns)
@@ -231,6 +241,7 @@ class SlurmScheduler:
             stay = self._stays[name]
             self._snapshot.move_end(stay.running, stay.running.end_ns + now_ns - stay.stopped_ns)
             self._wishes(stay, _Wish.RUN)
+        self._is_shared = True
         if self._slice_ns == FOREVER_NS and (stops or stopped.difference(goes_on)):
             self._slice_ns = self._controller.next_slice_ns(now_ns)
 
@@ -238,14 +249,18 @@ class SlurmScheduler:
         return {name for name, stay in self._stays.items() if stay.wish is _Wish.STOP}
 
     def _is_due(self, now_ns: int) -> bool:
-        ends_ns = self._snapshot.ends_ns
-        return min(self._controller.tick_ns, self._slice_ns, *ends_ns[:1]) <= now_ns
+        """Whether there is something to decide, after all that happens at this instant by itself."""
+        may_share = self._snapshot.cluster.settings.gang and not self._is_shared
+        return may_share or min(self._controller.tick_ns, self._slice_ns, self._next_end_ns()) <= now_ns
 
     def _again_ns(self, now_ns: int) -> int | None:
-        ends_ns = self._snapshot.ends_ns
-        ahead = ends_ns[bisect_right(ends_ns, now_ns) :][:1]
-        again_ns = min(self._controller.arm(now_ns), self._slice_ns, *ahead)
+        again_ns = min(self._controller.arm(now_ns), self._slice_ns, self._next_end_ns())
         return again_ns if again_ns < FOREVER_NS else None
+
+    def _next_end_ns(self) -> int:
+        """When the time limit, or the grace, of a job that runs is over."""
+        stays = (stay.running.end_ns for stay in self._stays.values() if stay.wish is _Wish.RUN and not stay.is_over)
+        return min(stays, default=FOREVER_NS)
 
     # ---- what is said ----
 
@@ -257,8 +272,13 @@ class SlurmScheduler:
     def _is_done(self, stay: _Stay) -> bool:
         return not stay.awaits and (stay.is_whole if stay.wish is _Wish.RUN else not stay.containers)
 
-    def _fulfilled(self, stay: _Stay) -> Iterable[Said]:
-        """What is to be said now, so that its wish is fulfilled."""
+    def _fulfilled(self) -> list[Said]:
+        """What is to be said now, so that wishes are fulfilled."""
+        said = [decision for stay in self._open for decision in self._for_wish(stay)]
+        self._open = [stay for stay in self._open if not self._is_done(stay)]
+        return said
+
+    def _for_wish(self, stay: _Stay) -> Iterable[Said]:
         if stay.awaits:
             return ()
         if stay.wish is _Wish.RUN:
