@@ -155,7 +155,7 @@ class HistoryBuilder:
         return self._parts(self._stories.pop)
 
     def _parts(self, take: Callable[[str], ContainerStory | bytes]) -> Iterator[History]:
-        """``take`` gives what is known about a container.  Raises JournalError for a job that is not in the workload."""
+        """``take`` gives what is known about a container.  Raises JournalError: a job is not in the workload."""
         for job in self._containers.keys() - self._jobs.keys():
             raise JournalError(f"the journal has a job '{job}' that the workload does not have")
 
