@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 import msgspec
 import pyarrow
-import pyarrow.compute as compute
 from typing_extensions import TypedDict
 
 from emulator.errors import ConfigError, printable
@@ -78,7 +77,7 @@ def _column_problem(column: Column, values: Any) -> str | None:
 
 
 def _range_problem(column: Column, known: Any) -> str | None:
-    bounds = compute.call_function("min_max", [known]).as_py()
+    bounds = _computed("min_max", known).as_py()
     low, high = bounds["min"], bounds["max"]
     if pyarrow.types.is_floating(known.type) and not _all_finite(known):
         return "has a value that is not a number"
@@ -89,7 +88,13 @@ def _range_problem(column: Column, known: Any) -> str | None:
 
 
 def _all_finite(values: Any) -> bool:
-    return compute.call_function("all", [compute.call_function("is_finite", [values])]).as_py()
+    return _computed("all", _computed("is_finite", values)).as_py()
+
+
+def _computed(what: str, values: Any) -> Any:
+    import pyarrow.compute as compute  # here, because a run that only writes tables does not need this import
+
+    return compute.call_function(what, [values])
 
 
 # ---- summary.json ----

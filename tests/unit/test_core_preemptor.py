@@ -62,6 +62,16 @@ def test_it_runs_again_when_what_it_looks_at_has_changed_and_not_with_every_revi
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
 
 
+def test_it_does_not_run_while_only_the_least_urgent_queue_waits() -> None:
+    bench = full_cluster({"a": 4})
+    bench.ask("p", Ask(((REDUCE, 1),)))
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
+    bench.ask("p", Ask())
+    bench.ask("a", Ask(((REDUCE, 2),)))
+    due_ns = bench.machine.heartbeat_due_ns(bench.now_ns)
+    assert due_ns is None or due_ns > bench.now_ns, "research may take nothing back"
+
+
 def test_a_container_wanted_is_asked_back_once() -> None:
     bench = full_cluster({"a": 4})
     bench.ask("p", Ask(((REDUCE, 2),)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from emulator.core.application_master.speculation import BEATEN
 from emulator.core.completions import RealCost
@@ -81,8 +82,7 @@ class Operation(Frozen):
         return None if self.cost is None else self.cost.key_real_ns / 1e6
 
 
-@dataclass(slots=True)
-class Stop:
+class Stop(msgspec.Struct, array_like=True):
     """One stop of the process, perhaps followed by a resume."""
 
     stopped_ns: int
@@ -105,8 +105,7 @@ class ToldFree(NamedTuple):
     t_ns: int
 
 
-@dataclass(slots=True)
-class ContainerStory:
+class ContainerStory(msgspec.Struct, array_like=True):
     """Everything known about one container; None or empty until a record says it."""
 
     container: str

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
@@ -66,7 +68,10 @@ from emulator.records.history.containers import ContainerStory, PagingSpan, Stop
 from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
-from emulator.records.journal import Record
+from emulator.records.journal import JournalError, Record
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(ContainerStory).decode
 
 _KILLS_IN_VAIN = 200
 """Kills of a task, on average over the tasks that were killed since one last succeeded."""
@@ -80,7 +85,10 @@ class HistoryBuilder:
         self._job_evictions = {**JOB_EVICTION.by_name, **(own or {})}
         self._task_evictions = {**TASK_EVICTION.by_name, **(own or {})}
         self._jobs = {job.name: job for job in jobs}
-        self._stories: dict[str, ContainerStory] = {}
+        self._stories: dict[str, ContainerStory | bytes] = {}
+        """By container; of one that is over, packed: it takes a third of the memory."""
+        self._containers: dict[str, list[str]] = {name: [] for name in self._jobs}
+        """Those that were ordered to start, by job."""
         self._submitted: dict[str, int] = {}
         self._finished: dict[str, JobFinished] = {}
         self._registrations: dict[str, int] = {}
@@ -108,13 +116,13 @@ class HistoryBuilder:
     @property
     def attempts(self) -> int:
         """Number of attempts so far."""
-        return sum(story.start is not None for story in self._stories.values())
+        return sum(map(len, self._containers.values()))
 
     @property
     def program_digests(self) -> dict[tuple[str, int], str]:
         """The digest of what each program had written when it was committed, by job and task; of a run that has not
         been made into tables yet."""
-        starts = {container: self._stories[container].start for container in self._committed}
+        starts = {container: self._story(container).start for container in self._committed}
         return {
             (start.job, start.task): self._committed[container]
             for container, start in starts.items()
@@ -136,7 +144,7 @@ class HistoryBuilder:
 
     def tables(self) -> History:
         """The tables of the records so far."""
-        return joined(self._parts(dict(self._stories)))
+        return joined(self._parts(self._stories.__getitem__))
 
     def finish(self) -> History:
         """The tables of all records; the records' data is freed on the way."""
@@ -144,21 +152,34 @@ class HistoryBuilder:
 
     def parts(self) -> Iterator[History]:
         """The same, one job after the other, because a large run has no memory for all.  The decisions come last."""
-        return self._parts(self._stories)
+        return self._parts(self._stories.pop)
 
-    def _parts(self, stories: dict[str, ContainerStory]) -> Iterator[History]:
-        for story in stories.values():
-            registration = 0 if story.start is None else story.start.registration
-            if (story.node, registration) in self._losses:
-                story.lose(*self._losses[story.node, registration])
-        yield from tables_by_job(list(self._jobs.values()), stories, self._submitted, self._finished)
+    def _parts(self, take: Callable[[str], ContainerStory | bytes]) -> Iterator[History]:
+        """``take`` gives what is known about a container.  Raises JournalError: a job is not in the workload."""
+        for job in self._containers.keys() - self._jobs.keys():
+            raise JournalError(f"the journal has a job '{job}' that the workload does not have")
+
+        def stories_of(job: str) -> list[ContainerStory]:
+            return [self._whole(take(container)) for container in self._containers[job]]
+
+        yield from tables_by_job(list(self._jobs.values()), stories_of, self._submitted, self._finished)
         decisions = sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor))
         yield History([], [], [], [], decisions=decisions)
+
+    def _whole(self, kept: ContainerStory | bytes) -> ContainerStory:
+        """What is known about a container at the end."""
+        story = _unpack(kept) if isinstance(kept, bytes) else kept
+        registration = 0 if story.start is None else story.start.registration
+        if (story.node, registration) in self._losses:
+            story.lose(*self._losses[story.node, registration])
+        return story
 
     def _story(self, container: str) -> ContainerStory:
         story = self._stories.get(container)
         if story is None:
             story = self._stories[container] = ContainerStory(container)
+        elif isinstance(story, bytes):
+            story = self._stories[container] = _unpack(story)
         return story
 
     # ---- jobs ----
@@ -175,6 +196,8 @@ class HistoryBuilder:
         start = effect.message
         assert isinstance(start, StartContainer)
         story = self._story(start.container)
+        if story.start is None:
+            self._containers.setdefault(start.job, []).append(start.container)
         story.start, story.node = start, effect.to.partition(":")[2]
 
     def _launch(self, effect: Launch, record: Record) -> None:
@@ -303,8 +326,10 @@ class HistoryBuilder:
             story = self._story(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
                 story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
-            if report.state is ContainerState.DONE and story.outcome is None:
-                self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
+            if report.state is ContainerState.DONE:
+                if story.outcome is None:
+                    self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
+                self._stories[report.container] = _pack(story)
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
         self._lose(message.node, record.t_ns, message.reason)

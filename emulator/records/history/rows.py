@@ -104,7 +104,7 @@ class AttemptRow(Frozen, kw_only=True):
         Args:
             spec: its job.
             story: what is known about its container.
-            attempt_of: the attempts in all containers of the run.
+            attempt_of: the attempts in all containers of its job.
             superseded: a later attempt at the task succeeded too, so its output was lost.
         """
         start = story.start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,36 +12,22 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, Outcome
 from emulator.records.history.containers import ContainerStory
 from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
-from emulator.records.journal import JournalError
 from emulator.vocabulary import MASTER
 
 
 def tables_by_job(
-    jobs: list[JobSpec],
-    stories: dict[str, ContainerStory],
+    jobs: Sequence[JobSpec],
+    stories_of: Callable[[str], list[ContainerStory]],
     submitted: Mapping[str, int],
     finished: Mapping[str, JobFinished],
 ) -> Iterator[History]:
-    """The tables of a run, job by job.  Raises JournalError for a job that is not in the workload.
-
-    ``stories``, by container, is emptied on the way: so the memory of a job is free when its rows are made.
-    """
-    names = {job.name for job in jobs}
-    by_job: dict[str, list[ContainerStory]] = {name: [] for name in names}
-    attempt_of: dict[str, str] = {}
-    while stories:
-        _, story = stories.popitem()
-        if story.start is None:
-            continue  # a kill overtook its start, or the launch was dropped: there was no attempt
-        if story.start.job not in names:
-            raise JournalError(f"the journal has a job '{story.start.job}' that the workload does not have")
-        by_job[story.start.job].append(story)
-        attempt_of[story.container] = story.start.attempt
+    """The tables of a run, job by job.  ``stories_of`` gives what is known about the containers of a job, in any
+    order."""
     for spec in jobs:
-        mine = sorted(by_job.pop(spec.name), key=partial(_order, _places(spec)))
+        mine = sorted(stories_of(spec.name), key=partial(_order, _places(spec)))
         checkpoint_bytes = sum(story.checkpoint_bytes for story in mine)
         history = History([], [], [], [], checkpoint_bytes, sum(story.swapped_bytes for story in mine))
-        _add_job(history, spec, mine, attempt_of, finished.get(spec.name), submitted.get(spec.name))
+        _add_job(history, spec, mine, finished.get(spec.name), submitted.get(spec.name))
         del mine
         yield history
 
@@ -76,14 +62,15 @@ def _add_job(
     history: History,
     spec: JobSpec,
     stories: list[ContainerStory],
-    attempt_of: Mapping[str, str],
     end: JobFinished | None,
     submitted_ns: int | None,
 ) -> None:
     finish_ns = end.finish_ns if end else None
     by_task: dict[tuple[str, int], list[ContainerStory]] = {}
+    attempt_of: dict[str, str] = {}
     for story in stories:
         assert story.start is not None
+        attempt_of[story.container] = story.start.attempt
         by_task.setdefault((story.start.group, story.start.task), []).append(story)
         history.operations.extend(story.operations(finish_ns))
     masters = by_task.pop((MASTER, 0), [])
