@@ -37,7 +37,12 @@ def main() -> None:
     try:
         for address in sys.argv[1:]:
             cluster.add_node(
-                node_ip_address=address, num_cpus=2, object_store_memory=100 * MEGABYTE, include_dashboard=False
+                node_ip_address=address,
+                num_cpus=2,
+                object_store_memory=100 * MEGABYTE,
+                include_dashboard=False,
+                include_log_monitor=False,  # it reads the logs of all workers there were, over and over
+                no_monitor=True,  # of Ray's autoscaler
             )
         print(json.dumps({"address": cluster.address, "token": token, "directory": directory}), flush=True)
         sys.stdin.read()

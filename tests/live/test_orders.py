@@ -5,8 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
 from emulator.core.messages import OrderTask
-from tests.live_runs import NatjamRun, RayCluster, natjam
+from tests.live_runs import NatjamRun, RayCluster
 
 ONE_TASK = """\
 name: by-hand
@@ -79,11 +82,11 @@ def _at_work(run: NatjamRun) -> set[int]:
 
 
 def _done(*arguments: str | Path) -> str:
-    done = natjam(*arguments)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def _refused(status: int, words: str, *arguments: str | Path) -> None:
-    done = natjam(*arguments)
-    assert (done.returncode, words in done.stderr) == (status, True), done
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert (done.exit_code, words in done.stderr) == (status, True), done.output

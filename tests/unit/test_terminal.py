@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.live import Live
 from rich.text import Text
+from typer.testing import CliRunner
 
+from emulator.cli.main import app
 from emulator.display.console import printable_lines, results_console
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -56,9 +58,9 @@ def test_a_hostile_path_does_not_reach_the_terminal(hostile: Path) -> None:
         *(("init", hostile / "first"), (HOSTILE,), ("run", f"--{HOSTILE}"), ("run", "a", HOSTILE)),
         ("run", hostile / "experiment.yaml", "--set", f"{HOSTILE}={HOSTILE}"),
     ):
-        done = natjam(*command)
+        done = CliRunner().invoke(app, [str(part) for part in command])
         assert not unprintable(done.stdout + done.stderr), command
-        assert "Traceback" not in done.stderr
+        assert done.exception is None or isinstance(done.exception, SystemExit), command
 
 
 def test_what_another_has_written_into_a_log_is_escaped(tmp_path: Path) -> None:
