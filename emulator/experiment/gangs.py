@@ -13,8 +13,11 @@ from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import ShareAllocation
-from emulator.policies.resources import count_fitting, least, vector_of
+from emulator.policies.resources import count_fitting, have_room, least, vector_of
 from workloads.schema import JobEntry
+
+_MOST_TRIED = 1_000_000
+"""Tasks times nodes: larger gangs are not placed for trial."""
 
 
 def gang_problems(
@@ -52,6 +55,10 @@ def _sized(where: Location, job: JobEntry, cluster: Cluster, nodes: tuple[NodeGr
     most = sum(count * count_fitting(smallest, size) for count, size in sizes)
     if needed > most:
         yield where, f"{needed} tasks need room at once, and no more than {most} fit on all nodes; lower the minimum"
+    elif len(groups) > 1 and needed * cluster.nodes <= _MOST_TRIED:
+        requests = [group.request for group in groups for _ in range(group.count)][:needed]
+        if not have_room(requests, [size for count, size in sizes for _ in range(count)]):
+            yield where, f"{needed} tasks of these sizes find no room at once on empty nodes; lower it, or add nodes"
 
 
 def check_trace_gangs(jobs: Iterable[JobSpec], containers: int, masters_outside: bool) -> None:

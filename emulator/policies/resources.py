@@ -64,6 +64,17 @@ def count_fitting(request: Resources, there: Resources) -> int:
     return min((have // need for need, have in zip(request, there, strict=True) if need), default=UNLIMITED)
 
 
+def have_room(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
+    """Whether each request finds room, one after another, on the first of the nodes that still has some for it."""
+    left = list(nodes)
+    for request in requests:
+        place = next((place for place, room in enumerate(left) if fits(request, room)), None)
+        if place is None:
+            return False
+        left[place] = minus(left[place], request)
+    return True
+
+
 def dominant_ppm(part: Resources, whole: Resources) -> int:
     """The largest share that ``part`` has of any resource of ``whole``, in millionths, rounded down: the dominant share
     (Ghodsi et al., Dominant Resource Fairness, NSDI 2011; YARN's DominantResourceCalculator)."""
