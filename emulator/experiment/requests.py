@@ -31,10 +31,6 @@ _MASTERS = (
 )
 
 
-_TAKES_BACK = ("kill", "suspend", "checkpoint")
-"""Mechanisms that make room on one node."""
-
-
 class _Asked(NamedTuple):
     """What the tasks of one group of a job ask for, as the file has it."""
 
@@ -171,9 +167,9 @@ def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
     if type(allocation) is not AllocationPolicy:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
-    elif mechanism not in _TAKES_BACK:
-        message = f"with node_groups containers are taken back by {', '.join(_TAKES_BACK)}; choose one of them, or wait"
-        yield ("scheduler", "mechanism"), message
+    elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
+        message = "with node_groups a victim is named, and its room is reserved: it cannot be waited for; remove wait"
+        yield ("scheduler", "mechanism", "among"), message
     eviction = policies.TASK_EVICTION.by_name.get(scheduler.choice("task_eviction").name)
     if eviction is not None and eviction.across_jobs:
         message = f"with node_groups tasks are ranked job by job, and {eviction.name} ranks all; choose another"

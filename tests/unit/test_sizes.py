@@ -125,11 +125,12 @@ def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
         ("name: soft-cap\n", "name: fair\n", "scheduler.allocation: fair counts containers of one size"),
         ("{capacity: 0.25}", "{capacity: 0.02, maximum: 0.03}", "queues.production.maximum: an ApplicationMaster takes"
          " 0.03125 of the cluster"),
-        ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: gangs need containers of one size"),
+        ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: with node_groups ApplicationMasters could"
+         " block the nodes of gangs; set cluster.application_masters: outside"),
         (SOFT_CAP, "  mechanism: kill\n" + SOFT_CAP.replace("soft-cap", "yarn-capacity"), "scheduler.mechanism: with"
          " node_groups yarn-capacity takes nothing back; set it to wait, or name two-queue"),
-        (SOFT_CAP, "  mechanism: adaptive\n" + SOFT_CAP.replace("soft-cap", "two-queue"), "scheduler.mechanism: with"
-         " node_groups containers are taken back by kill, suspend, checkpoint; choose one of them, or wait"),
+        (SOFT_CAP, "  mechanism: {name: adaptive, among: [kill, wait]}\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
+         "scheduler.mechanism.among: with node_groups a victim is named, and its room is reserved"),
         (SOFT_CAP, "  mechanism: kill\n  task_eviction: cost-aware\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
          "scheduler.task_eviction: with node_groups tasks are ranked job by job, and cost-aware ranks all"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
