@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from emulator import policies
 from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration import AUTO, load_calibration
@@ -59,12 +61,13 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
 
 def _fit(document: Document, base_dir: Path) -> Iterator[Problem]:
     """A fit beside an allocation, of natjam or the user's own, that chooses the nodes itself."""
-    fit, allocation = document.get(("scheduler", "fit")), document.get(("scheduler", "allocation", "name"))
+    fit, allocation = document.get(("scheduler", "fit")), document.get(("scheduler", "allocation"))
     name = fit.get("name") if isinstance(fit, dict) else fit
-    if name in (None, OFFERED.name) or not isinstance(allocation, str) or not allocation:
+    if name in (None, OFFERED.name) or not isinstance(allocation, dict):
         return
-    with suppress(ConfigError):  # another check says so
-        known = find_policy(policies.ALLOCATION, Choice(name=allocation), base_dir)
+    written = {str(key): value for key, value in allocation.items() if key != "queues"}
+    with suppress(ConfigError, ValidationError):  # another check says so
+        known = find_policy(policies.ALLOCATION, Choice.model_validate(written), base_dir)
         if isinstance(known, ShareAllocation | CycleAllocation | ToldAllocation):
             message = f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
             yield ("scheduler", "fit"), message
