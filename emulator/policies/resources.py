@@ -54,6 +54,11 @@ def fits(wanted: Resources, there: Resources) -> bool:
     return all(map(ge, there, wanted))
 
 
+def most(vectors: Iterable[Resources]) -> Resources:
+    """The most of each resource that any of these vectors has."""
+    return tuple(map(max, zip(*vectors, strict=True)))
+
+
 def least(vectors: Iterable[Resources]) -> Resources:
     """The least of each resource that any of these vectors has."""
     return tuple(map(min, zip(*vectors, strict=True)))

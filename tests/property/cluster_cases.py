@@ -17,7 +17,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies.placement import Local
-from emulator.policies.resources import WHOLE_PPM, have_room, plus
+from emulator.policies.resources import WHOLE_PPM, count_fitting, have_room, most, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import REDUCE, Order, Resources, Work
@@ -353,8 +353,9 @@ def with_sized_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
     jobs = []
     for job in case.jobs:
         requests = [group.request for group in job.facts.groups for _ in range(group.count)]
-        largest = max(count for count in range(len(requests) + 1) if have_room(requests[:count], sizes))
-        gang = draw(st.sampled_from((None, largest)) | st.integers(1, largest)) if largest else None
+        fitting = min(len(requests), sum(count_fitting(most(requests), size) for size in sizes))
+        whole = len(requests) if have_room(requests, sizes) else fitting
+        gang = draw(st.sampled_from((None, whole)) | st.integers(1, fitting)) if fitting else None
         jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
     return replace(case, jobs=tuple(jobs), settings=replace(case.settings, nodes=nodes))
 
