@@ -60,7 +60,7 @@ def _sized(where: Location, job: JobEntry, cluster: Cluster, nodes: tuple[NodeGr
         what = "tasks" if len(groups) == 1 else "tasks of the smallest size" if is_whole else "of the largest tasks"
         yield (
             where,
-            f"{needed} {what} need room at once, and no more than {fitting} fit on all nodes; lower the minimum",
+            f"{needed} {what} need room at once, and at most {fitting} fit on all nodes; lower the minimum",
         )
     elif is_whole and needed * cluster.nodes <= _MOST_TRIED:
         requests = [group.request for group in groups for _ in range(group.count)]

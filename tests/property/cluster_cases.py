@@ -353,7 +353,7 @@ def with_sized_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
     jobs = []
     for job in case.jobs:
         requests = [group.request for group in job.facts.groups for _ in range(group.count)]
-        fitting = min(len(requests), sum(count_fitting(most(requests), size) for size in sizes))
+        fitting = min(len(requests), sum(count_fitting(most(requests), size) for size in sizes)) if requests else 0
         whole = len(requests) if have_room(requests, sizes) else fitting
         gang = draw(st.sampled_from((None, whole)) | st.integers(1, fitting)) if fitting else None
         jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
