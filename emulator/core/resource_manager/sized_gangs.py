@@ -12,7 +12,7 @@ after it is given a container there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 
 from emulator.core.messages import TaskId
 from emulator.core.resource_manager.allocation import Grant
@@ -33,7 +33,7 @@ class SizedGangs(Gangs):
 
     def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
         """See ``Gangs``."""
-        rooms, reserved = self._reservations.free(), dict[str, list[str]]()
+        rooms, reserved = _Rooms(self._reservations.free(), application.requests.avoided), dict[str, list[str]]()
         for each in self._reservations.standing():
             if each.requester == application.name:
                 reserved.setdefault(each.group, []).append(each.node)
@@ -52,18 +52,19 @@ class SizedGangs(Gangs):
         group: TaskGroup,
         task: TaskId | None,
         home: str,
-        rooms: dict[str, Resources],
+        rooms: _Rooms,
         reserved: list[str],
     ) -> str | None:
         """The node for one request, whose room is then taken of ``rooms``; None: no node has any."""
-        request, avoided = application.request_for(group), application.requests.avoided
+        request = application.request_for(group)
         if application.stopped_container(task) is not None:
             held = self._state.nodes[home].settings.held_when_stopped(request)
-            return home if _take(rooms, [home], minus(request, held)) else None
-        if reserved and min(rooms[reserved[0]]) >= 0:
+            return home if rooms.take(home, minus(request, held)) else None
+        if reserved and min(rooms.free[reserved[0]]) >= 0:
             return reserved.pop(0)  # what is reserved was taken of the rooms before
-        names = [name for name in dict.fromkeys((home, *rooms)) if name in rooms and name not in avoided]
-        return _take(rooms, names, request)
+        if home and home not in application.requests.avoided and rooms.take(home, request):
+            return home
+        return rooms.take_first(request)
 
     @staticmethod
     def hold(application: Application) -> Hold:
@@ -89,9 +90,27 @@ class SizedGangs(Gangs):
         return tuple(groups)
 
 
-def _take(rooms: dict[str, Resources], names: Iterable[str], request: Resources) -> str | None:
-    """The first of these nodes with room for the request, which is taken of it."""
-    name = next((name for name in names if fits(request, rooms[name])), None)
-    if name is not None:
-        rooms[name] = minus(rooms[name], request)
-    return name
+class _Rooms:
+    """What is free of each node while a gang is placed: it only becomes less."""
+
+    def __init__(self, free: dict[str, Resources], avoided: Container[str]) -> None:
+        self.free = free
+        self._names = [name for name in free if name not in avoided]
+        self._from: dict[Resources, int] = {}
+        """For each request, how many of the names have no room for it."""
+
+    def take(self, name: str, request: Resources) -> bool:
+        """Take room on this node, if it has some; returns whether it had."""
+        if name not in self.free or not fits(request, self.free[name]):
+            return False
+        self.free[name] = minus(self.free[name], request)
+        return True
+
+    def take_first(self, request: Resources) -> str | None:
+        """Take room on the first node that has some and is not avoided; returns its name."""
+        for place in range(self._from.get(request, 0), len(self._names)):
+            if self.take(self._names[place], request):
+                self._from[request] = place
+                return self._names[place]
+        self._from[request] = len(self._names)
+        return None
