@@ -39,6 +39,7 @@ EXAMPLES = {
         "test_no_order_is_better_than_the_optimum": 40,
     },
     "test_gangs": {
+        "test_gangs_of_several_sizes_start_whole_and_none_starves_another": 40,
         "test_every_gang_succeeds": 60,
         "test_every_gang_succeeds_over_a_network_that_loses_repeats_and_reorders": 80,
         "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 100,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task_attempt import AttemptState
-from emulator.core.completions import Exited
+from emulator.core.completions import Checkpointed, Exited, SavedByItself
 from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
@@ -72,6 +72,8 @@ class _Walk:
     start: int
     end: int
     succeeded: bool = False
+    saved: int | None = None
+    """The end of what it has saved, if it does not succeed."""
 
 
 class Invariants:
@@ -107,6 +109,10 @@ class Invariants:
         elif type(message) is Exited and message.container in self._walks:
             walk = self._walks[message.container]
             walk.end, walk.succeeded = message.keys_done, message.code == 0
+            if walk.saved is not None and not walk.succeeded:
+                walk.end = walk.saved
+        elif isinstance(message, Checkpointed | SavedByItself) and message.container in self._walks:
+            self._walks[message.container].saved = self._walks[message.container].end = message.saved.keys_done
         for effect in record.effects:
             if type(effect) is Launch:
                 self._launched.append(effect)

@@ -334,8 +334,7 @@ class ResumeContainer(_Message):
 
 
 class KillContainer(_Message):
-    """ResourceManager or ApplicationMaster to NodeManager: the process gets SIGTERM, and SIGKILL ``grace_ns`` later;
-    the container stays taken ``stays_ns`` after its end."""
+    """To a NodeManager: SIGTERM, SIGKILL ``grace_ns`` later; the container stays taken ``stays_ns`` after its end."""
 
     container: str
     job: str

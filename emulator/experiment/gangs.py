@@ -13,8 +13,11 @@ from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import ShareAllocation
-from emulator.policies.resources import count_fitting, least, vector_of
+from emulator.policies.resources import count_fitting, have_room, least, most, vector_of
 from workloads.schema import JobEntry
+
+_MOST_TRIED = 1_000_000
+"""Tasks times nodes: larger gangs are not placed for trial."""
 
 
 def gang_problems(
@@ -47,11 +50,22 @@ def gang_problems(
 
 def _sized(where: Location, job: JobEntry, cluster: Cluster, nodes: tuple[NodeGroup, ...]) -> Iterator[Problem]:
     groups = with_requests(groups_of(job), job, cluster)
-    smallest, needed = least(group.request for group in groups), job.gang_minimum or 0
+    needed, is_whole = job.gang_minimum or 0, job.gang_minimum == job.tasks_total and len(groups) > 1
+    # Any so many of its tasks may be left, of a part of them the largest.
+    size_of = least if is_whole else most
+    request = size_of(group.request for group in groups)
     sizes = [(group.count, vector_of(group.resources, cluster.resource_names)) for group in nodes]
-    most = sum(count * count_fitting(smallest, size) for count, size in sizes)
-    if needed > most:
-        yield where, f"{needed} tasks need room at once, and no more than {most} fit on all nodes; lower the minimum"
+    fitting = sum(count * count_fitting(request, size) for count, size in sizes)
+    if needed > fitting:
+        what = "tasks" if len(groups) == 1 else "tasks of the smallest size" if is_whole else "of the largest tasks"
+        yield (
+            where,
+            f"{needed} {what} need room at once, and at most {fitting} fit on all nodes; lower the minimum",
+        )
+    elif is_whole and needed * cluster.nodes <= _MOST_TRIED:
+        requests = [group.request for group in groups for _ in range(group.count)]
+        if not have_room(requests, [size for count, size in sizes for _ in range(count)]):
+            yield where, f"{needed} tasks of these sizes find no room at once on empty nodes; make some smaller"
 
 
 def check_trace_gangs(jobs: Iterable[JobSpec], containers: int, masters_outside: bool) -> None:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from emulator.costs.calibration import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
-from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
+from emulator.experiment.checks.files import PATH_LOCATIONS, check_files
+from emulator.experiment.checks.parts import check
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.programs import place_programs, program_problems

@@ -13,7 +13,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation, ToldAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, ShareAllocation, ToldAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
 from emulator.vocabulary import Resources, TaskGroup
 from workloads.schema import GroupEntry, JobEntry
@@ -25,11 +25,10 @@ _OF_ONE_SIZE = {
 }
 """Keys that cannot be combined with ``node_groups``."""
 
-_GANGS = "gangs need containers of one size, or allocation external; remove it, or node_groups"
-
-
-_TAKES_BACK = ("kill", "suspend", "checkpoint")
-"""Mechanisms that make room on one node."""
+_GANGS = "with node_groups gangs are started by two-queue and the other allocations of queues; name one, or remove it"
+_MASTERS = (
+    "with node_groups ApplicationMasters could block the nodes of gangs; set cluster.application_masters: outside"
+)
 
 
 class _Asked(NamedTuple):
@@ -81,13 +80,23 @@ def check_sizes(
     if scheduler is not None:
         yield from _scheduler(scheduler)
         yield from _queues(scheduler, cluster, cluster.node_groups)
-    places_gangs = scheduler is not None and isinstance(_allocation(scheduler), ToldAllocation)
-    if workload is not None and workload.trace is not None and workload.trace.gangs and not places_gangs:
-        yield ("workload", "trace", "gangs"), _GANGS
+    why_no_gangs = _no_gangs(cluster, scheduler)
+    if why_no_gangs and workload is not None and workload.trace is not None and workload.trace.gangs:
+        yield ("workload", "trace", "gangs"), why_no_gangs
     for index, job in enumerate(workload.jobs or () if workload is not None else ()):
-        if job.gang_minimum is not None and not places_gangs:
-            yield ("workload", "jobs", index, "gang"), _GANGS
+        if why_no_gangs and job.gang_minimum is not None:
+            yield ("workload", "jobs", index, "gang"), why_no_gangs
         yield from _job(job, ("workload", "jobs", index), cluster, cluster.node_groups)
+
+
+def _no_gangs(cluster: Cluster, scheduler: Scheduler | None) -> str | None:
+    """Why gangs cannot be started in nodes of several sizes; None: they can."""
+    known = None if scheduler is None else _allocation(scheduler)
+    if isinstance(known, ToldAllocation):
+        return None
+    if not isinstance(known, PacedAllocation) and type(known) is not AllocationPolicy:
+        return _GANGS
+    return None if cluster.application_masters == "outside" else _MASTERS
 
 
 def _without_groups(cluster: Cluster, workload: Workload | None) -> Iterator[Problem]:
@@ -158,9 +167,9 @@ def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
     if type(allocation) is not AllocationPolicy:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
-    elif mechanism not in _TAKES_BACK:
-        message = f"with node_groups containers are taken back by {', '.join(_TAKES_BACK)}; choose one of them, or wait"
-        yield ("scheduler", "mechanism"), message
+    elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
+        message = "with node_groups a victim is named, and its room is reserved: it cannot be waited for; remove wait"
+        yield ("scheduler", "mechanism", "among"), message
     eviction = policies.TASK_EVICTION.by_name.get(scheduler.choice("task_eviction").name)
     if eviction is not None and eviction.across_jobs:
         message = f"with node_groups tasks are ranked job by job, and {eviction.name} ranks all; choose another"

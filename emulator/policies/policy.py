@@ -7,7 +7,7 @@ belongs to this one decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -159,6 +159,11 @@ class MechanismPolicy(Policy[MechanismChoice]):
     heeds_refusals: bool = False
     """Whether it takes another mechanism for a task that its node has refused to stop.  If so, the task may be chosen
     again at once; otherwise it is spared for a while, because another node may have room."""
+
+    def with_options(self, options: Frozen) -> MechanismPolicy:
+        """See ``Policy``; options that name mechanisms, as those of ``adaptive``, leave it no others."""
+        named: Iterable[Mechanism] = getattr(options, "among", self.among)
+        return replace(Policy.with_options(self, options), among=frozenset(named))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ def fits(wanted: Resources, there: Resources) -> bool:
     return all(map(ge, there, wanted))
 
 
+def most(vectors: Iterable[Resources]) -> Resources:
+    """The most of each resource that any of these vectors has."""
+    return tuple(map(max, zip(*vectors, strict=True)))
+
+
 def least(vectors: Iterable[Resources]) -> Resources:
     """The least of each resource that any of these vectors has."""
     return tuple(map(min, zip(*vectors, strict=True)))
@@ -62,6 +67,17 @@ def least(vectors: Iterable[Resources]) -> Resources:
 def count_fitting(request: Resources, there: Resources) -> int:
     """How many of the same request fit together."""
     return min((have // need for need, have in zip(request, there, strict=True) if need), default=UNLIMITED)
+
+
+def have_room(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
+    """Whether each request finds room, one after another, on the first of the nodes that still has some for it."""
+    left = list(nodes)
+    for request in requests:
+        place = next((place for place, room in enumerate(left) if fits(request, room)), None)
+        if place is None:
+            return False
+        left[place] = minus(left[place], request)
+    return True
 
 
 def dominant_ppm(part: Resources, whole: Resources) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
 
 NO_SPACE = "no space left on device"
@@ -62,13 +64,22 @@ class VirtualDisks:
 
     def sound(self, saved: Saved | None) -> Saved | None:
         """The part of ``saved`` that a task can resume from: all of it, the last good checkpoint before, or nothing."""
-        if saved is None or self._bad.isdisjoint(saved.past_containers):
-            return saved
+        if saved is None:
+            return None
+        if self._bad.isdisjoint(saved.past_containers):
+            return self._newest(saved)
         if isinstance(saved, ProcessImage):
             return None
         first_bad = next(i for i, container in enumerate(saved.past_containers) if container in self._bad)
         good = saved.past_containers[:first_bad]
         return KeyCheckpoint(good, self._checkpoints[good[-1]], saved.location, saved.node) if good else None
+
+    def _newest(self, saved: Saved) -> Saved:
+        """What the last container has saved by itself counts, even if nobody was told of it."""
+        keys_done = self._checkpoints.get(saved.past_containers[-1], saved.keys_done)
+        if isinstance(saved, ProcessImage) or keys_done == saved.keys_done:
+            return saved
+        return structs.replace(saved, keys_done=keys_done)
 
     # ---- writing ----
 

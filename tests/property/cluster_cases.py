@@ -17,7 +17,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies.placement import Local
-from emulator.policies.resources import WHOLE_PPM, plus
+from emulator.policies.resources import WHOLE_PPM, count_fitting, have_room, most, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import REDUCE, Order, Resources, Work
@@ -341,6 +341,23 @@ def with_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
         gang = draw(sizes) if largest >= 1 else None
         jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
     return replace(case, jobs=tuple(jobs))
+
+
+@st.composite
+def with_sized_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
+    """Where containers have several sizes, the same with gangs that have room on empty nodes, and ApplicationMasters
+    outside of containers."""
+    case = draw(of)
+    nodes = tuple(replace(node, masters_outside=True) for node in case.settings.nodes)
+    sizes = [node.resources for node in nodes]
+    jobs = []
+    for job in case.jobs:
+        requests = [group.request for group in job.facts.groups for _ in range(group.count)]
+        fitting = min(len(requests), sum(count_fitting(most(requests), size) for size in sizes)) if requests else 0
+        whole = len(requests) if have_room(requests, sizes) else fitting
+        gang = draw(st.sampled_from((None, whole)) | st.integers(1, fitting)) if fitting else None
+        jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
+    return replace(case, jobs=tuple(jobs), settings=replace(case.settings, nodes=nodes))
 
 
 @st.composite

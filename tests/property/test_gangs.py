@@ -5,7 +5,19 @@
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, ordered_about, races, run, storms, with_gangs
+from cluster_cases import (
+    BAD_NETWORK,
+    CALM,
+    Case,
+    cases,
+    ordered_about,
+    races,
+    run,
+    sized,
+    storms,
+    with_gangs,
+    with_sized_gangs,
+)
 from hypothesis import given
 
 from tests.examples import drawn, fixed
@@ -34,4 +46,10 @@ def test_every_gang_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> No
 @given(with_gangs(cases(CALM | BAD_NETWORK, faults=True) | cases(BAD_NETWORK) | storms() | races()))
 @drawn
 def test_the_same_at_length(case: Case) -> None:
+    run(case)
+
+
+@given(with_sized_gangs(cases(CALM | BAD_NETWORK).flatmap(sized)))
+@fixed
+def test_gangs_of_several_sizes_start_whole_and_none_starves_another(case: Case) -> None:
     run(case)

@@ -125,11 +125,12 @@ def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
         ("name: soft-cap\n", "name: fair\n", "scheduler.allocation: fair counts containers of one size"),
         ("{capacity: 0.25}", "{capacity: 0.02, maximum: 0.03}", "queues.production.maximum: an ApplicationMaster takes"
          " 0.03125 of the cluster"),
-        ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: gangs need containers of one size"),
+        ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: with node_groups ApplicationMasters could"
+         " block the nodes of gangs; set cluster.application_masters: outside"),
         (SOFT_CAP, "  mechanism: kill\n" + SOFT_CAP.replace("soft-cap", "yarn-capacity"), "scheduler.mechanism: with"
          " node_groups yarn-capacity takes nothing back; set it to wait, or name two-queue"),
-        (SOFT_CAP, "  mechanism: adaptive\n" + SOFT_CAP.replace("soft-cap", "two-queue"), "scheduler.mechanism: with"
-         " node_groups containers are taken back by kill, suspend, checkpoint; choose one of them, or wait"),
+        (SOFT_CAP, "  mechanism: {name: adaptive, among: [kill, wait]}\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
+         "scheduler.mechanism.among: with node_groups a victim is named, and its room is reserved"),
         (SOFT_CAP, "  mechanism: kill\n  task_eviction: cost-aware\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
          "scheduler.task_eviction: with node_groups tasks are ranked job by job, and cost-aware ranks all"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
@@ -176,3 +177,37 @@ def test_the_resource_of_which_most_is_used_says_how_busy_the_cluster_was(tmp_pa
     assert wasted_share(history, run, 60 * 10**9) == 0
     assert sized_work_share(history, run, 60 * 10**9) == pytest.approx(1, rel=0.01)
     assert busy_share(history, run, None) is None
+
+
+GANGS = (Path(__file__).parents[2] / "workloads/catalog/gangs.yaml").read_text()
+
+
+@pytest.mark.parametrize(("mechanism", "taken"), [("kill", {"training", "gpus"}), ("wait", set())])
+def test_a_gang_of_several_sizes_starts_whole_and_takes_back_for_all_of_it(
+    tmp_path: Path, mechanism: str, taken: set[str]
+) -> None:
+    text = GANGS.replace("overheads: native", "overheads: none").replace("calibration: auto\n", "")
+    text = text.replace("engine: live", "engine: sim").replace("mechanism: checkpoint", f"mechanism: {mechanism}")
+    rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
+    tasks = [row for row in rows if row.kind != "am"]
+    serving = [row for row in tasks if row.job == "serving"]
+    assert [(row.kind, row.outcome) for row in serving] == [
+        *[("front", Outcome.SUCCEEDED)] * 3,
+        ("model", Outcome.SUCCEEDED),
+    ]
+    assert {row.node for row in serving if row.kind == "model"} == {"node-3"}
+    began_ns = [row.launched_ns for row in serving]
+    assert len(set(began_ns)) == 1
+    victims = [row for row in tasks if row.outcome is not Outcome.SUCCEEDED]
+    assert {row.job for row in victims} == taken
+    training = [row for row in tasks if row.job == "training"]
+    assert sum(row in victims for row in training) in (0, 6), "a gang goes whole"
+
+
+def test_a_gang_that_takes_nothing_back_holds_every_node_that_one_of_its_tasks_can_use(tmp_path: Path) -> None:
+    """The job after it could start at once, and would keep it waiting."""
+    text = GANGS.replace("overheads: native", "overheads: none").replace("calibration: auto\n", "")
+    text = text.replace("engine: live", "engine: sim").replace("mechanism: checkpoint", "mechanism: wait")
+    jobs = simulated_history(resolve(load_experiment(written(tmp_path, text)))).jobs
+    starts_ns = {job.name: job.start_ns or 0 for job in jobs}
+    assert starts_ns["serving"] < starts_ns["single"]

@@ -351,6 +351,8 @@ class Application:
 
     def reclaimable(self, now_ns: int) -> int:
         """Tasks that can be taken back now.  A gang that goes whole can be taken only when none of it is protected."""
+        if not self.facts.minimum_runtime_ns:
+            return len(self.victims) - self.taken
         protected = sum(until_ns > now_ns for until_ns in self.protected_until_ns)
         return 0 if protected and self.goes_whole else len(self.victims) - self.taken - protected
 

@@ -41,7 +41,7 @@ class ByContract(ABC):
         self._state = parts.state
         self._preemptor = parts.preemptor
         self._withholding = parts.withholding
-        self._offers = Offers(parts.settings, parts.state, parts.settings.scheduler.fit)
+        self._offers = Offers(parts.settings, parts.state)
         self._victim_jobs = VictimJobs(parts.settings, parts.state, parts.preemptor)
 
     @property

@@ -96,12 +96,10 @@ class ByQueues(ByContract):
         jobs of its queue after it wait too, because they would take the room that it waits for."""
         if offer.hold is not None:
             return ()
-        at_once = gang.requests.at_once
+        share = self._state.queue_share_of_gang(gang)
         own = next(queue for queue in offer.view.queues if queue.name == gang.queue)
-        grown = tuple(
-            replace(queue, used=queue.used + at_once - 1) if queue is own else queue for queue in offer.view.queues
-        )
-        if at_once > 1 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
+        grown = tuple(replace(queue, used=queue.used + share) if queue is own else queue for queue in offer.view.queues)
+        if share > 0 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
             self._offers.gangs.explain_wait(gang, max(0, own.maximum - own.used))
             return None
         return self._offers.gang_of(gang, offer)

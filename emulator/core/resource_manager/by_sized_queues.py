@@ -6,7 +6,8 @@ Containers are given as with one size (``emulator.core.resource_manager.by_queue
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
 and victims are chosen (``emulator.core.resource_manager.room_on_node``), the victims are taken by strict contracts, and
 a reservation keeps the room until all of it is there (``emulator.core.resource_manager.reservations``).  A request that
-fits what is free, or what others will have given, takes nothing; in the latter case that is reserved for it.
+fits what is free, or what others will have given, takes nothing; in the latter case that is reserved for it.  For a
+gang this is done for all that it needs at once, and only if all of it then has room.
 
 The ResourceManager knows what a mechanism leaves: what a stopped process goes on holding makes no room, so a process is
 not stopped for it.
@@ -15,7 +16,8 @@ not stopped for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from emulator.core.decisions import allocate, choose_job, order_jobs, order_tasks
@@ -30,8 +32,9 @@ from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.offers import Offer
 from emulator.core.resource_manager.reservations import wanted_anywhere
 from emulator.core.resource_manager.room_on_node import Taken, choose_room
+from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.policies.resources import dominant_ppm, fits, minus, plus, total
-from emulator.policies.views import JobView, TaskView
+from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
 _Jobs = Sequence[tuple[JobView, ...]]
@@ -93,76 +96,149 @@ class BySizedQueues(ByQueues):
             others = [victim for victim in victims if victim != name]
             queue = next(queue for queue in view.queues if queue.name == name)
             if others:
-                yield from self._from_queues_on_nodes(name, others, queue.maximum - queue.used, rooms, now_ns)
+                jobs = tuple(self._state.waiting(name, view).jobs)
+                may = self._within_maximum(queue)
+                yield from self._serve(
+                    jobs, lambda _, others=others: self._givers_in(others, now_ns), may, rooms, now_ns
+                )
             if name in victims:
-                yield from self._within_on_nodes(name, decision.most_reclaims_in_a_run, rooms, now_ns)
+                views = tuple(self._state.queues.job_views(name, now_ns))
+                order = order_jobs(self._scheduler.preemption_order, view, views)
+                jobs, after = (
+                    [self._state.applications[job] for job in order],
+                    partial(self._givers_after, order, now_ns),
+                )
+                may = self._within_a_run(decision.most_reclaims_in_a_run)
+                yield from self._serve(jobs, after, may, rooms, now_ns)
 
-    def _from_queues_on_nodes(
-        self, queue: str, victims: Sequence[str], room_ppm: int, rooms: _Rooms, now_ns: int
+    def _serve(
+        self,
+        jobs: Sequence[Application],
+        givers: Callable[[Application], _Jobs],
+        may: Callable[[Application, Sequence[TaskGroup]], bool],
+        rooms: _Rooms,
+        now_ns: int,
     ) -> Iterator[StrictContract]:
-        """For the jobs of ``queue``, which may grow by ``room_ppm`` of the cluster."""
+        """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
+        ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
+        for application in jobs:
+            in_vain = set[str]()
+            for groups in self._needs(application):
+                if in_vain.issuperset(group.name for group in groups):
+                    continue
+                if not may(application, groups):
+                    return
+                if not (yield from self._make_room(application, groups, givers(application), rooms, now_ns)):
+                    in_vain.update(group.name for group in groups)
+            if self._offers.gangs.waits(application):
+                return
+
+    def _within_maximum(self, queue: QueueView) -> Callable[[Application, Sequence[TaskGroup]], bool]:
+        """The jobs of ``queue`` may take back until it has its maximum."""
+        left_ppm = queue.maximum - queue.used
         for each in self._reservations.standing():
-            if self._state.applications[each.requester].queue == queue:
-                room_ppm -= dominant_ppm(each.request, self._whole)
-        for application in tuple(self._state.waiting(queue, self._state.view(now_ns)).jobs):
-            for group, count in self._needs(application):
-                for _ in range(count):
-                    if room_ppm <= 0:
-                        return
-                    room_ppm -= dominant_ppm(application.request_for(group), self._whole)
-                    jobs = [self._givers_of(name, now_ns) for name in victims]
-                    if not (yield from self._make_room(application, group, jobs, rooms, now_ns)):
-                        break
+            if self._state.applications[each.requester].queue == queue.name:
+                left_ppm -= dominant_ppm(each.request, self._whole)
 
-    def _within_on_nodes(self, queue: str, most: int | None, rooms: _Rooms, now_ns: int) -> Iterator[StrictContract]:
-        """Each job takes from the jobs after it; together they get room for at most ``most`` containers in a run."""
-        views = tuple(self._state.queues.job_views(queue, now_ns))
-        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
+        def may(application: Application, groups: Sequence[TaskGroup]) -> bool:
+            nonlocal left_ppm
+            shares = [dominant_ppm(application.request_for(group), self._whole) for group in groups]
+            before_last_ppm, left_ppm = left_ppm - sum(shares[:-1]), left_ppm - sum(shares)
+            return before_last_ppm > 0
+
+        return may
+
+    def _within_a_run(self, most: int | None) -> Callable[[Application, Sequence[TaskGroup]], bool]:
+        """Together they get room for at most ``most`` containers in a run; a gang nevertheless for all of it."""
         made = self._reservations.made
-        for rank, name in enumerate(order):
-            application = self._state.applications[name]
-            for group, count in self._needs(application):
-                for _ in range(count):
-                    if most is not None and self._reservations.made - made >= most:
-                        return
-                    givers = {view.name: view for view in self._givers_of(queue, now_ns)}
-                    later = tuple([givers[job] for job in order[rank + 1 :] if job in givers])
-                    if not (yield from self._make_room(application, group, [later], rooms, now_ns)):
-                        break
+        return lambda _, __: most is None or self._reservations.made - made < most
 
-    def _givers_of(self, queue: str, now_ns: int) -> tuple[JobView, ...]:
-        return tuple([view for view in self._state.queues.job_views(queue, now_ns) if view.reclaimable > 0])
+    def _givers_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
+        views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
+        return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in views]
 
-    def _needs(self, application: Application) -> list[tuple[TaskGroup, int]]:
-        """Containers that the job wants on any node and that nothing is reserved for, by group; if maps wait, they come
-        first."""
+    def _givers_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
+        """Each job takes from the jobs after it."""
+        (jobs,) = self._givers_in((application.queue,), now_ns)
+        givers = {view.name: view for view in jobs}
+        later = order[order.index(application.name) + 1 :]
+        return [tuple([givers[job] for job in later if job in givers])]
+
+    def _needs(self, application: Application) -> Iterator[tuple[TaskGroup, ...]]:
+        """Groups of the containers that the job wants on any node, and that nothing is reserved for: each by itself, or
+        all that a gang needs at once.  If maps wait, they come first."""
+        gangs = self._offers.gangs
+        if isinstance(gangs, SizedGangs) and gangs.waits(application):
+            members = gangs.members(application)
+            yield from (members,) if members else ()
+            return
         reserved = Counter(each.group for each in self._reservations.standing() if each.requester == application.name)
-        groups = (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others))
-        return [(group, wanted_anywhere(application, group.name) - reserved[group.name]) for group in groups]
+        for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
+            for _ in range(wanted_anywhere(application, group.name) - reserved[group.name]):
+                yield (group,)
 
     def _make_room(
-        self, application: Application, group: TaskGroup, jobs: _Jobs, rooms: _Rooms, now_ns: int
+        self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
     ) -> Generator[StrictContract, None, bool]:
-        """Take back what makes room for one container, unless there is some; returns whether there is or will be."""
-        request = application.request_for(group)
-        avoided = application.requests.avoided if group is not MASTER_GROUP else ()
-        free = {name: room for name, room in rooms.free.items() if name not in avoided}
-        fitting = next((name for name, room in free.items() if fits(request, room)), None)
-        if fitting is not None:
-            rooms.free[fitting] = minus(rooms.free[fitting], request)
-            return True
-        ranked = self._ranked(jobs, now_ns)
-        spare = {name: plus(room, rooms.coming[name]) for name, room in free.items()}
-        taken = choose_room(request, spare, ranked, self._frees, self._whole)
-        if taken is None:
-            return False
-        self._note_why(application, jobs, ranked, taken, now_ns)
-        self._reservations.make(application, group, taken.node, now_ns)
-        rooms.free[taken.node] = minus(rooms.free[taken.node], request)
-        for task in taken.tasks:
-            rooms.coming[taken.node] = plus(rooms.coming[taken.node], self._frees(task))
-            yield StrictContract(self._state.containers[task.container])
+        """Take back what makes room for a container of each of these groups, unless there is some; returns whether
+        there is or will be."""
+        trial = _Rooms(dict(rooms.free), dict(rooms.coming))
+        places: list[tuple[TaskGroup, Taken]] = []
+        ranked: list[TaskView] | None = None
+        gone = set[str]()
+        for group in groups:
+            request = application.request_for(group)
+            avoided = application.requests.avoided if group is not MASTER_GROUP else ()
+            free = {name: room for name, room in trial.free.items() if name not in avoided}
+            fitting = next((name for name, room in free.items() if fits(request, room)), None)
+            if fitting is not None:
+                taken = Taken(fitting, ())
+            else:
+                ranked = self._ranked(jobs, now_ns) if ranked is None else ranked
+                left = [task for task in ranked if task.container not in gone]
+                spare = {name: plus(room, trial.coming[name]) for name, room in free.items()}
+                taken = choose_room(request, spare, left, self._frees, self._whole)
+            if taken is None:
+                return False
+            places.append((group, taken))
+            trial.free[taken.node] = minus(trial.free[taken.node], request)
+            self._go(taken, trial, gone)
+        yield from self._carry_out(application, places, jobs, ranked or [], now_ns)
+        rooms.free.update(trial.free)
+        rooms.coming.update(trial.coming)
         return True
+
+    def _go(self, taken: Taken, rooms: _Rooms, gone: set[str]) -> None:
+        """What becomes free with these tasks: of a gang that is too small without one, all."""
+        for task in taken.tasks:
+            going = [self._state.containers[task.container]]
+            application = self._state.applications[task.job]
+            left = application.members - sum(name in application.victims for name in gone)
+            if application.facts.gang is not None and left <= application.facts.gang:
+                going += [held for held in application.victims.values() if not held.taken]
+            for held in going:
+                if held.id not in gone:
+                    gone.add(held.id)
+                    rooms.coming[held.node] = plus(rooms.coming[held.node], self._reservations.frees(held))
+
+    def _carry_out(
+        self,
+        application: Application,
+        places: Sequence[tuple[TaskGroup, Taken]],
+        jobs: _Jobs,
+        ranked: Sequence[TaskView],
+        now_ns: int,
+    ) -> Iterator[StrictContract]:
+        """Take the tasks, and keep the room, also what is free of it: a gang needs it with the rest."""
+        if not any(taken.tasks for _, taken in places):
+            return
+        for group, taken in places:
+            if taken.tasks:
+                self._note_why(application, jobs, ranked, taken, now_ns)
+            self._reservations.make(application, group, taken.node, now_ns)
+        for _, taken in places:
+            for task in taken.tasks:
+                yield StrictContract(self._state.containers[task.container])
 
     def _ranked(self, jobs: _Jobs, now_ns: int) -> list[TaskView]:
         """The tasks of these jobs that may be victims, in the order of eviction."""

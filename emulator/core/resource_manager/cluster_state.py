@@ -110,6 +110,10 @@ class ClusterState:
         """A job for whose tasks no node that is left is large enough; with one size, all are."""
         return None
 
+    def queue_share_of_gang(self, gang: Application) -> int:
+        """What the containers that it needs at once take of its queue's maximum, without the last of them."""
+        return gang.requests.at_once - 1
+
     @property
     def containers_for_jobs(self) -> int:
         """Containers of nodes that are not lost, without those withheld."""

@@ -26,9 +26,8 @@ from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.resource_manager.reservations import Reservations
+from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.settings import Settings
-from emulator.policies.fit import OFFERED
-from emulator.policies.policy import FitPolicy
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, Work
 
@@ -79,17 +78,17 @@ Choose = Callable[[Offer], Sequence[Grant]]
 class Offers:
     """Part of an allocation that answers nodes' heartbeats; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, fit: FitPolicy = OFFERED) -> None:
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
         self.given_up = 0
         """Stopped processes that were given up because their tasks resume elsewhere."""
         self._placement = settings.scheduler.placement
-        self._fit = fit
+        self._fit = settings.scheduler.fit
         one_rack = len({node.rack for node in settings.nodes}) == 1
         self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
         self._has_sizes = settings.has_sizes
         self._state = state
-        self.gangs = Gangs(state)
         self.reservations = Reservations(settings, state)
+        self.gangs = SizedGangs(state, self.reservations) if settings.has_sizes else Gangs(state)
 
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""

@@ -130,6 +130,15 @@ class SizedClusterState(ClusterState):
         """See ``ClusterSource``: containers of the usual size."""
         return self.containers_total
 
+    def queue_share_of_gang(self, gang: Application) -> int:
+        """See ``ClusterState``: as if the largest were needed."""
+        shares = sorted(
+            dominant_ppm(gang.request_for(group), self._whole)
+            for group in gang.facts.groups
+            for _ in range(gang.requests.wanted(group.name))
+        )
+        return sum(shares[-gang.requests.at_once :]) - shares[-1]
+
     def places_left(self, candidate: Application | None = None) -> int:
         """See the module's theory of operation."""
         if self._settings.masters_outside:

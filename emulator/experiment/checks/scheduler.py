@@ -1,0 +1,105 @@
+"""Checks of the scheduler that need several of its keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from emulator import policies
+from emulator.experiment.model import Scheduler
+from emulator.files.problems import Problem
+from emulator.files.strict import NAME_RULE, is_name
+from emulator.files.yaml_values import Location
+from emulator.policies.allocation_forms import Maximum, QueueRules, ShareAllocation, TakesBack
+
+FLUID = "fluid"
+
+
+def scheduler_checks(scheduler: Scheduler, engine: str) -> list[Iterator[Problem]]:
+    """Problems of the scheduler, check by check."""
+    return [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
+
+
+def _queues(scheduler: Scheduler) -> Iterator[Problem]:
+    allocation = scheduler.allocation
+    where: Location = ("scheduler", "allocation", "queues")
+    known = policies.ALLOCATION.by_name.get(allocation.name)
+    rules = QueueRules() if known is None else known.queues
+    total = math.fsum(queue.capacity for queue in allocation.queues.values())
+    if total > 1 + 1e-9:
+        yield where, f"the capacities add up to {total:g}; lower them to a sum of 1 or less"
+    for name, queue in allocation.queues.items():
+        if not is_name(name):
+            yield (*where, name), f"the name of a queue must be {NAME_RULE}"
+        if rules.most == 1 and queue.maximum != 1:
+            yield (
+                (*where, name, "maximum"),
+                f"a single queue has the whole cluster: 1, not {queue.maximum:g}; remove it",
+            )
+        elif queue.maximum == 0:
+            yield (*where, name, "maximum"), "must be greater than 0, or no job of the queue can ever run"
+        elif queue.capacity > queue.maximum:
+            message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
+            yield (*where, name, "capacity"), message
+        elif rules.maximum is Maximum.CAPACITY and queue.maximum != queue.capacity:
+            yield (
+                (*where, name, "maximum"),
+                f"under {allocation.name} the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
+                " remove it, make them equal, or use soft-cap",
+            )
+    count = len(allocation.queues)
+    if rules.most is not None and count > rules.most:
+        yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; keep one"
+    if count < rules.fewest:
+        yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
+
+
+def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
+    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    where: Location = ("scheduler", "allocation")
+    if known is None:
+        return
+    if engine == FLUID and FLUID not in known.engines:
+        message = f"{known.name} gives no shares, and the fluid engine needs shares (choose {giving_shares()})"
+        yield (*where, "name"), message
+    if engine != FLUID and known.engines == {FLUID}:
+        yield (*where, "name"), f"{known.name} is for the fluid engine only in this release; set engine: fluid"
+    for name, queue in scheduler.allocation.queues.items():
+        if known.queues.maximum is Maximum.NONE and 0 < queue.maximum < 1:
+            yield (*where, "queues", name, "maximum"), f"{known.name} has no maxima of queues, only of jobs; remove it"
+
+
+def giving_shares() -> str:
+    """The allocations that give shares, for messages."""
+    return ", ".join(policy.name for policy in policies.ALLOCATION.policies if isinstance(policy, ShareAllocation))
+
+
+def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
+    name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
+    known = policies.ALLOCATION.by_name.get(name)
+    if known is not None and known.takes_back is TakesBack.NEVER and mechanism != "wait":
+        yield (
+            ("scheduler", "mechanism"),
+            f"{name} never preempts, so it cannot be used with '{mechanism}'; set it to wait",
+        )
+
+
+def _selection(scheduler: Scheduler) -> Iterator[Problem]:
+    eviction, selection = scheduler.choice("job_eviction").name, scheduler.choice("job_selection").name
+    known = policies.JOB_EVICTION.by_name.get(eviction)
+    dictated = known.dictates.name if known is not None and known.dictates is not None else None
+    if dictated and selection not in (policies.AUTO, dictated) and not scheduler.allow_inconsistent:
+        yield (
+            ("scheduler", "job_selection"),
+            f"'{selection}' may give a freed container back to the job that"
+            f" '{eviction}' took it from, again and again; set it to auto or {dictated}, or set"
+            " allow_inconsistent: true to see that",
+        )
+    allocation = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    own = allocation.dictates.name if allocation is not None and allocation.dictates is not None else None
+    if own and selection not in (policies.AUTO, own) and not scheduler.allow_inconsistent:
+        yield (
+            ("scheduler", "job_selection"),
+            f"{scheduler.allocation.name} orders jobs differently from '{selection}'; set it to auto or {own},"
+            " or set allow_inconsistent: true",
+        )
