@@ -18,8 +18,9 @@ Cycles come after all that is told at one instant, as Kueue's cycles see whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -30,6 +31,7 @@ from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.snapshot import Held
+from emulator.policies.kueue.why import why
 from emulator.policies.news import (
     Answer,
     Begin,
@@ -92,8 +94,10 @@ class _Job:
     """Those that run."""
     stopped: dict[str, str] = field(default_factory=dict)
     """Those that are stopped, and their groups."""
-    is_going: bool = False
-    """Whether it is evicted and still has containers."""
+    why: str = ""
+    """Why it was admitted."""
+    takes: Callable[[str], Said] | None = None
+    """It is evicted, and still has containers: what is said of one of them."""
     is_taken: bool = False
     """Whether that was said."""
     is_given_up: bool = False
@@ -141,7 +145,7 @@ class KueueScheduler:
             said += self._cycles(now_ns)
             said += self._end_the_rest()
         times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
-        if any(self._jobs[name].is_going for name in self._changed):
+        if any(self._jobs[name].takes is not None for name in self._changed):
             times_ns.append(now_ns)  # evicted as it was admitted: its containers will be told
         return Answer(said, min(times_ns, default=None))
 
@@ -193,9 +197,9 @@ class KueueScheduler:
 
     def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
-        if not job.containers and job.held is not None and (job.is_going or job.has_ended):
+        if not job.containers and job.held is not None and (job.takes is not None or job.has_ended):
             self._controller.free(job.held, now_ns)
-            job.held, job.is_going, job.is_taken = None, False, False
+            job.held, job.takes, job.is_taken = None, None, False
             self._look_again(now_ns)
         if job.held is None:
             self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
@@ -207,7 +211,7 @@ class KueueScheduler:
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
             self._look_again(now_ns)
-        elif job.is_going:
+        elif job.takes is not None:
             return self._take_back(job)
         elif job.held is not None:
             return self._give(job)
@@ -270,8 +274,7 @@ class KueueScheduler:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
                 for victim in decision.evicted:
-                    self._jobs[victim].is_going = True
-                    yield from self._take_back(self._jobs[victim])
+                    yield from self._evict(self._jobs[victim], decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
                 self._look_again(now_ns + _NEXT_CYCLE_NS)
                 return
@@ -279,8 +282,8 @@ class KueueScheduler:
     def _end_the_rest(self) -> Iterable[Said]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
-        jobs = self._jobs.values()
-        if self._cycle_ns is not None or self._controller.wake_ns is not None or any(job.is_going for job in jobs):
+        jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
+        if not is_quiet or any(job.takes is not None for job in jobs):
             return
         if any((job.held or job.stopped) and (self._to_come or not job.is_endless) for job in jobs):
             return
@@ -293,11 +296,13 @@ class KueueScheduler:
         """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
         name, queue = decision.workload.name, decision.workload.queue
         job, snapshot = self._jobs[name], self._controller.snapshot
-        job.held, job.is_queued, job.flavors = snapshot.held[queue][name], False, decision.assignment.flavors
+        job.held, job.is_queued = snapshot.held[queue][name], False
+        kept_in = job.flavors if job.kept else ({},) * len(job.groups)
+        job.flavors = tuple({**old, **new} for old, new in zip(kept_in, decision.assignment.flavors, strict=True))
         counts = [podset.count for podset in job.workload.podsets]
         would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
         snapshot.keep(job.held, self._in_cells(job, would_keep - job.kept))
-        job.kept = would_keep
+        job.kept, job.why = would_keep, "\n".join(why(decision))
         return self._give(job)
 
     def _give(self, job: _Job) -> Iterable[Said]:
@@ -312,17 +317,24 @@ class KueueScheduler:
         job.waits = None
         self._changed[job.workload.name] = None
         for group, task in wanted:
-            yield Give(job.workload.name, nodes[group] or "", group, task)
+            yield Give(job.workload.name, nodes[group] or "", group, task, job.why)
 
     def _node_of(self, flavors: Mapping[str, str]) -> str | None:
         names = {*flavors.values()}
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
+    def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
+        """Its containers are taken back for the workload of the decision."""
+        requester, words = decision.workload.name, "\n".join(why(decision))
+        job.takes = partial(TakeBack, stays_ns=self._release_ns, requester=requester, why=words)
+        return self._take_back(job)
+
     def _take_back(self, job: _Job) -> Iterable[Said]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
+        assert job.takes is not None
         if not job.containers:
             self._changed[job.workload.name] = None
         elif not job.is_taken:
             job.is_taken = True
-            yield TakeBack(next(iter(job.containers)), self._release_ns)
+            yield job.takes(next(iter(job.containers)))
