@@ -247,12 +247,16 @@ class Answer(NamedTuple):
     """When it must be asked again even if nothing has happened."""
 
 
+class CannotGoOnError(Exception):
+    """Why a scheduler's decisions lead nowhere."""
+
+
 class Scheduler(Protocol):
     """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """What it decides, after the news since it was asked last.  ``news`` ends without a ``Decide``; what it has
-        given or taken back itself is told with the next question."""
+        given or taken back itself is told with the next question.  Raises CannotGoOnError."""
         ...
 
 

@@ -36,6 +36,7 @@ from emulator.policies.news import (
     Answer,
     Begin,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -57,6 +58,8 @@ ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
 QUIET_ASKS = 2
 """So often it is asked again at an instant without any news before a cycle: what happens at it has reached it then."""
+_MOST_EVICTIONS = 100
+"""Of one workload, in a circle in which no time passes."""
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
@@ -71,7 +74,7 @@ class KueueRules(Frozen):
     resources: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
     release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
-    """Time from the end of an evicted workload until its quota is free; with ``mechanism: kill`` only."""
+    """Time from when an evicted workload is gone until its quota is free."""
 
 
 @dataclass(slots=True)
@@ -100,6 +103,8 @@ class _Job:
     """It is evicted, and still has containers: what is said of one of them."""
     is_taken: bool = False
     """Whether that was said."""
+    free_ns: int | None = None
+    """When the quota of an evicted job will be free, whose last container is gone."""
     is_given_up: bool = False
     """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
     has_ended: bool = False
@@ -124,6 +129,9 @@ class KueueScheduler:
         """Jobs to look at."""
         self._cycle_ns: int | None = None
         """When the next cycle is due; None: it would find nothing new."""
+        self._evicted: Counter[str] = Counter()
+        """How often each was evicted since time has passed between two evictions."""
+        self._evicted_ns = 0
         self._quiet_asks = 0
         """How often it was asked without news since the cycle is due."""
 
@@ -145,8 +153,8 @@ class KueueScheduler:
             said += self._cycles(now_ns)
             said += self._end_the_rest()
         times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
-        if any(self._jobs[name].takes is not None for name in self._changed):
-            times_ns.append(now_ns)  # evicted as it was admitted: its containers will be told
+        going = (self._jobs[name] for name in self._changed)
+        times_ns += [max(now_ns, job.free_ns or 0) for job in going if job.takes is not None]
         return Answer(said, min(times_ns, default=None))
 
     def _look_again(self, at_ns: int) -> None:
@@ -197,8 +205,12 @@ class KueueScheduler:
 
     def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
-        if not job.containers and job.held is not None and (job.takes is not None or job.has_ended):
+        if job.takes is not None and not job.containers and job.free_ns is None:
+            job.free_ns = now_ns if job.has_ended else now_ns + self._release_ns
+        is_free = job.has_ended if job.takes is None else job.free_ns is not None and job.free_ns <= now_ns
+        if job.held is not None and not job.containers and is_free:
             self._controller.free(job.held, now_ns)
+            job.free_ns = None
             job.held, job.takes, job.is_taken = None, None, False
             self._look_again(now_ns)
         if job.held is None:
@@ -270,6 +282,7 @@ class KueueScheduler:
 
     def _cycles(self, now_ns: int) -> Iterable[Said]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
+            self._count(decisions, now_ns)
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
@@ -278,6 +291,20 @@ class KueueScheduler:
             if not self._release_ns and any(decision.evicted for decision in decisions):
                 self._look_again(now_ns + _NEXT_CYCLE_NS)
                 return
+
+    def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
+        """Raises CannotGoOnError: evictions go round in a circle in which no time passes."""
+        if now_ns > self._evicted_ns + _NEXT_CYCLE_NS:
+            self._evicted.clear()
+        for decision in decisions:
+            self._evicted.update(decision.evicted)
+            self._evicted_ns = now_ns if decision.evicted else self._evicted_ns
+        if self._evicted and max(self._evicted.values()) > _MOST_EVICTIONS:
+            names = ", ".join(sorted(name for name, count in self._evicted.items() if count >= _MOST_EVICTIONS))
+            raise CannotGoOnError(
+                f"at {now_ns / 1e9:g} s {names} are evicted again and again; give evictions a time"
+                " (scheduler.allocation.release_s, overheads), or see natjam loops"
+            )
 
     def _end_the_rest(self) -> Iterable[Said]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
@@ -327,14 +354,14 @@ class KueueScheduler:
     def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
         """Its containers are taken back for the workload of the decision."""
         requester, words = decision.workload.name, "\n".join(why(decision))
-        job.takes = partial(TakeBack, stays_ns=self._release_ns, requester=requester, why=words)
+        job.takes = partial(TakeBack, requester=requester, why=words)
         return self._take_back(job)
 
     def _take_back(self, job: _Job) -> Iterable[Said]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
         assert job.takes is not None
         if not job.containers:
-            self._changed[job.workload.name] = None
+            self._changed[job.workload.name] = None  # they will be told, or the quota will be free
         elif not job.is_taken:
             job.is_taken = True
             yield job.takes(next(iter(job.containers)))
