@@ -138,7 +138,7 @@ def first_news(settings: Settings) -> Begin:
     node, may_stop = settings.nodes[0], Mechanism.SUSPEND in settings.scheduler.mechanism.among
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return Begin(VERSION, settings.seed, queues, master, held)
+    return Begin(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
 
 
 def _waits(application: Application) -> JobWaits:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from emulator.policies.kubernetes.filters import Domain, Misfit
-from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties
+from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties, Victims
 from emulator.policies.kubernetes.snapshot import Room, Snapshot
 from emulator.vocabulary import Frozen
 
@@ -31,6 +33,7 @@ class Criterion(StrEnum):
 
     VIOLATIONS = "fewest victims that a budget protects"
     HIGHEST_PRIORITY = "lowest priority of its most important victim"
+    COST = "least to lose"
     SUM_OF_PRIORITIES = "lowest sum of its victims' priorities"
     COUNT = "fewest victims"
     START = "its most important victims started last"
@@ -46,13 +49,16 @@ class Candidate(Frozen):
     """Those of the victims that a budget protects."""
     spared: tuple[str, ...] = ()
     """Pods of lower priority that may stay."""
+    cost: int | None = None
+    """What all of its victims lose together; None: nobody asked."""
 
     def rank(self) -> tuple[float, ...]:
         """By the criteria in order; the lowest wins."""
         highest = max(victim.pod.priority for victim in self.victims)
         start = min(start_of(victim) for victim in self.victims if victim.pod.priority == highest)
         total = sum(victim.pod.priority + LOWEST for victim in self.victims)
-        return len(self.violating), highest, total, len(self.victims), -start
+        cost = () if self.cost is None else (self.cost,)
+        return len(self.violating), highest, *cost, total, len(self.victims), -start
 
 
 class Preemption(Frozen):
@@ -87,7 +93,8 @@ class Preemption(Frozen):
         other = next(each for each in self.candidates if each.node == node)
         if self.chosen is None:
             return None
-        pairs = zip(Criterion, self.chosen.rank(), other.rank(), strict=True)
+        criteria = (each for each in Criterion if each is not Criterion.COST or self.chosen.cost is not None)
+        pairs = zip(criteria, self.chosen.rank(), other.rank(), strict=True)
         return next((criterion for criterion, mine, its in pairs if mine != its), None)
 
 
@@ -102,7 +109,7 @@ _Sorted = tuple[tuple[Candidate, ...], Mapping[str, Misfit], tuple[str, ...]]
 
 
 def preempt_in(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties, now_ns: int = 0
 ) -> Preemption:
     """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
 
@@ -115,9 +122,15 @@ def preempt_in(
     candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits)
     if not candidates:
         return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=untried)
+    if snapshot.terms.victims is not Victims.IMPORTANCE:
+        candidates = tuple(replace(each, cost=_cost(snapshot, each, now_ns)) for each in candidates)
     node = _choose(candidates, ties)
     cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
     return Preemption(pod, Verdict.PREEMPTS, node, candidates, useless, untried, tuple(cleared))
+
+
+def _cost(snapshot: Snapshot, candidate: Candidate, now_ns: int) -> int:
+    return sum(snapshot.terms.cost(each, now_ns) for each in candidate.victims)
 
 
 def _look_at_all(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> _Sorted:
@@ -153,9 +166,14 @@ def _sort_out(answers: Mapping[str, _Answer | None]) -> _Sorted:
     return tuple(candidates), useless, tuple(untried)
 
 
-def by_importance(bound: Bound) -> tuple[int, float]:
+def by_importance(bound: Bound) -> tuple[float, ...]:
     """The most important first: higher priority, then earlier start."""
     return -bound.pod.priority, start_of(bound)
+
+
+def _by_memory(bound: Bound) -> tuple[float, ...]:
+    """Those first that are to stay: higher priority, then more memory."""
+    return -bound.pod.priority, -bound.pod.requests.get("memory", 0), start_of(bound)
 
 
 def violating(pods: Iterable[Bound], allowed: dict[str, int], budgets: Sequence[Budget]) -> set[str]:
@@ -191,9 +209,10 @@ def _candidate(
     """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
         return _Untried(misfit)
-    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
+    terms, key = snapshot.terms, _by_memory if snapshot.terms.victims is Victims.LEAST_RESTORE_TIME else by_importance
+    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=key)
     trial = snapshot.trial(room, pod, closed)
-    trial.put((each.pod for each in lower), -1)
+    trial.put((terms.freed(each.pod) for each in lower), -1)
     still = trial.misfit()
     if still is not None:
         return still
@@ -201,11 +220,11 @@ def _candidate(
     order = sorted(lower, key=lambda each: each.pod.name not in protected)  # stable: the most important ones first
     spared: set[str] = set()
     for bound in order:
-        trial.put((bound.pod,))
+        trial.put((terms.freed(bound.pod),))
         if trial.misfit() is None:
             spared.add(bound.pod.name)
         else:
-            trial.put((bound.pod,), -1)
+            trial.put((terms.freed(bound.pod),), -1)
     victims = tuple(sorted((each for each in order if each.pod.name not in spared), key=by_importance))
     names = tuple(each.pod.name for each in victims if each.pod.name in protected)
     return Candidate(room.node.name, victims, names, tuple(each.pod.name for each in lower if each.pod.name in spared))
