@@ -83,7 +83,9 @@ _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
-        AllocationPolicy("two-queue", two_queue, "natjam, section 3", queues=QueueRules(fewest=2, least_urgent_takes=False)),
+        AllocationPolicy(
+            "two-queue", two_queue, "natjam, section 3", queues=QueueRules(fewest=2, least_urgent_takes=False)
+        ),
         AllocationPolicy("single-queue", single_queue, "natjam, section 4", queues=QueueRules(most=1)),
         AllocationPolicy(
             "hard-cap",

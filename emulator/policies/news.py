@@ -89,6 +89,8 @@ class JobSubmitted(_News, tag="job-submitted"):
     groups: tuple[GroupNews, ...]
     deadline_ns: int | None
     submitted_ns: int
+    checkpoint_period_ns: int | None = None
+    """How often its tasks save by themselves, if they do."""
 
 
 class Suspended(Frozen):

@@ -55,7 +55,7 @@ class Victims(StrEnum):
     IMPORTANCE = "importance"
     """Those that started last, as in Kubernetes."""
     LEAST_WORK_LOST = "least-work-lost"
-    """Those with the least time since their start, all that go together."""
+    """Those with the least time since their start, or since they last saved by themselves, all that go together."""
     LEAST_RESTORE_TIME = "least-restore-time"
     """Those that request the least memory, all that go together."""
 
@@ -77,7 +77,8 @@ class Terms(Frozen):
         """What its eviction costs, in the unit of ``victims``."""
         if self.victims is Victims.LEAST_RESTORE_TIME:
             return bound.pod.requests.get("memory", 0)
-        return 0 if bound.start_ns is None else now_ns - bound.start_ns
+        ran_ns = 0 if bound.start_ns is None else now_ns - bound.start_ns
+        return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
 
 
 class Taint(Frozen):
@@ -138,6 +139,8 @@ class Pod(Frozen):
     anti_affinity: tuple[AntiAffinity, ...] = ()
     group: str = ""
     """Its PodGroup, which only ``gangs`` looks at."""
+    saves_ns: int | None = None
+    """How often it saves its work by itself, which Kubernetes does not know; None: never."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""

@@ -119,7 +119,7 @@ def preempt_in(
         return Preemption(pod, Verdict.NEVER, misfits=misfits)
     if _victims_are_going(snapshot, pod, nominated, misfits):
         return Preemption(pod, Verdict.WAITS, misfits=misfits)
-    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits)
+    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits, now_ns)
     if not candidates:
         return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=untried)
     if snapshot.terms.victims is not Victims.IMPORTANCE:
@@ -133,18 +133,24 @@ def _cost(snapshot: Snapshot, candidate: Candidate, now_ns: int) -> int:
     return sum(snapshot.terms.cost(each, now_ns) for each in candidate.victims)
 
 
-def _look_at_all(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> _Sorted:
+def _look_at_all(
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], now_ns: int
+) -> _Sorted:
     """The candidates; why not the others; and which of the others were not tried."""
     view = snapshot.view(pod)
     others = snapshot.misfits(view)
 
     def ask(name: str, of: Pod, misfit: Misfit) -> _Answer:
-        return misfit if misfit.is_hard else _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed)
+        if misfit.is_hard:
+            return misfit
+        return _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed, now_ns)
 
     def ask_for_any(name: str) -> _Answer | None:
         misfit = others[name]
         return misfit and ask(name, view.pod, misfit)
 
+    if snapshot.terms.victims is Victims.LEAST_WORK_LOST:  # who loses least changes with time
+        return _sort_out({name: ask(name, pod, misfit) for name, misfit in misfits.items()})
     answers = snapshot.victims(view, ask_for_any)
     if nominated in snapshot.rooms:
         answers = {**answers, nominated: ask(nominated, pod, misfits[nominated])}
@@ -166,14 +172,9 @@ def _sort_out(answers: Mapping[str, _Answer | None]) -> _Sorted:
     return tuple(candidates), useless, tuple(untried)
 
 
-def by_importance(bound: Bound) -> tuple[float, ...]:
+def by_importance(bound: Bound) -> tuple[int, float]:
     """The most important first: higher priority, then earlier start."""
     return -bound.pod.priority, start_of(bound)
-
-
-def _by_memory(bound: Bound) -> tuple[float, ...]:
-    """Those first that are to stay: higher priority, then more memory."""
-    return -bound.pod.priority, -bound.pod.requests.get("memory", 0), start_of(bound)
 
 
 def violating(pods: Iterable[Bound], allowed: dict[str, int], budgets: Sequence[Budget]) -> set[str]:
@@ -204,13 +205,15 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misf
 
 
 def _candidate(
-    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain]
+    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain], now_ns: int
 ) -> Candidate | Misfit | _Untried:
     """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
         return _Untried(misfit)
-    terms, key = snapshot.terms, _by_memory if snapshot.terms.victims is Victims.LEAST_RESTORE_TIME else by_importance
-    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=key)
+    terms = snapshot.terms
+    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
+    if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
+        lower.sort(key=lambda each: (-each.pod.priority, -terms.cost(each, now_ns)))
     trial = snapshot.trial(room, pod, closed)
     trial.put((terms.freed(each.pod) for each in lower), -1)
     still = trial.misfit()

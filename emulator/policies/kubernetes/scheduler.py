@@ -93,6 +93,8 @@ class _Job:
     arrival: Arrival
     group: str
     """Of its task."""
+    saves_ns: int | None
+    """How often it saves by itself."""
     pod: str = ""
     """The present pod."""
     made: int = 0
@@ -211,8 +213,8 @@ class KubeScheduler:
                 self._up.add(node)
             case NodeGone(node=node):
                 self._up.discard(node)
-            case JobSubmitted(job=job, groups=groups):
-                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group)
+            case JobSubmitted(job=job, groups=groups, checkpoint_period_ns=saves_ns):
+                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group, saves_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -294,7 +296,8 @@ class KubeScheduler:
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._step()
         first = job.arrival.pod
-        pod = replace(first, name=f"{first.name}.{job.made}") if job.made else first
+        name_now = f"{first.name}.{job.made}" if job.made else first.name
+        pod = replace(first, name=name_now, saves_ns=job.saves_ns)
         pod = pod if job.stopped is None else self._going_on(pod, job.stopped)
         job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
         self._job_of[pod.name] = name
@@ -316,7 +319,7 @@ class KubeScheduler:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         self._snapshot.remove(f"{job.pod}{_STOPPED}")
         bound = self._snapshot.remove(job.pod)
-        self._snapshot.add(replace(bound, pod=replace(job.arrival.pod, name=job.pod)))
+        self._snapshot.add(replace(bound, pod=replace(job.arrival.pod, name=job.pod, saves_ns=job.saves_ns)))
         job.stopped = None
 
     def _leave(self, pod: str) -> None:
