@@ -245,11 +245,14 @@ def _about_intervals(comparison: Comparison) -> str:
     )
 
 
-def write_comparison(comparison: Comparison, directory: Path) -> None:
-    """Write ``compare.json`` and ``compare.png``: the papers' CDF, or a dot for each of few jobs.  Raises RunError."""
+def write_comparison(comparison: Comparison, directory: Path, more: Mapping[str, Any]) -> None:
+    """Write ``compare.json``, with ``more`` in it, and ``compare.png``: the papers' CDF, or a dot for each of few jobs.
+
+    Raises RunError.
+    """
     from analysis.figures import runs, style
 
-    write_json(directory / "compare.json", comparison.to_json())
+    write_json(directory / "compare.json", {**comparison.to_json(), **more})
     quantity = QUANTITIES[comparison.quantity]
     figure = runs.differences(comparison.pairs, comparison.a, comparison.b, quantity)
     style.save(figure, [directory / "compare.png"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -144,6 +145,10 @@ def kubernetes(
     ] = None,
     over_h: Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which drawn pods arrive.")] = 24,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn pods.")] = 1,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="NAME=VALUE", help="Another value of a PriorityClass; repeatable."),
+    ] = None,
 ) -> None:
     """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
 
@@ -155,16 +160,20 @@ def kubernetes(
     stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
     none did, it does not end.
 
+    With --class the classes and their pods have other values than in the files, for natjam compare.
+
     The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
     duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
 
-    The written file is for natjam who and natjam play. natjam run cannot run it yet.
+    The written file is for natjam who, natjam play and natjam run; an experiment names it as its site.
 
     \b
     Examples:
       kubectl get nodes,pods,priorityclasses,poddisruptionbudgets,jobs,deployments -A -o json > cluster.json
       natjam import kubernetes cluster.json --out mine.yaml
       natjam import kubernetes cluster.json --draw 500 --over-h 12 --out mine.yaml
+      natjam import kubernetes cluster.json --class batch=500 --out after.yaml
+      natjam compare mine.yaml after.yaml
     """
     from msgspec.structs import replace
 
@@ -177,7 +186,7 @@ def kubernetes(
     if arrivals is not None and draw is not None:
         raise ConfigError("--arrivals and --draw: give one of them")
     with reading(*paths) as on_bytes:
-        imported = read_kubernetes(paths, on_bytes)
+        imported = read_kubernetes(paths, on_bytes, _class_values(values or ()))
     cluster = imported.cluster
     if arrivals is not None:
         cluster = replace(cluster, arrivals=(*imported.running, *read_arrivals(arrivals, cluster)))
@@ -226,6 +235,17 @@ def slurm(
         say(line)
     counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
     say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
+
+
+def _class_values(given: Sequence[str]) -> dict[str, int]:
+    """Raises ConfigError."""
+    found = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        if not name or not re.fullmatch(r"-?\d{1,10}", value, re.ASCII):
+            raise ConfigError(f"--class {text}: write NAME=VALUE, with a whole number")
+        found[name] = int(value)
+    return found
 
 
 def _check_out(out: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}.", show_default=False)],
+    a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}, or a file to run.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],
     quantity: Annotated[
         str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
@@ -25,11 +25,13 @@ def compare(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
 ) -> None:
-    """Compare two runs job by job.
+    """Compare two runs job by job; two experiments are run first.
 
     The difference of a job is its time under A minus its time under B: negative is sooner under A. The table has
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
-    A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved.
+    A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved. Where
+    anybody is evicted, further tables have the evictions before (A) and after (B) for each queue, and who is evicted
+    only before or only after, by whom and when.
 
     Runs are paired by seed. The interval of a mean is over the seeds, so it needs several of them: give repeats or
     campaigns.
@@ -40,14 +42,29 @@ def compare(
       natjam compare runs/wait runs/checkpoint --baseline wait
       natjam compare campaign/runs/checkpoint campaign/runs/kill --out compared
       natjam compare runs/mdf runs/soft-cap --by margin_s
+      natjam compare before.yaml after.yaml --out compared
     """
+    from analysis import before_after
     from analysis import compare as comparisons
+    from analysis.run_paths import find_runs
     from emulator.records.run_directory import RunDirectory
 
-    comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
-    directory = RunDirectory.create(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}").path
-    comparisons.write_comparison(comparison, directory)
+    place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
+    if a.is_file() and b.is_file():
+        directory = RunDirectory.create(place).path
+        a, b = before_after.run_both(a, b, directory, say)
+        comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
+    else:
+        comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
+        directory = RunDirectory.create(place).path
+    is_single = len(find_runs([a])) == len(find_runs([b])) == 1
+    evicted = before_after.before_and_after(a, b) if is_single else None
+    comparisons.write_comparison(comparison, directory, {} if evicted is None else {"evictions": evicted.to_json()})
     console = results_console()
+    if evicted is not None and evicted.has_any:
+        console.print(before_after.queues_table(evicted))
+        for table in before_after.changes_tables(evicted):
+            console.print(table)
     console.print(comparisons.comparison_table(comparison))
     if comparison.totals:
         console.print(comparisons.totals_table(comparison))

@@ -1,7 +1,6 @@
 """All messages between machines, and from executors to machines.
 
-The protocol is YARN's with Natjam's additions (natjam, section 3, Figs 1 and 2).  It tolerates messages that are lost,
-repeated, delayed or overtaken:
+YARN's protocol with Natjam's additions (natjam, section 3, Figs 1 and 2), for messages lost, repeated or overtaken:
 
 * a heartbeat carries absolute state (the whole ask, every unacknowledged report), so a later one replaces an earlier;
 * the ResourceManager answers with an ``Answer`` with a rising id, and repeats it until the id comes back;

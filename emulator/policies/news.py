@@ -42,6 +42,8 @@ class Begin(_News, tag="begin"):
     """What an ApplicationMaster in a container asks for, where containers have several sizes."""
     suspended_hold: tuple[str, ...] = ()
     """The resources that a stopped process goes on holding, if the mechanism may stop one."""
+    mechanism: str = ""
+    """``scheduler.mechanism``: what happens to what is taken back."""
 
 
 class NodeUp(_News, tag="node-up"):
@@ -87,6 +89,8 @@ class JobSubmitted(_News, tag="job-submitted"):
     groups: tuple[GroupNews, ...]
     deadline_ns: int | None
     submitted_ns: int
+    checkpoint_period_ns: int | None = None
+    """How often its tasks save by themselves, if they do."""
 
 
 class Suspended(Frozen):

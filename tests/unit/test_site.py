@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from simulated_runs import simulate
+from typer.testing import CliRunner
 
+from analysis.explain import explain, said
 from analysis.load import load_runs
 from analysis.run_paths import find_runs
+from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
@@ -88,6 +92,29 @@ def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path
     assert again == load_experiment(folder / "mine.yaml").model_copy(update={"name": "theirs"})
     assert dump_experiment(again).encode() == (moved / "experiment.yaml").read_bytes()
     assert replay_journal(moved / "journal.jsonl.zst").difference is None
+
+
+def test_the_words_of_the_scheduler_are_kept(folder: Path) -> None:
+    found = explain(folder / "run", "urgent")
+    assert list(said(found)) == [
+        "at 10.000 s urgent (priority 10) preempts on a, and waits for its victims to go\n"
+        "  a: batch-1 (priority 0) would go; batch-0 may stay; taken\n"
+        "  b: service (priority 5) would go; a is better: lowest priority of its most important victim",
+        "at 12.000 s urgent (priority 10) goes to a, where it has made room",
+    ]
+
+
+def test_two_files_are_run_and_their_evictions_compared(folder: Path, tmp_path: Path) -> None:
+    calm = replace(CLUSTER, arrivals=tuple(each for each in CLUSTER.arrivals if each.pod.name != "urgent"))
+    write_saved(tmp_path / "calm.yaml", calm, ())
+    done = CliRunner().invoke(
+        app, ["compare", str(tmp_path / "calm.yaml"), str(folder / "mine.yaml"), "--out", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "out/compare.json").read_text())["evictions"]
+    assert (found["before"], found["newly"], found["no_longer"]) == ([], ["batch-1"], [])
+    assert found["after"] == [{"job": "batch-1", "queue": "priority 0", "t_s": 10.0, "by": "urgent", "lost_s": 10.0}]
+    assert (tmp_path / "out/before/summary.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,20 @@ class Imported:
     """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
 
-def read_kubernetes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Imported:
-    """Kubernetes' objects in files and folders; its pods arrive when they were created.  Raises ConfigError."""
+def read_kubernetes(
+    paths: Sequence[Path], on_bytes: OnBytes = ignore, values: Mapping[str, int] | None = None
+) -> Imported:
+    """Kubernetes' objects in files and folders; its pods arrive when they were created.
+
+    ``values``: by name of a PriorityClass, the value that it and its pods are to have instead.  Raises ConfigError.
+    """
     objects = read_objects(paths, api.KINDS, on_bytes)
     if not objects.of(NODE):
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
     nodes = {each.name: each for each in _once(objects.of(NODE), node_of)}
-    classes = tuple(_once(objects.of(PRIORITY_CLASS), class_of))
-    pods = Pods(objects, {each.name: each for each in classes}, nodes)
+    classes = tuple(_revalued(_once(objects.of(PRIORITY_CLASS), class_of), values or {}))
+    pods = Pods(objects, {each.name: each for each in classes}, nodes, frozenset(values or ()))
     present = pods.read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
     budgets, specs = _budgets(objects.of(api.BUDGET), present, pods.unread)
@@ -75,6 +80,15 @@ def _once(found: Iterable[Found[Any]], make: Any) -> Iterable[Any]:
             raise problem(each, "metadata.name", f"is in {seen[name]} too; give one")
         seen[name] = each.where
         yield make(each)
+
+
+def _revalued(classes: Iterable[PriorityClass], values: Mapping[str, int]) -> Iterable[PriorityClass]:
+    found = {each.name: each for each in classes}
+    for name in values:
+        if name not in found:
+            known = ", ".join(map(printable, found)) or "none"
+            raise ConfigError(f"--class {printable(name)}: there is no such PriorityClass (classes: {known})")
+    return (replace(each, value=values.get(each.name, each.value)) for each in found.values())
 
 
 def _bound(each: Present, now_ns: int) -> Bound:

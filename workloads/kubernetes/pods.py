@@ -86,6 +86,8 @@ class PodMaker:
 
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
+    revalued: frozenset[str] = frozenset()
+    """PriorityClasses whose values are no more those that their pods were admitted with."""
     unread: list[Unread] = field(default_factory=list)
     partial: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By pod: its fields that kube-scheduler looks at and natjam does not."""
@@ -103,7 +105,7 @@ class PodMaker:
         anti_affinity = tuple(_anti_affinity(spec.affinity.podAntiAffinity, namespace, left_out))
         pod = Pod(
             name,
-            chosen.value if spec.priority is None else spec.priority,
+            chosen.value if spec.priority is None or chosen.name in self.revalued else spec.priority,
             word(found, "spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
             requests,
             {**labels, NAMESPACE: namespace},

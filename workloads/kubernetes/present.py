@@ -57,10 +57,12 @@ class Pods:
     objects: Objects
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
+    revalued: frozenset[str] = frozenset()
+    """See ``PodMaker``."""
     unread: list[Unread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.maker = PodMaker(self.classes, self.nodes, self.unread)
+        self.maker = PodMaker(self.classes, self.nodes, self.revalued, self.unread)
         self._jobs: dict[str, api.Job] = {
             each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
         }

@@ -51,6 +51,7 @@ class Allocator:
         else:
             node.ledger.resume(held.id, held.group.work)
         held.task, held.slot_ns = grant.task, now_ns
+        state.touch(held)
         held.ready_ns = ready_ns = max(ready_ns, held.ready_ns + 1)
         application.slots += 1
         state.used += 1
@@ -72,6 +73,7 @@ class Allocator:
         request = application.request_for(grant.group)
         held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns, request=request)
         self._state.containers[held.id] = application.containers[held.id] = held
+        self._state.touch(held)
         application.nodes[node.name] = None
         # Only the job knows which task this is: until it is stopped it counts as the group's largest.
         sizes = grant.group.task_memory_bytes or application.facts.task_memory_bytes

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cost_ledger import CostLedger
@@ -21,6 +23,14 @@ from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts
+
+
+@dataclass(slots=True)
+class Touched:
+    """What may have changed; the jobs are in ``QueueLedger.touched``."""
+
+    nodes: dict[str, None] = field(default_factory=dict)
+    containers: dict[str, HeldContainer] = field(default_factory=dict)
 
 
 class ClusterState:
@@ -53,7 +63,36 @@ class ClusterState:
         """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
+        self.touched: Touched | None = None
+        """What has changed since it was last read; None: nobody reads it."""
         self._settings = settings
+
+    def register(self, node: Node, now_ns: int, registration: int) -> None:
+        """A node is there, with nothing of what it may have had."""
+        if node.state is NodeState.LOST:
+            self.containers_left += node.settings.containers
+        node.register(now_ns, registration)
+        self.free_nodes[node.name] = None
+        if self.touched is not None:
+            self.touched.nodes[node.name] = None
+
+    def lose(self, node: Node) -> None:
+        """A node is lost."""
+        node.lose()
+        self.containers_left -= node.settings.containers
+        self.free_nodes.pop(node.name, None)
+        if self.touched is not None:
+            self.touched.nodes[node.name] = None
+
+    def reported(self, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
+        """A container has ended, or its process was stopped."""
+        self.costs.take(report, held.task is not None, now_ns)
+        self.touch(held)
+
+    def touch(self, held: HeldContainer) -> None:
+        """A container is given, goes on, is stopped or has ended."""
+        if self.touched is not None:
+            self.touched.containers[held.id] = held
 
     def _queue_ledger(self, settings: Settings) -> QueueLedger:
         return QueueLedger(settings.scheduler)

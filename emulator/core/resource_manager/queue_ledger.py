@@ -84,6 +84,8 @@ class QueueLedger:
         """Grows with every change of what a job holds, wants or could give."""
         self.gangs: dict[str, None] = {}
         """Jobs that wait for room for a gang."""
+        self.touched: dict[str, None] | None = None
+        """Jobs that may have changed since it was last read; None: nobody reads it."""
         self._settings = scheduler.queues
         self._selection = scheduler.job_selection
         self._key = scheduler.job_selection.sort_key
@@ -96,10 +98,12 @@ class QueueLedger:
         key = None if self._key is None else (self._key(view), application.order)
         self._noted[application.name] = _Noted(key)
         self._queues[application.queue].applications[application.name] = application
+        self._touch(application)
 
     def note(self, application: Application) -> None:
         """Record what ``application`` holds and wants now."""
         application.view = None
+        self._touch(application)
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
         if application.facts.gang is not None:
@@ -122,9 +126,14 @@ class QueueLedger:
     def forget(self, application: Application) -> None:
         """A job has ended."""
         self.gangs.pop(application.name, None)
+        self._touch(application)
         self._note(application, 0, 0, (False, False, False))
         del self._noted[application.name]
         del self._queues[application.queue].applications[application.name]
+
+    def _touch(self, application: Application) -> None:
+        if self.touched is not None:
+            self.touched[application.name] = None
 
     def _note(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
         queue, noted = self._queues[application.queue], self._noted[application.name]

@@ -265,10 +265,7 @@ class ResourceManager(StateMachine):
         )
         if was_away or given_before:
             effects += self._lose(node, STARTED_ANEW, now_ns)
-        if node.state is NodeState.LOST:
-            self.state.containers_left += node.settings.containers
-        node.register(now_ns, registration)
-        self.state.free_nodes[node.name] = None
+        self.state.register(node, now_ns, registration)
         if not registration:
             return effects
         return [*effects, *self._start_those_outside(now_ns), *self._admit(now_ns)]
@@ -280,9 +277,7 @@ class ResourceManager(StateMachine):
         return [*self._lose(node, message.reason, now_ns), *self._admit(now_ns, message.reason)]
 
     def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
-        node.lose()
-        self.state.containers_left -= node.settings.containers
-        self.state.free_nodes.pop(node.name, None)
+        self.state.lose(node)
         self.state.attention.newly_awaited.append(node.address)
         for application in self.state.applications.values():
             application.news.node_lost(node.name)
@@ -309,7 +304,7 @@ class ResourceManager(StateMachine):
         if held is None or report.revision <= held.revision:
             return []
         held.revision = report.revision
-        self.state.costs.take(report, held.task is not None, now_ns)
+        self.state.reported(held, report, now_ns)
         application = self.state.applications.get(held.job)
         node = self.state.nodes[held.node]
         is_over = report.state is ContainerState.DONE

@@ -2,17 +2,17 @@
 
 Theory of operation
 -------------------
-``SchedulerNews`` keeps what was told, and compares.  So nothing is told twice, what came and went between two questions
-is not told at all, and a new scheduler is told everything in the same words.
+``SchedulerNews`` keeps what was told, and compares what may have changed since.  So nothing is told twice, what came
+and went between two questions is not told at all, and a new scheduler is told everything in the same words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import compress
 
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
-from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.cluster_state import ClusterState, Touched
 from emulator.core.resource_manager.gangs import Gangs
 from emulator.core.settings import Settings
 from emulator.policies.news import (
@@ -49,8 +49,10 @@ class SchedulerNews:
         """Registration of each node that it knows to be there."""
         self._waits: dict[str, JobWaits | None] = {}
         """What each job that it knows waits for."""
-        self._containers: dict[str, tuple[HeldContainer, int | None]] = {}
+        self._containers: dict[str, int | None] = {}
         """Each container that it knows, and when it was last given; None: its process was stopped."""
+        state.touched = Touched(dict.fromkeys(state.nodes), dict(state.containers))
+        state.queues.touched = dict.fromkeys(state.applications)
 
     def forgotten(self) -> SchedulerNews:
         """The same, when nothing has been told."""
@@ -58,18 +60,28 @@ class SchedulerNews:
 
     def take(self) -> list[News]:
         """All that is new, in the order: ends, nodes, jobs, containers; from now on it is known."""
-        return [*self._ends(), *self._of_nodes(), *self._of_jobs(), *self._of_containers()]
+        state, touched, jobs = self._state, self._state.touched, self._state.queues.touched
+        assert touched is not None, "it is read here"
+        assert jobs is not None, "it is read here"
+        if not (touched.containers or touched.nodes or jobs or self._capacity != state.limit):
+            return []
+        state.touched, state.queues.touched = Touched(), {}
+        held = sorted(touched.containers.values(), key=_age)
+        return [*self._ends(held), *self._of_nodes(touched.nodes), *self._of_jobs(jobs), *self._of_containers(held)]
 
-    def _ends(self) -> Iterator[News]:
-        for container in [name for name in self._containers if name not in self._state.containers]:
-            held, _ = self._containers.pop(container)
-            yield ContainerEnded(container, held.job, held.node)
+    def _ends(self, touched: Iterable[HeldContainer]) -> Iterator[News]:
+        for held in touched:
+            if held.id in self._containers and held.id not in self._state.containers:
+                del self._containers[held.id]
+                yield ContainerEnded(held.id, held.job, held.node)
 
-    def _of_nodes(self) -> Iterator[News]:
+    def _of_nodes(self, touched: Container[str]) -> Iterator[News]:
         if self._capacity != self._state.limit:
             self._capacity = self._state.limit
             yield Capacity(self._capacity)
-        for node in self._state.nodes.values():
+        for node in self._state.nodes.values() if touched else ():
+            if node.name not in touched:
+                continue
             is_there = node.state is NodeState.ALIVE
             known = self._nodes.get(node.name)
             if known is not None and not (is_there and known == node.registration):
@@ -81,11 +93,13 @@ class SchedulerNews:
                 has = named(settings.resources, self._names)
                 yield NodeUp(node.name, settings.rack, settings.containers, has, dict(settings.labels))
 
-    def _of_jobs(self) -> Iterator[News]:
-        for job in [name for name in self._waits if name not in self._state.applications]:
+    def _of_jobs(self, touched: Iterable[str]) -> Iterator[News]:
+        there = [self._state.applications[job] for job in touched if job in self._state.applications]
+        ended = {job for job in touched if job in self._waits and job not in self._state.applications}
+        for job in [job for job in self._waits if job in ended] if len(ended) > 1 else ended:
             del self._waits[job]
             yield JobEnded(job)
-        for application in self._state.applications.values():
+        for application in sorted(there, key=lambda each: each.order):
             if application.name not in self._waits:
                 self._waits[application.name] = None
                 yield self._submitted(application)
@@ -94,13 +108,15 @@ class SchedulerNews:
                 self._waits[application.name] = waits
                 yield waits
 
-    def _of_containers(self) -> Iterator[News]:
-        for held in self._state.containers.values():
+    def _of_containers(self, touched: Iterable[HeldContainer]) -> Iterator[News]:
+        for held in touched:
+            if held.id not in self._state.containers:
+                continue
             given_ns = held.slot_ns if self._state.on_slot(held) else None
             if given_ns is None and held.id not in self._containers:
                 continue  # it takes no room: an ApplicationMaster outside
-            _, known_ns = self._containers.get(held.id, (held, None))
-            self._containers[held.id] = held, given_ns
+            known_ns = self._containers.get(held.id)
+            self._containers[held.id] = given_ns
             if given_ns is not None and given_ns != known_ns:
                 yield _started(held)
             elif given_ns is None and known_ns is not None:
@@ -113,7 +129,8 @@ class SchedulerNews:
             GroupNews(group.name, group.count, self._may_take(group), named(group.request, self._names))
             for group in facts.groups
         )
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
+        times = facts.deadline_ns, application.submit_ns, facts.checkpoint_period_ns
+        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times)
 
 
 def first_news(settings: Settings) -> Begin:
@@ -122,7 +139,7 @@ def first_news(settings: Settings) -> Begin:
     node, may_stop = settings.nodes[0], Mechanism.SUSPEND in settings.scheduler.mechanism.among
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return Begin(VERSION, settings.seed, queues, master, held)
+    return Begin(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
 
 
 def _waits(application: Application) -> JobWaits:
@@ -141,3 +158,8 @@ def _started(held: HeldContainer) -> ContainerStarted:
     return ContainerStarted(
         held.id, held.job, held.group.name, held.node, None if held.task is None else held.task.number
     )
+
+
+def _age(held: HeldContainer) -> tuple[int, str]:
+    """Containers in the order in which they were first given: their names have rising numbers."""
+    return len(held.id), held.id

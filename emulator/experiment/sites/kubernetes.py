@@ -1,11 +1,13 @@
 """A cluster of Kubernetes as an experiment: its nodes, each pod as a job of one task, and kube-scheduler's rules.
 
 kube-scheduler counts memory in bytes, and an experiment in thousandths of a GiB.  Nodes are rounded up and requests
-down, so that there is room for whatever the rules place.
+down, so that there is room for whatever the rules place; and a node has room for all that it holds at the beginning,
+also if that is more than it has.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
 from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
 from emulator.files.yaml_values import with_tuples
-from emulator.policies.kubernetes.model import Node, PriorityClass
+from emulator.policies.kubernetes.model import Node, PriorityClass, Victims
 from emulator.policies.kubernetes.player import Arrival
 from workloads.kubernetes.saved import read_saved
 
@@ -35,9 +37,12 @@ def kubernetes_site(path: Path) -> Site:
             " --arrivals or --draw"
         )
     names = dict.fromkeys(name for node in nodes for name in node.allocatable)
+    held: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in pods:
+        held[each.node or ""].update({_PODS: 1, **each.pod.requests})
     holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
-        tuple(_node(each, names) for each in nodes),
+        tuple(_node(each, names, held[each.name]) for each in nodes),
         tuple(_job(each, cluster.classes) for each in pods),
         {
             "name": "kube-scheduler",
@@ -46,11 +51,13 @@ def kubernetes_site(path: Path) -> Site:
             "pods": _plain(pods),
             "budgets": _plain(cluster.budgets),
         },
+        words={"victims": Victims.IMPORTANCE.value},
         cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
         usual={
             "engine": "sim",
             "overheads": "none",
             "protocol": {"news": "at-once"},
+            "cluster": {"max_suspended_per_node": 1000},
             "scheduler": {"mechanism": "kill"},
         },
     )
@@ -77,9 +84,9 @@ def _is_placeable(arrival: Arrival, nodes: Iterable[Node]) -> bool:
     )
 
 
-def _node(node: Node, names: Iterable[str]) -> dict[str, Any]:
+def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any]:
     amounts = {**dict.fromkeys(names, 0), _PODS: MANY, **node.allocatable}
-    has = {our_name(name): our_amount(name, amount, up=True) for name, amount in amounts.items()}
+    has = {our_name(name): our_amount(name, max(amount, held[name]), up=True) for name, amount in amounts.items()}
     labels = {key: value for key, value in node.labels.items() if key}
     return {"name": node.name, "count": 1, "resources": has, "labels": labels}
 
