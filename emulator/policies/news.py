@@ -91,6 +91,8 @@ class JobSubmitted(_News, tag="job-submitted"):
     submitted_ns: int
     checkpoint_period_ns: int | None = None
     """How often its tasks save by themselves, if they do."""
+    minimum_runtime_ns: int = 0
+    """How long they run, once they are given room, before they may be taken back."""
 
 
 class Suspended(Frozen):

@@ -25,6 +25,8 @@ from emulator.policies.kueue.scheduler import FLAVOR
 from workloads.kueue.saved import read_saved
 
 _PODS = "pods"
+_PATIENCE_S = 3600.0
+"""What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
 
 def kueue_site(path: Path) -> Site:
@@ -50,7 +52,7 @@ def kueue_site(path: Path) -> Site:
         usual={
             "engine": "sim",
             "overheads": "none",
-            "protocol": {"news": "at-once"},
+            "protocol": {"news": "at-once", "kill_timeout_s": _PATIENCE_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
             "scheduler": {"mechanism": "kill"},
         },

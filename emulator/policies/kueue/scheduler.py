@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heappop, heappush
 from typing import Annotated
 
 import msgspec
@@ -83,6 +84,7 @@ class _Job:
     """All that it asks for."""
     is_endless: bool
     """Whether it does not end by itself."""
+    minimum_runtime_ns: int
     groups: tuple[str, ...]
     """Of tasks; the podsets, in their order."""
     waits: JobWaits | None = None
@@ -129,6 +131,8 @@ class KueueScheduler:
         """Jobs to look at."""
         self._cycle_ns: int | None = None
         """When the next cycle is due; None: it would find nothing new."""
+        self._spared: list[tuple[int, int, str, Held]] = []
+        """When each may be preempted that has not run for its minimum, as a heap."""
         self._evicted: Counter[str] = Counter()
         """How often each was evicted since time has passed between two evictions."""
         self._evicted_ns = 0
@@ -145,6 +149,10 @@ class KueueScheduler:
         for name in changed:
             said += self._look_at(name, self._jobs[name], now_ns)
         controller = self._controller
+        while self._spared and self._spared[0][0] <= now_ns:
+            held = heappop(self._spared)[-1]
+            controller.unspare(held)
+            self._look_again(now_ns)
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
             self._look_again(now_ns)
@@ -152,7 +160,8 @@ class KueueScheduler:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
+        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
+        times_ns += [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
         going = (self._jobs[name] for name in self._changed)
         times_ns += [max(now_ns, job.free_ns or 0) for job in going if job.takes is not None]
         return Answer(said, min(times_ns, default=None))
@@ -175,7 +184,9 @@ class KueueScheduler:
             case JobSubmitted():
                 groups = tuple(group.group for group in news.groups)
                 arrival = self._to_come.pop(news.job)
-                self._jobs[news.job] = _Job(arrival.workload, arrival.duration_ns is None, groups)
+                self._jobs[news.job] = _Job(
+                    arrival.workload, arrival.duration_ns is None, news.minimum_runtime_ns, groups
+                )
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -330,6 +341,9 @@ class KueueScheduler:
         would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
         snapshot.keep(job.held, self._in_cells(job, would_keep - job.kept))
         job.kept, job.why = would_keep, "\n".join(why(decision))
+        if job.minimum_runtime_ns:
+            job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
+            heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._give(job)
 
     def _give(self, job: _Job) -> Iterable[Said]:
