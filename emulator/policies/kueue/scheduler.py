@@ -31,9 +31,11 @@ from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
 from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
+    Amounts,
     Answer,
     Begin,
     CancelJob,
@@ -85,8 +87,8 @@ class _Job:
     is_endless: bool
     """Whether it does not end by itself."""
     minimum_runtime_ns: int
-    groups: tuple[str, ...]
-    """Of tasks; the podsets, in their order."""
+    groups: dict[str, Amounts]
+    """Of tasks, with what each asks for; the podsets, in their order."""
     waits: JobWaits | None = None
     """The containers that it waits for, if any."""
     is_queued: bool = False
@@ -125,6 +127,7 @@ class KueueScheduler:
         self._nodes: dict[str, str] = {}
         """By flavor, "" for the node without one."""
         self._jobs: dict[str, _Job] = {}
+        self._room = Room()
         self._group_of: dict[str, str] = {}
         """Of each container."""
         self._changed: dict[str, None] = {}
@@ -142,6 +145,7 @@ class KueueScheduler:
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         self._quiet_asks = 0 if news else self._quiet_asks + 1
+        self._room.begin()
         for each in news:
             self._hear(each)
         said: list[Said] = []
@@ -178,11 +182,12 @@ class KueueScheduler:
                 self._kept = frozenset(news.suspended_hold)
             case NodeUp():
                 self._nodes[news.labels.get(FLAVOR, "")] = news.node
-                self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
+                self._room.up(news.node, news.resources)
+                self._look_at_waiting()
             case NodeGone():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
-                groups = tuple(group.group for group in news.groups)
+                groups = {group.group: group.resources for group in news.groups}
                 arrival = self._to_come.pop(news.job)
                 self._jobs[news.job] = _Job(
                     arrival.workload, arrival.duration_ns is None, news.minimum_runtime_ns, groups
@@ -194,6 +199,10 @@ class KueueScheduler:
             case _:
                 pass
 
+    def _look_at_waiting(self) -> None:
+        """Admitted jobs that wait for room on their nodes may have it now."""
+        self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
+
     def _hear_of(
         self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
     ) -> None:
@@ -204,12 +213,17 @@ class KueueScheduler:
                 job.has_ended = True
             case ContainerStarted(container=container, group=group):
                 self._group_of[container] = group
+                self._room.uses(container, news.node, job.groups.get(group, {}))
                 job.containers[container] = None
                 job.stopped.pop(container, None)
             case ContainerStopped(container=container):
+                self._room.uses(container, news.node, news.holds)
+                self._look_at_waiting()
                 job.containers.pop(container, None)
                 job.stopped[container] = self._group_of[container]
             case ContainerEnded(container=container):
+                self._room.uses(container, news.node, None)
+                self._look_at_waiting()
                 job.containers.pop(container, None)
                 job.stopped.pop(container, None)
                 self._group_of.pop(container, None)
@@ -347,13 +361,14 @@ class KueueScheduler:
         return self._give(job)
 
     def _give(self, job: _Job) -> Iterable[Said]:
-        """Containers for all tasks, as soon as they wait and their nodes are there."""
+        """Containers for all tasks, as soon as they wait and their nodes have room."""
         if job.waits is None:
             return
         wanted = [(group, None) for group, count in job.waits.new.items() for _ in range(count)]
         wanted += [(each.group, each.task) for each in job.waits.suspended]
         nodes = {group: self._node_of(flavors) for group, flavors in zip(job.groups, job.flavors, strict=True)}
-        if any(nodes[group] is None for group, _ in wanted):
+        needs = [(nodes[group] or "", job.groups[group]) for group, _ in wanted]
+        if None in nodes.values() or not self._room.give(needs, job.stopped):
             return
         job.waits = None
         self._changed[job.workload.name] = None
