@@ -61,8 +61,8 @@ ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
 QUIET_ASKS = 2
 """So often it is asked again at an instant without any news before a cycle: what happens at it has reached it then."""
-_MOST_EVICTIONS = 100
-"""Of one workload, in a circle in which no time passes."""
+_MOST_EVICTIONS = 1000
+"""Of one workload, while nobody arrives or ends."""
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
@@ -137,8 +137,7 @@ class KueueScheduler:
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
         self._evicted: Counter[str] = Counter()
-        """How often each was evicted since time has passed between two evictions."""
-        self._evicted_ns = 0
+        """How often each was evicted since anybody arrived or ended."""
         self._quiet_asks = 0
         """How often it was asked without news since the cycle is due."""
 
@@ -187,6 +186,7 @@ class KueueScheduler:
             case NodeGone():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
+                self._evicted.clear()
                 groups = {group.group: group.resources for group in news.groups}
                 arrival = self._to_come.pop(news.job)
                 self._jobs[news.job] = _Job(
@@ -211,6 +211,7 @@ class KueueScheduler:
                 job.waits = news if news.new or news.suspended else None
             case JobEnded():
                 job.has_ended = True
+                self._evicted.clear()
             case ContainerStarted(container=container, group=group):
                 self._group_of[container] = group
                 self._room.uses(container, news.node, job.groups.get(group, {}))
@@ -318,17 +319,14 @@ class KueueScheduler:
                 return
 
     def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
-        """Raises CannotGoOnError: evictions go round in a circle in which no time passes."""
-        if now_ns > self._evicted_ns + _NEXT_CYCLE_NS:
-            self._evicted.clear()
+        """Raises CannotGoOnError: evictions go round in a circle."""
         for decision in decisions:
             self._evicted.update(decision.evicted)
-            self._evicted_ns = now_ns if decision.evicted else self._evicted_ns
         if self._evicted and max(self._evicted.values()) > _MOST_EVICTIONS:
-            names = ", ".join(sorted(name for name, count in self._evicted.items() if count >= _MOST_EVICTIONS))
+            names = ", ".join(name for name, count in self._evicted.most_common(5) if count >= _MOST_EVICTIONS)
             raise CannotGoOnError(
-                f"at {now_ns / 1e9:g} s {names} are evicted again and again; give evictions a time"
-                " (scheduler.allocation.release_s, overheads), or see natjam loops"
+                f"at {now_ns / 1e9:g} s nobody arrives or ends, and evictions go round in a circle ({names});"
+                " natjam loops tells why, and what ends it"
             )
 
     def _end_the_rest(self) -> Iterable[Said]:
