@@ -35,7 +35,8 @@ def test_a_gang_is_stopped_for_another_and_goes_on(ray_node: RayCluster, tmp_pat
     queue = ClusterQueue("team", groups=(group,), preemption=Preemption(Policy.LOWER_PRIORITY))
     arrivals = (gang("low", 0, 0, 40), gang("high", 1, 10, 10))
     write_saved(tmp_path / "mine.yaml", Kueue(Cluster((queue,)), arrivals=arrivals), ())
-    experiment = f"name: kueue\nsite: {tmp_path / 'mine.yaml'}\nengine: live\ntime_scale: 20\nscheduler: {{mechanism: suspend}}\n"
+    settings = "engine: live\ntime_scale: 20\nscheduler: {mechanism: suspend}\n"
+    experiment = f"name: kueue\nsite: {tmp_path / 'mine.yaml'}\n{settings}"
     with NatjamRun(tmp_path, experiment=experiment, cluster=ray_node) as run:
         run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] == "pod"]
