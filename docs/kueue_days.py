@@ -35,7 +35,6 @@ instant."""
 Terms = dict[str, float]
 MECHANISMS: dict[str, tuple[tuple[str, ...], Terms]] = {
     "ended, as Kueue does": (("scheduler.mechanism=kill",), {}),
-    "ended, with 30 s of grace": (("scheduler.mechanism=kill",), {"grace_s": 30}),
     "ended, after 10 min at the earliest": (("scheduler.mechanism=kill",), {"minimum_runtime_s": 600}),
     "ended, saves every 5 min": (("scheduler.mechanism=kill",), {"checkpoint_period_s": 300}),
     "stopped, keeps memory and gpu": (("scheduler.mechanism=suspend",), {}),
