@@ -188,7 +188,7 @@ def why(decision: Decision, candidate: Row) -> str:
 
 def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     """The same, from the columns of ``load_decisions``."""
-    if candidate["why"] is not None:
+    if candidate.get("why") is not None:
         return f"{rule}: {candidate['why'].partition(chr(10))[0]}"
     name, score = candidate["score_name"], candidate["score"]
     parts = []

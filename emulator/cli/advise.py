@@ -44,7 +44,7 @@ def advise(
         Path,
         typer.Argument(
             metavar="FILE_OR_TRACE",
-            help="Experiment (YAML), catalog:NAME, a trace, or a site of natjam import slurm.",
+            help="Experiment (YAML), catalog:NAME, a trace, or a file of natjam import slurm or kueue.",
             show_default=False,
         ),
     ],
@@ -110,6 +110,7 @@ def advise(
     from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
+    from workloads.kueue.saved import SECTION as KUEUE
     from workloads.saved import is_saved
     from workloads.slurm.saved import SECTION
 
@@ -117,6 +118,11 @@ def advise(
         from emulator.cli.advise_site import advise_site
 
         advise_site(file, _made(out, file), as_json)
+        return
+    if is_saved(file, KUEUE):
+        from emulator.cli.advise_kueue import advise_kueue
+
+        advise_kueue(file, _made(out, file), as_json)
         return
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]

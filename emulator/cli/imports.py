@@ -100,7 +100,7 @@ def kueue(
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
     and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
 
-    The written file is for natjam loops. natjam run cannot run it yet.
+    The written file is for natjam loops, and with workloads for natjam run, compare and advise.
 
     \b
     Examples:

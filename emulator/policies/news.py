@@ -42,6 +42,8 @@ class Begin(_News, tag="begin"):
     """What an ApplicationMaster in a container asks for, where containers have several sizes."""
     suspended_hold: tuple[str, ...] = ()
     """The resources that a stopped process goes on holding, if the mechanism may stop one."""
+    mechanism: str = ""
+    """``scheduler.mechanism``: what happens to what is taken back."""
 
 
 class NodeUp(_News, tag="node-up"):
@@ -87,6 +89,10 @@ class JobSubmitted(_News, tag="job-submitted"):
     groups: tuple[GroupNews, ...]
     deadline_ns: int | None
     submitted_ns: int
+    checkpoint_period_ns: int | None = None
+    """How often its tasks save by themselves, if they do."""
+    minimum_runtime_ns: int = 0
+    """How long they run, once they are given room, before they may be taken back."""
 
 
 class Suspended(Frozen):
@@ -247,12 +253,16 @@ class Answer(NamedTuple):
     """When it must be asked again even if nothing has happened."""
 
 
+class CannotGoOnError(Exception):
+    """Why a scheduler's decisions lead nowhere."""
+
+
 class Scheduler(Protocol):
     """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """What it decides, after the news since it was asked last.  ``news`` ends without a ``Decide``; what it has
-        given or taken back itself is told with the next question."""
+        given or taken back itself is told with the next question.  Raises CannotGoOnError."""
         ...
 
 

@@ -7,13 +7,19 @@ more than one on 20, because it asks only the nodes that have changed.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from random import Random
 
 import pytest
 from bare_heap import bare_event_s
 
-from emulator.policies.kubernetes.model import HOSTNAME, AntiAffinity, Node, Pod, first_of_best
+from emulator.experiment.load import load_experiment
+from emulator.policies.kubernetes.model import HOSTNAME, AntiAffinity, Node, Pod, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Day, Player
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from workloads.kubernetes.cluster import Kubernetes
+from workloads.kubernetes.saved import write_saved
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +64,22 @@ def test_a_day(load: float, apart: float, most_events: int) -> None:
         f" {day.cycles / took_s:,.0f} cycles a second; a cycle as {events:.0f} events of a heap"
     )
     assert events <= most_events
+
+
+def test_a_day_in_the_whole_machines(tmp_path: Path) -> None:
+    pods = arrivals(100, 0.95, 0.0)
+    nodes = tuple(Node(f"node-{number}", {"cpu": _CPU, "memory": _MEMORY, "pods": 110}) for number in range(100))
+    write_saved(tmp_path / "day.yaml", Kubernetes(State(nodes), arrivals=tuple(pods)), ())
+    began_s = time.process_time()
+    experiment = load_experiment(tmp_path / "day.yaml")
+    loaded_s = time.process_time() - began_s
+    history = simulated_history(resolve(experiment))
+    took_s = time.process_time() - began_s
+    taken = sum(getattr(each.why, "is_taken", False) for each in history.decisions)
+    print(
+        f"\n{len(pods):,} pods, {taken:,} evictions: {took_s:.1f} s of CPU, {loaded_s:.1f} s of them to load the site"
+    )
+    assert took_s / len(pods) / bare_event_s() <= 60_000
 
 
 def test_a_cycle_does_not_cost_more_with_more_nodes() -> None:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -241,7 +242,8 @@ def differs_by_rules(record: Mapping[str, Any]) -> str | None:
         write_saved(Path(folder) / "day.yaml", imported, ())
         release = f"scheduler.allocation.release_s={record['release']}"
         experiment = load_experiment(Path(folder) / "day.yaml", [release])
-    return next(played.differences(simulated_history(resolve(experiment)), played.kueue(record).jobs), None)
+    jobs = [replace(job, stays_ns=0) for job in played.kueue(record).jobs]  # its room is free before its quota is
+    return next(played.differences(simulated_history(resolve(experiment)), jobs), None)
 
 
 # ---- from the configuration alone ----

@@ -21,7 +21,7 @@ from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.said_decisions import CannotBeError, SaidDecisions
 from emulator.core.resource_manager.scheduler_news import SchedulerNews, first_news
 from emulator.policies.allocation_forms import SchedulerAllocation
-from emulator.policies.news import News
+from emulator.policies.news import CannotGoOnError, News
 
 _AGAIN = "ask the scheduler"
 
@@ -64,7 +64,10 @@ class ByScheduler:
         if not news and not self._is_due:
             return
         self._is_due = False
-        answer = self._scheduler.answer(news, asked.now_ns)
+        try:
+            answer = self._scheduler.answer(news, asked.now_ns)
+        except CannotGoOnError as error:
+            raise PolicyError(f"allocation {self._name}: {error}") from None
         self._set_timer(answer.again_ns)
         self.changes += 1
         self._said.begin(answer.decisions)

@@ -129,7 +129,8 @@ class SchedulerNews:
             GroupNews(group.name, group.count, self._may_take(group), named(group.request, self._names))
             for group in facts.groups
         )
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, facts.deadline_ns, application.submit_ns)
+        times = facts.deadline_ns, application.submit_ns, facts.checkpoint_period_ns, facts.minimum_runtime_ns
+        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times)
 
 
 def first_news(settings: Settings) -> Begin:
@@ -138,7 +139,7 @@ def first_news(settings: Settings) -> Begin:
     node, may_stop = settings.nodes[0], Mechanism.SUSPEND in settings.scheduler.mechanism.among
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return Begin(VERSION, settings.seed, queues, master, held)
+    return Begin(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
 
 
 def _waits(application: Application) -> JobWaits:

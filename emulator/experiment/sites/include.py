@@ -109,7 +109,11 @@ def _decided(site: Site) -> Iterator[tuple[Location, Any]]:
     yield ("cluster", "node_groups"), site.nodes
     yield from _below(("cluster",), site.cluster)
     yield ("workload", "jobs"), site.jobs
-    yield from ((("scheduler", "allocation", key), value) for key, value in site.allocation.items())
+    for key, value in site.allocation.items():
+        if key == "queues":  # the terms of a queue may be given beside
+            yield from _below(("scheduler", "allocation", key), value)
+        else:
+            yield ("scheduler", "allocation", key), value
 
 
 def _below(location: Location, values: Mapping[str, Any]) -> Iterator[tuple[Location, Any]]:

@@ -19,7 +19,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
 from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
 from emulator.files.yaml_values import with_tuples
-from emulator.policies.kubernetes.model import Node, PriorityClass
+from emulator.policies.kubernetes.model import Node, PriorityClass, Victims
 from emulator.policies.kubernetes.player import Arrival
 from workloads.kubernetes.saved import read_saved
 
@@ -51,11 +51,13 @@ def kubernetes_site(path: Path) -> Site:
             "pods": _plain(pods),
             "budgets": _plain(cluster.budgets),
         },
+        words={"victims": Victims.IMPORTANCE.value},
         cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
         usual={
             "engine": "sim",
             "overheads": "none",
             "protocol": {"news": "at-once"},
+            "cluster": {"max_suspended_per_node": 1000},
             "scheduler": {"mechanism": "kill"},
         },
     )

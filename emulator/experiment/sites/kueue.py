@@ -25,6 +25,10 @@ from emulator.policies.kueue.scheduler import FLAVOR
 from workloads.kueue.saved import read_saved
 
 _PODS = "pods"
+_USUAL = ("cpu", "memory_gb")
+"""Of these a task asks for some if nothing is said, where nodes have them."""
+_PATIENCE_S = 3600.0
+"""What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
 
 def kueue_site(path: Path) -> Site:
@@ -34,10 +38,11 @@ def kueue_site(path: Path) -> Site:
     if not arrivals:
         raise ConfigError(f"{path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals")
     names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
+    free = {name: 0.0 for name in _USUAL if name in map(our_name, names)}
     holds = [our_name(name) for name in names if name == "memory" or "/" in name or name == "gpu"]
     return Site(
         tuple(_nodes(cluster, names)),
-        tuple(map(_job, arrivals)),
+        tuple(_job(arrival, free) for arrival in arrivals),
         {
             "name": "kueue",
             "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
@@ -50,7 +55,7 @@ def kueue_site(path: Path) -> Site:
         usual={
             "engine": "sim",
             "overheads": "none",
-            "protocol": {"news": "at-once"},
+            "protocol": {"news": "at-once", "kill_timeout_s": _PATIENCE_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
             "scheduler": {"mechanism": "kill"},
         },
@@ -80,10 +85,11 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         resources = {our_name(name): our_amount(name, has[name], up=True) for name in names}
         labels = {FLAVOR: flavor} if flavor else {}
         name = short(flavor or "all-flavors")
-        yield {"name": name, "count": 1, "resources": {_PODS: float(MANY), **resources}, "labels": labels}
+        needed = {} if resources.keys() & set(_USUAL) else {"cpu": float(MANY)}
+        yield {"name": name, "count": 1, "resources": {_PODS: float(MANY), **needed, **resources}, "labels": labels}
 
 
-def _job(arrival: Arrival) -> dict[str, Any]:
+def _job(arrival: Arrival, free: dict[str, float]) -> dict[str, Any]:
     workload, duration_ns = arrival.workload, arrival.duration_ns
     length_s = LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
     return {
@@ -91,16 +97,16 @@ def _job(arrival: Arrival) -> dict[str, Any]:
         "queue": short(workload.queue),
         "submit_s": workload.created_ns / 1e9,
         "priority": workload.priority,
-        "groups": tuple(_group(number, podset, length_s) for number, podset in enumerate(workload.podsets)),
+        "groups": tuple(_group(number, podset, length_s, free) for number, podset in enumerate(workload.podsets)),
         "gang": sum(podset.count for podset in workload.podsets) > 1,
     }
 
 
-def _group(number: int, podset: PodSet, length_s: float) -> dict[str, Any]:
+def _group(number: int, podset: PodSet, length_s: float, free: dict[str, float]) -> dict[str, Any]:
     asked = {our_name(name): our_amount(name, amount) for name, amount in podset.requests.items() if name != _PODS}
     return {
         "name": f"podset-{number}" if number else "pod",
         "count": podset.count,
         "length_s": length_s,
-        "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked, _PODS: 1.0},
+        "resources": {**free, **asked, _PODS: 1.0},
     }

@@ -59,7 +59,7 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
         snapshot.nominate(pod, pending.nominated, None)
         snapshot.add(Bound(pod, placement.node, now_ns))
         return Decision(pod, Outcome.BOUND, placement)
-    preemption = preempt_in(snapshot, pod, pending.nominated, placement.misfits, ties)
+    preemption = preempt_in(snapshot, pod, pending.nominated, placement.misfits, ties, now_ns)
     evicted = _evict(snapshot, preemption)
     may_fit = any(not each.is_hard for each in placement.misfits.values())
     _set_aside(snapshot, queue, pending, preemption, now_ns, may_fit)

@@ -49,6 +49,38 @@ class Policy(StrEnum):
     NEVER = "Never"
 
 
+class Victims(StrEnum):
+    """Which pods of one priority go first; budgets and priorities come before."""
+
+    IMPORTANCE = "importance"
+    """Those that started last, as in Kubernetes."""
+    LEAST_WORK_LOST = "least-work-lost"
+    """Those with the least time since their start, or since they last saved by themselves, all that go together."""
+    LEAST_RESTORE_TIME = "least-restore-time"
+    """Those that request the least memory, all that go together."""
+
+
+class Terms(Frozen):
+    """How victims are chosen, and what of theirs stays."""
+
+    victims: Victims = Victims.IMPORTANCE
+    holds: tuple[str, ...] = ()
+    """Resources that a victim goes on holding: none if it is deleted."""
+
+    def freed(self, pod: Pod) -> Pod:
+        """What the eviction of a pod frees, as a pod that requests this."""
+        if not self.holds:
+            return pod
+        return replace(pod, requests={name: n for name, n in pod.requests.items() if name not in self.holds})
+
+    def cost(self, bound: Bound, now_ns: int) -> int:
+        """What its eviction costs, in the unit of ``victims``."""
+        if self.victims is Victims.LEAST_RESTORE_TIME:
+            return bound.pod.requests.get("memory", 0)
+        ran_ns = 0 if bound.start_ns is None else now_ns - bound.start_ns
+        return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
+
+
 class Taint(Frozen):
     """A node's mark that keeps pods away."""
 
@@ -107,6 +139,8 @@ class Pod(Frozen):
     anti_affinity: tuple[AntiAffinity, ...] = ()
     group: str = ""
     """Its PodGroup, which only ``gangs`` looks at."""
+    saves_ns: int | None = None
+    """How often it saves its work by itself, which Kubernetes does not know; None: never."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from emulator.policies.kubernetes.filters import Domain, Misfit
-from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties
+from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties, Victims
 from emulator.policies.kubernetes.snapshot import Room, Snapshot
 from emulator.vocabulary import Frozen
 
@@ -31,6 +33,7 @@ class Criterion(StrEnum):
 
     VIOLATIONS = "fewest victims that a budget protects"
     HIGHEST_PRIORITY = "lowest priority of its most important victim"
+    COST = "least to lose"
     SUM_OF_PRIORITIES = "lowest sum of its victims' priorities"
     COUNT = "fewest victims"
     START = "its most important victims started last"
@@ -46,13 +49,16 @@ class Candidate(Frozen):
     """Those of the victims that a budget protects."""
     spared: tuple[str, ...] = ()
     """Pods of lower priority that may stay."""
+    cost: int | None = None
+    """What all of its victims lose together; None: nobody asked."""
 
     def rank(self) -> tuple[float, ...]:
         """By the criteria in order; the lowest wins."""
         highest = max(victim.pod.priority for victim in self.victims)
         start = min(start_of(victim) for victim in self.victims if victim.pod.priority == highest)
         total = sum(victim.pod.priority + LOWEST for victim in self.victims)
-        return len(self.violating), highest, total, len(self.victims), -start
+        cost = () if self.cost is None else (self.cost,)
+        return len(self.violating), highest, *cost, total, len(self.victims), -start
 
 
 class Preemption(Frozen):
@@ -87,7 +93,8 @@ class Preemption(Frozen):
         other = next(each for each in self.candidates if each.node == node)
         if self.chosen is None:
             return None
-        pairs = zip(Criterion, self.chosen.rank(), other.rank(), strict=True)
+        criteria = (each for each in Criterion if each is not Criterion.COST or self.chosen.cost is not None)
+        pairs = zip(criteria, self.chosen.rank(), other.rank(), strict=True)
         return next((criterion for criterion, mine, its in pairs if mine != its), None)
 
 
@@ -102,7 +109,7 @@ _Sorted = tuple[tuple[Candidate, ...], Mapping[str, Misfit], tuple[str, ...]]
 
 
 def preempt_in(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties, now_ns: int = 0
 ) -> Preemption:
     """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
 
@@ -112,26 +119,38 @@ def preempt_in(
         return Preemption(pod, Verdict.NEVER, misfits=misfits)
     if _victims_are_going(snapshot, pod, nominated, misfits):
         return Preemption(pod, Verdict.WAITS, misfits=misfits)
-    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits)
+    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits, now_ns)
     if not candidates:
         return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=untried)
+    if snapshot.terms.victims is not Victims.IMPORTANCE:
+        candidates = tuple(replace(each, cost=_cost(snapshot, each, now_ns)) for each in candidates)
     node = _choose(candidates, ties)
     cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
     return Preemption(pod, Verdict.PREEMPTS, node, candidates, useless, untried, tuple(cleared))
 
 
-def _look_at_all(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> _Sorted:
+def _cost(snapshot: Snapshot, candidate: Candidate, now_ns: int) -> int:
+    return sum(snapshot.terms.cost(each, now_ns) for each in candidate.victims)
+
+
+def _look_at_all(
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], now_ns: int
+) -> _Sorted:
     """The candidates; why not the others; and which of the others were not tried."""
     view = snapshot.view(pod)
     others = snapshot.misfits(view)
 
     def ask(name: str, of: Pod, misfit: Misfit) -> _Answer:
-        return misfit if misfit.is_hard else _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed)
+        if misfit.is_hard:
+            return misfit
+        return _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed, now_ns)
 
     def ask_for_any(name: str) -> _Answer | None:
         misfit = others[name]
         return misfit and ask(name, view.pod, misfit)
 
+    if snapshot.terms.victims is Victims.LEAST_WORK_LOST:  # who loses least changes with time
+        return _sort_out({name: ask(name, pod, misfit) for name, misfit in misfits.items()})
     answers = snapshot.victims(view, ask_for_any)
     if nominated in snapshot.rooms:
         answers = {**answers, nominated: ask(nominated, pod, misfits[nominated])}
@@ -186,14 +205,17 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misf
 
 
 def _candidate(
-    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain]
+    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain], now_ns: int
 ) -> Candidate | Misfit | _Untried:
     """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
         return _Untried(misfit)
+    terms = snapshot.terms
     lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
+    if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
+        lower.sort(key=lambda each: (-each.pod.priority, -terms.cost(each, now_ns)))
     trial = snapshot.trial(room, pod, closed)
-    trial.put((each.pod for each in lower), -1)
+    trial.put((terms.freed(each.pod) for each in lower), -1)
     still = trial.misfit()
     if still is not None:
         return still
@@ -201,11 +223,11 @@ def _candidate(
     order = sorted(lower, key=lambda each: each.pod.name not in protected)  # stable: the most important ones first
     spared: set[str] = set()
     for bound in order:
-        trial.put((bound.pod,))
+        trial.put((terms.freed(bound.pod),))
         if trial.misfit() is None:
             spared.add(bound.pod.name)
         else:
-            trial.put((bound.pod,), -1)
+            trial.put((terms.freed(bound.pod),), -1)
     victims = tuple(sorted((each for each in order if each.pod.name not in spared), key=by_importance))
     names = tuple(each.pod.name for each in victims if each.pod.name in protected)
     return Candidate(room.node.name, victims, names, tuple(each.pod.name for each in lower if each.pod.name in spared))

@@ -25,16 +25,30 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
-from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, State, Ties, first_of_best
+from emulator.policies.kubernetes.model import (
+    HOSTNAME,
+    Bound,
+    BudgetSpec,
+    Node,
+    Pending,
+    Pod,
+    State,
+    Terms,
+    Ties,
+    Victims,
+    first_of_best,
+)
 from emulator.policies.kubernetes.player import LOOK_NS, STEP_NS, Arrival, Replacement
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.why import why
 from emulator.policies.news import (
     Answer,
+    Begin,
     CancelJob,
     ContainerEnded,
     ContainerStarted,
+    ContainerStopped,
     Give,
     JobEnded,
     JobSubmitted,
@@ -45,7 +59,7 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Mechanism
 
 QUIET_ASKS = 2
 """So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
@@ -55,6 +69,9 @@ UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 
 
+HIGHEST = 1 << 31
+"""A priority above all others: of what a stopped pod holds, which nobody can evict."""
+_STOPPED = " (stopped)"
 _MOST_LINES = 101
 """Of a decision's words: a node has one."""
 
@@ -66,6 +83,7 @@ class Rules(Frozen):
     pods: tuple[Arrival, ...]
     """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
     budgets: tuple[BudgetSpec, ...] = ()
+    victims: Victims = Victims.IMPORTANCE
 
 
 @dataclass(slots=True)
@@ -75,6 +93,8 @@ class _Job:
     arrival: Arrival
     group: str
     """Of its task."""
+    saves_ns: int | None
+    """How often it saves by itself."""
     pod: str = ""
     """The present pod."""
     made: int = 0
@@ -87,6 +107,10 @@ class _Job:
     """Why it is bound there."""
     container: str | None = None
     """Of the present pod."""
+    resumes: int | None = None
+    """Number of the task, if it goes on where it was saved or stopped."""
+    stopped: str | None = None
+    """Node of its stopped process."""
     has_ended: bool = False
     """Whether the present pod has left its node by itself."""
 
@@ -116,9 +140,12 @@ class KubeScheduler:
 
     def __init__(self, rules: Rules, ties: Ties = first_of_best) -> None:
         self._ties = ties
+        self._rules = rules
         self._nodes = {each.name: each for each in rules.nodes}
         self._budgets = rules.budgets
-        self._snapshot = Snapshot(State(rules.nodes, budgets=tuple(each.standing(0) for each in rules.budgets)))
+        self._snapshot = self._empty(Terms(rules.victims))
+        self._kills = True
+        """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
         self._queue = Queue()
         self._to_come = {each.pod.name: each for each in rules.pods}
         self._jobs: dict[str, _Job] = {}
@@ -144,6 +171,11 @@ class KubeScheduler:
         """With the microseconds that events take within an instant."""
         self._said: list[Said] = []
 
+    def _empty(self, terms: Terms) -> Snapshot:
+        """The cluster without a pod."""
+        budgets = tuple(each.standing(0) for each in self._rules.budgets)
+        return Snapshot(State(self._rules.nodes, budgets=budgets), terms)
+
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         before = self._instant.count
@@ -166,24 +198,32 @@ class KubeScheduler:
             if job.node in self._up and job.wants and not self._leaving[job.node]:
                 del self._to_give[name]
                 job.wants -= 1
-                said.append(Give(name, job.node, job.group, why=job.why))
+                said.append(Give(name, job.node, job.group, job.resumes, job.why))
         return said
 
     # ---- what is told ----
 
     def _hear(self, news: News) -> None:
         match news:
+            case Begin(mechanism=mechanism, suspended_hold=holds):
+                self._kills = mechanism == Mechanism.KILL
+                names = tuple(name.removesuffix("_gb") for name in holds)
+                self._snapshot = self._empty(Terms(self._rules.victims, names))
             case NodeUp(node=node):
                 self._up.add(node)
             case NodeGone(node=node):
                 self._up.discard(node)
-            case JobSubmitted(job=job, groups=groups):
-                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group)
+            case JobSubmitted(job=job, groups=groups, checkpoint_period_ns=saves_ns):
+                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group, saves_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
-                self._waits(job, sum(news.new.values()))
+                self._waits(job, news)
             case ContainerStarted(container=container, job=job):
                 self._started(container, self._jobs[job])
+            case ContainerStopped(container=container, node=node):
+                pod = self._pod_of.pop(container)
+                self._jobs[self._job_of[pod]].stopped = node
+                self._instant.gone.append(pod)
             case ContainerEnded(container=container, node=node):
                 self._ended(container, node)
             case JobEnded(job=job):
@@ -191,10 +231,11 @@ class KubeScheduler:
             case _:
                 pass
 
-    def _waits(self, name: str, wants: int) -> None:
+    def _waits(self, name: str, news: JobWaits) -> None:
         job = self._jobs[name]
-        job.wants = wants
-        if wants and job.has_ended:  # its process has failed, or its node was lost
+        job.wants = sum(news.new.values()) + len(news.suspended)
+        job.resumes = news.suspended[0].task if news.suspended else None
+        if job.wants and job.has_ended:  # its process has failed, or its node was lost
             job.has_ended = False
             self._instant.arrived.append(name)
 
@@ -221,6 +262,8 @@ class KubeScheduler:
         job = self._jobs.pop(name)
         self._to_give.pop(name, None)
         self._queue.discard(job.pod)
+        if job.stopped is not None:
+            self._snapshot.remove(f"{job.pod}{_STOPPED}")
         if job.container is None and job.pod in self._snapshot:
             self._instant.finished.append(job.pod)
 
@@ -253,7 +296,9 @@ class KubeScheduler:
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._step()
         first = job.arrival.pod
-        pod = replace(first, name=f"{first.name}.{job.made}") if job.made else first
+        name_now = f"{first.name}.{job.made}" if job.made else first.name
+        pod = replace(first, name=name_now, saves_ns=job.saves_ns)
+        pod = pod if job.stopped is None else self._going_on(pod, job.stopped)
         job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
         self._job_of[pod.name] = name
         if job.made == 1 and job.arrival.node is not None:
@@ -262,6 +307,20 @@ class KubeScheduler:
             self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
         else:
             self._queue.add(Pending(pod, since_ns=since_ns))
+
+    def _going_on(self, pod: Pod, node: str) -> Pod:
+        """A pod that is stopped on its node, and fits nowhere else; it asks for what it does not hold."""
+        held = {name: n for name, n in pod.requests.items() if name in self._snapshot.terms.holds}
+        self._snapshot.add(Bound(Pod(f"{pod.name}{_STOPPED}", HIGHEST, requests=held), node))
+        host = self._nodes[node].label(HOSTNAME) or node
+        return replace(self._snapshot.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
+
+    def _goes_on(self, job: _Job, node: str) -> None:
+        """A pod that was stopped on its node goes on, with all that it asks for."""
+        self._snapshot.remove(f"{job.pod}{_STOPPED}")
+        bound = self._snapshot.remove(job.pod)
+        self._snapshot.add(replace(bound, pod=replace(job.arrival.pod, name=job.pod, saves_ns=job.saves_ns)))
+        job.stopped = None
 
     def _leave(self, pod: str) -> None:
         self._snapshot.remove(pod)
@@ -276,7 +335,7 @@ class KubeScheduler:
         job = self._jobs.get(name)
         if job is None or job.pod != pod:
             return
-        if job.arrival.replacement is Replacement.NEVER:
+        if self._kills and job.arrival.replacement is Replacement.NEVER:
             self._said.append(CancelJob(name, ORPHANED, fails=False))
         else:
             self._create(name)
@@ -289,7 +348,10 @@ class KubeScheduler:
         self._step()  # the pod's new state becomes known
         if decision.outcome is Outcome.BOUND:
             assert decision.node is not None
-            self._bound(self._jobs[self._job_of[decision.pod.name]], decision.node, text_of(decision))
+            job = self._jobs[self._job_of[decision.pod.name]]
+            if job.stopped is not None:
+                self._goes_on(job, decision.node)
+            self._bound(job, decision.node, text_of(decision))
         for pod in decision.evicted:
             self._evict(pod, decision)
 
@@ -303,10 +365,12 @@ class KubeScheduler:
     def _evict(self, pod: str, decision: Decision) -> None:
         name = self._job_of[pod]
         job = self._jobs[name]
-        grace_ns, is_there = job.arrival.grace_ns, self._take_back(name, job, decision)
+        is_there = self._take_back(name, job, decision)
         self._ends.add(pod)
         self._turns[pod] = self._step()
-        if not grace_ns or not is_there:
+        if is_there and not self._kills:
+            return  # it goes on as soon as it has been stopped or saved
+        if not job.arrival.grace_ns or not is_there:
             if is_there:
                 self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
@@ -319,7 +383,8 @@ class KubeScheduler:
             del self._to_give[name]
             return False
         requester, why = self._job_of[decision.pod.name], text_of(decision)
-        take = partial(TakeBack, stays_ns=job.arrival.grace_ns, requester=requester, why=why)
+        stays_ns = job.arrival.grace_ns if self._kills else 0
+        take = partial(TakeBack, stays_ns=stays_ns, requester=requester, why=why)
         if job.container is None:
             self._to_take[job.pod] = take
         else:

@@ -9,9 +9,12 @@ from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
-from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pod, State
+from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pod, State, Terms
 
 AnswerT = TypeVar("AnswerT")
+
+
+_TERMS = Terms()
 
 
 class Room:
@@ -50,7 +53,8 @@ class Room:
 class Snapshot:
     """All nodes, in the order in which kube-scheduler looks at them."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, terms: Terms = _TERMS) -> None:
+        self.terms = terms
         self.rooms = {node.name: Room(node) for node in in_turn(state.nodes)}
         self.healthy: Counter[str] = Counter()
         """How many bound pods that do not terminate each budget counts."""

@@ -54,7 +54,8 @@ def candidates_in(request: Request, queue: Node) -> Iterator[Held]:
                 and other.created_ns > own.created_ns
             )
         )
-        if allowed and not request.contested.isdisjoint(held.amounts):
+        spared = held.spared_until_ns > request.snapshot.now_ns
+        if allowed and not spared and not request.contested.isdisjoint(held.amounts):
             yield held
 
 

@@ -39,6 +39,11 @@ class Controller:
         self.snapshot.discharge(held)
         self._note_freed(held.node.root, now_ns)
 
+    def unspare(self, held: Held) -> None:
+        """A workload may be preempted from now on: whoever was set aside looks again."""
+        self.snapshot.revisions[held.node.root] += 1
+        self.queues.wake(held.node.root)
+
     def release(self, queue: str, amounts: Amounts, now_ns: int) -> None:
         """What was kept (``Snapshot.keep``) for a workload of ``queue`` is free."""
         node = self.snapshot.queues[queue]

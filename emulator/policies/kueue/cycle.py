@@ -63,6 +63,7 @@ class _Cycle:
 
 def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties: Ties) -> list[Decision]:
     """Run cycle ``number``: changes the snapshot and the queues, and says what it did, in the order it was decided."""
+    snapshot.now_ns = now_ns
     entries = [_nominate(snapshot, waiting, number, ties) for waiting in queues.heads()]
     cycle = _Cycle(snapshot, now_ns)
     outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []

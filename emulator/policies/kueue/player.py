@@ -83,10 +83,12 @@ class Player:
         batch_ns: int = BATCH_NS,
         on_decision: OnDecision | None = None,
         returns: Returns | None = None,
+        minimum_runtime_ns: int = 0,
     ) -> None:
-        """``returns``: tells when it is a loop; without it, the same workloads that run again and again are one."""
+        """``returns``: tells when it is a loop; without it, the same workloads that run again and again are one.
+        ``minimum_runtime_ns``: how long each runs before it may be preempted."""
         self._controller = Controller(cluster, ties, batch_ns)
-        self._release_ns = release_ns
+        self._release_ns, self._minimum_runtime_ns = release_ns, minimum_runtime_ns
         self._on_decision = on_decision
         self._durations_ns: dict[str, int | None] = {}
         self._running: dict[str, tuple[int, Held]] = {}
@@ -186,6 +188,9 @@ class Player:
         held = self._controller.snapshot.held[decision.workload.queue][name]
         self._running[name] = now_ns, held
         self.day.histories[name].admissions.append(Admission(now_ns, decision.assignment.flavors))
+        if self._minimum_runtime_ns:
+            held.spared_until_ns = now_ns + self._minimum_runtime_ns
+            self._agenda.add(held.spared_until_ns, _LATER, partial(self._controller.unspare, held), f"{name} is spared")
         duration_ns = self._durations_ns[name]
         if duration_ns is not None:
             self._agenda.add(now_ns + duration_ns, _LATER, lambda: self._finish(name, held))  # unless it is evicted

@@ -18,8 +18,10 @@ Cycles come after all that is told at one instant, as Kueue's cycles see whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
 from typing import Annotated
 
 import msgspec
@@ -29,11 +31,15 @@ from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
 from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
+from emulator.policies.kueue.why import why
 from emulator.policies.news import (
+    Amounts,
     Answer,
     Begin,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -55,6 +61,8 @@ ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
 QUIET_ASKS = 2
 """So often it is asked again at an instant without any news before a cycle: what happens at it has reached it then."""
+_MOST_EVICTIONS = 1000
+"""Of one workload, while nobody arrives or ends."""
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
@@ -69,7 +77,7 @@ class KueueRules(Frozen):
     resources: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
     release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
-    """Time from the end of an evicted workload until its quota is free; with ``mechanism: kill`` only."""
+    """Time from when an evicted workload is gone until its quota is free."""
 
 
 @dataclass(slots=True)
@@ -78,8 +86,9 @@ class _Job:
     """All that it asks for."""
     is_endless: bool
     """Whether it does not end by itself."""
-    groups: tuple[str, ...]
-    """Of tasks; the podsets, in their order."""
+    minimum_runtime_ns: int
+    groups: dict[str, Amounts]
+    """Of tasks, with what each asks for; the podsets, in their order."""
     waits: JobWaits | None = None
     """The containers that it waits for, if any."""
     is_queued: bool = False
@@ -92,10 +101,14 @@ class _Job:
     """Those that run."""
     stopped: dict[str, str] = field(default_factory=dict)
     """Those that are stopped, and their groups."""
-    is_going: bool = False
-    """Whether it is evicted and still has containers."""
+    why: str = ""
+    """Why it was admitted."""
+    takes: Callable[[str], Said] | None = None
+    """It is evicted, and still has containers: what is said of one of them."""
     is_taken: bool = False
     """Whether that was said."""
+    free_ns: int | None = None
+    """When the quota of an evicted job will be free, whose last container is gone."""
     is_given_up: bool = False
     """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
     has_ended: bool = False
@@ -114,18 +127,24 @@ class KueueScheduler:
         self._nodes: dict[str, str] = {}
         """By flavor, "" for the node without one."""
         self._jobs: dict[str, _Job] = {}
+        self._room = Room()
         self._group_of: dict[str, str] = {}
         """Of each container."""
         self._changed: dict[str, None] = {}
         """Jobs to look at."""
         self._cycle_ns: int | None = None
         """When the next cycle is due; None: it would find nothing new."""
+        self._spared: list[tuple[int, int, str, Held]] = []
+        """When each may be preempted that has not run for its minimum, as a heap."""
+        self._evicted: Counter[str] = Counter()
+        """How often each was evicted since anybody arrived or ended."""
         self._quiet_asks = 0
         """How often it was asked without news since the cycle is due."""
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         self._quiet_asks = 0 if news else self._quiet_asks + 1
+        self._room.begin()
         for each in news:
             self._hear(each)
         said: list[Said] = []
@@ -133,6 +152,10 @@ class KueueScheduler:
         for name in changed:
             said += self._look_at(name, self._jobs[name], now_ns)
         controller = self._controller
+        while self._spared and self._spared[0][0] <= now_ns:
+            held = heappop(self._spared)[-1]
+            controller.unspare(held)
+            self._look_again(now_ns)
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
             self._look_again(now_ns)
@@ -140,9 +163,10 @@ class KueueScheduler:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        times_ns = [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
-        if any(self._jobs[name].is_going for name in self._changed):
-            times_ns.append(now_ns)  # evicted as it was admitted: its containers will be told
+        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
+        times_ns += [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
+        going = (self._jobs[name] for name in self._changed)
+        times_ns += [max(now_ns, job.free_ns or 0) for job in going if job.takes is not None]
         return Answer(said, min(times_ns, default=None))
 
     def _look_again(self, at_ns: int) -> None:
@@ -157,19 +181,27 @@ class KueueScheduler:
                 self._kept = frozenset(news.suspended_hold)
             case NodeUp():
                 self._nodes[news.labels.get(FLAVOR, "")] = news.node
-                self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
+                self._room.up(news.node, news.resources)
+                self._look_at_waiting()
             case NodeGone():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
-                groups = tuple(group.group for group in news.groups)
+                self._evicted.clear()
+                groups = {group.group: group.resources for group in news.groups}
                 arrival = self._to_come.pop(news.job)
-                self._jobs[news.job] = _Job(arrival.workload, arrival.duration_ns is None, groups)
+                self._jobs[news.job] = _Job(
+                    arrival.workload, arrival.duration_ns is None, news.minimum_runtime_ns, groups
+                )
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
                 self._changed[news.job] = None
             case _:
                 pass
+
+    def _look_at_waiting(self) -> None:
+        """Admitted jobs that wait for room on their nodes may have it now."""
+        self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
 
     def _hear_of(
         self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
@@ -179,23 +211,33 @@ class KueueScheduler:
                 job.waits = news if news.new or news.suspended else None
             case JobEnded():
                 job.has_ended = True
+                self._evicted.clear()
             case ContainerStarted(container=container, group=group):
                 self._group_of[container] = group
+                self._room.uses(container, news.node, job.groups.get(group, {}))
                 job.containers[container] = None
                 job.stopped.pop(container, None)
             case ContainerStopped(container=container):
+                self._room.uses(container, news.node, news.holds)
+                self._look_at_waiting()
                 job.containers.pop(container, None)
                 job.stopped[container] = self._group_of[container]
             case ContainerEnded(container=container):
+                self._room.uses(container, news.node, None)
+                self._look_at_waiting()
                 job.containers.pop(container, None)
                 job.stopped.pop(container, None)
                 self._group_of.pop(container, None)
 
     def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
-        if not job.containers and job.held is not None and (job.is_going or job.has_ended):
+        if job.takes is not None and not job.containers and job.free_ns is None:
+            job.free_ns = now_ns if job.has_ended else now_ns + self._release_ns
+        is_free = job.has_ended if job.takes is None else job.free_ns is not None and job.free_ns <= now_ns
+        if job.held is not None and not job.containers and is_free:
             self._controller.free(job.held, now_ns)
-            job.held, job.is_going, job.is_taken = None, False, False
+            job.free_ns = None
+            job.held, job.takes, job.is_taken = None, None, False
             self._look_again(now_ns)
         if job.held is None:
             self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
@@ -207,7 +249,7 @@ class KueueScheduler:
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
             self._look_again(now_ns)
-        elif job.is_going:
+        elif job.takes is not None:
             return self._take_back(job)
         elif job.held is not None:
             return self._give(job)
@@ -266,21 +308,32 @@ class KueueScheduler:
 
     def _cycles(self, now_ns: int) -> Iterable[Said]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
+            self._count(decisions, now_ns)
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
                 for victim in decision.evicted:
-                    self._jobs[victim].is_going = True
-                    yield from self._take_back(self._jobs[victim])
+                    yield from self._evict(self._jobs[victim], decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
                 self._look_again(now_ns + _NEXT_CYCLE_NS)
                 return
 
+    def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
+        """Raises CannotGoOnError: evictions go round in a circle."""
+        for decision in decisions:
+            self._evicted.update(decision.evicted)
+        if self._evicted and max(self._evicted.values()) > _MOST_EVICTIONS:
+            names = ", ".join(name for name, count in self._evicted.most_common(5) if count >= _MOST_EVICTIONS)
+            raise CannotGoOnError(
+                f"at {now_ns / 1e9:g} s nobody arrives or ends, and evictions go round in a circle ({names});"
+                " natjam loops tells why, and what ends it"
+            )
+
     def _end_the_rest(self) -> Iterable[Said]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
-        jobs = self._jobs.values()
-        if self._cycle_ns is not None or self._controller.wake_ns is not None or any(job.is_going for job in jobs):
+        jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
+        if not is_quiet or any(job.takes is not None for job in jobs):
             return
         if any((job.held or job.stopped) and (self._to_come or not job.is_endless) for job in jobs):
             return
@@ -293,36 +346,49 @@ class KueueScheduler:
         """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
         name, queue = decision.workload.name, decision.workload.queue
         job, snapshot = self._jobs[name], self._controller.snapshot
-        job.held, job.is_queued, job.flavors = snapshot.held[queue][name], False, decision.assignment.flavors
+        job.held, job.is_queued = snapshot.held[queue][name], False
+        kept_in = job.flavors if job.kept else ({},) * len(job.groups)
+        job.flavors = tuple({**old, **new} for old, new in zip(kept_in, decision.assignment.flavors, strict=True))
         counts = [podset.count for podset in job.workload.podsets]
         would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
         snapshot.keep(job.held, self._in_cells(job, would_keep - job.kept))
-        job.kept = would_keep
+        job.kept, job.why = would_keep, "\n".join(why(decision))
+        if job.minimum_runtime_ns:
+            job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
+            heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._give(job)
 
     def _give(self, job: _Job) -> Iterable[Said]:
-        """Containers for all tasks, as soon as they wait and their nodes are there."""
+        """Containers for all tasks, as soon as they wait and their nodes have room."""
         if job.waits is None:
             return
         wanted = [(group, None) for group, count in job.waits.new.items() for _ in range(count)]
         wanted += [(each.group, each.task) for each in job.waits.suspended]
         nodes = {group: self._node_of(flavors) for group, flavors in zip(job.groups, job.flavors, strict=True)}
-        if any(nodes[group] is None for group, _ in wanted):
+        needs = [(nodes[group] or "", job.groups[group]) for group, _ in wanted]
+        if None in nodes.values() or not self._room.give(needs, job.stopped):
             return
         job.waits = None
         self._changed[job.workload.name] = None
         for group, task in wanted:
-            yield Give(job.workload.name, nodes[group] or "", group, task)
+            yield Give(job.workload.name, nodes[group] or "", group, task, job.why)
 
     def _node_of(self, flavors: Mapping[str, str]) -> str | None:
         names = {*flavors.values()}
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
+    def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
+        """Its containers are taken back for the workload of the decision."""
+        requester, words = decision.workload.name, "\n".join(why(decision))
+        job.takes = partial(TakeBack, requester=requester, why=words)
+        return self._take_back(job)
+
     def _take_back(self, job: _Job) -> Iterable[Said]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
+        assert job.takes is not None
         if not job.containers:
-            self._changed[job.workload.name] = None
+            self._changed[job.workload.name] = None  # they will be told, or the quota will be free
         elif not job.is_taken:
             job.is_taken = True
-            yield TakeBack(next(iter(job.containers)), self._release_ns)
+            yield job.takes(next(iter(job.containers)))

@@ -22,7 +22,7 @@ NOTHING: Share = (False, 0.0)
 class Held:
     """An admitted workload with what it uses, by cell."""
 
-    __slots__ = ("admitted", "amounts", "evicted", "key", "node", "workload")
+    __slots__ = ("admitted", "amounts", "evicted", "key", "node", "spared_until_ns", "workload")
 
     def __init__(self, admitted: Admitted, node: Node, cells: Mapping[tuple[str, str], int]) -> None:
         self.admitted = admitted
@@ -32,6 +32,8 @@ class Held:
         self.evicted = admitted.evicted
         self.key = (not admitted.evicted, admitted.workload.priority, -admitted.reserved_ns, admitted.workload.name)
         """Who goes first among candidates of one kind."""
+        self.spared_until_ns = 0
+        """Nobody may preempt it before: it has not run for its minimum."""
 
 
 class Node:
@@ -176,6 +178,8 @@ class Snapshot:
         self._build()
         self.held: dict[str, dict[str, Held]] = {name: {} for name in self.queues}
         """By queue, by workload."""
+        self.now_ns = 0
+        """Of the present cycle."""
         self.revisions: Counter[Node] = Counter()
         """By root: changes with what is admitted in its tree; what is only tried does not count."""
         for each in admitted:

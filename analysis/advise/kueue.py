@@ -1,0 +1,152 @@
+"""Advice for a cluster with Kueue: its workloads played with no preemption, and with a minimum runtime that is swept.
+
+A minimum runtime is how long a workload runs before it may be preempted; Kueue has none so far.  The days that are
+played have the recorded times of arrivals, and at each a workload drawn from the recorded ones, so that what is said
+holds for such days and not for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from statistics import fmean
+
+from msgspec.structs import replace
+
+from analysis.statistics import mean_interval
+from emulator.display.tables import FittedTable, names, new_table, numbers
+from emulator.policies.kueue.model import Cluster, Preemption, first_name
+from emulator.policies.kueue.player import Arrival, Player
+from emulator.vocabulary import Frozen
+
+_MINUTE_NS = 60 * 10**9
+_SWEPT_NS = {
+    "0": 0,
+    "1 min": _MINUTE_NS,
+    "5 min": 5 * _MINUTE_NS,
+    "15 min": 15 * _MINUTE_NS,
+    "1 h": 60 * _MINUTE_NS,
+}
+NO_PREEMPTION = "no preemption"
+DAYS = 20
+RELEASE_NS = 5 * 10**9
+"""From an eviction until the quota is free: as in most of the days that Kueue was recorded with."""
+
+
+class Interval(Frozen):
+    """A mean over days, and its 95% interval; None: too few days had any."""
+
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class KueueResult(Frozen):
+    """What a minimum runtime means."""
+
+    minimum_runtime: str
+    urgent_wait_s: Interval
+    """Mean time until their first start, of the workloads of the highest priority."""
+    other_completion_s: Interval
+    """Mean from submission to the end, of the others that end."""
+    evictions: Interval
+    """A day."""
+    lost_pod_h: Interval
+    """Pod-hours that are done again, a day."""
+    loops: int
+    """Days that went round in a circle, and count for none of these."""
+
+
+class Day(Frozen):
+    """What one day gave."""
+
+    urgent_wait_s: float | None
+    other_completion_s: float | None
+    evictions: int
+    lost_pod_h: float
+
+
+def drawn(arrivals: Sequence[Arrival], number: int) -> list[Arrival]:
+    """A day like the recorded one; the first is that one."""
+    if not number:
+        return list(arrivals)
+    random, found = Random(f"kueue-day/{number}"), []
+    for arrival in arrivals:
+        like, at = random.choice(arrivals), arrival.workload
+        found.append(replace(like, workload=replace(like.workload, name=at.name, created_ns=at.created_ns)))
+    return found
+
+
+def results_of(cluster: Cluster, arrivals: Sequence[Arrival]) -> Iterator[KueueResult]:
+    """For no preemption, and for each minimum runtime."""
+    never = replace(cluster, queues=tuple(replace(queue, preemption=Preemption()) for queue in cluster.queues))
+    for name, minimum_ns in {NO_PREEMPTION: 0, **_SWEPT_NS}.items():
+        chosen = never if name == NO_PREEMPTION else cluster
+        days = [_day(chosen, drawn(arrivals, number), minimum_ns) for number in range(DAYS)]
+        ended = [day for day in days if day is not None]
+        columns = {
+            field: _interval([value for day in ended if (value := getattr(day, field)) is not None])
+            for field in Day.__struct_fields__
+        }
+        yield KueueResult(name, loops=len(days) - len(ended), **columns)
+
+
+def _day(cluster: Cluster, arrivals: Sequence[Arrival], minimum_ns: int) -> Day | None:
+    day = Player(cluster, arrivals, first_name, RELEASE_NS, minimum_runtime_ns=minimum_ns).play()
+    if day.loop is not None:
+        return None
+    most, waits, ends, evictions, lost = max(each.workload.priority for each in arrivals), [], [], 0, 0.0
+    for arrival in arrivals:
+        workload, history = arrival.workload, day.histories[arrival.workload.name]
+        evictions += len(history.evictions)
+        lost += sum(each.lost_ns for each in history.evictions) * sum(podset.count for podset in workload.podsets)
+        if workload.priority == most and history.admissions:
+            waits.append(history.admissions[0].at_ns - workload.created_ns)
+        elif workload.priority != most and history.finish_ns is not None:
+            ends.append(history.finish_ns - workload.created_ns)
+    return Day(_mean_s(waits), _mean_s(ends), evictions, lost / 3.6e12)
+
+
+def _mean_s(times_ns: Sequence[int]) -> float | None:
+    return fmean(times_ns) / 1e9 if times_ns else None
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    if not values:
+        return Interval(None)
+    return Interval(fmean(values), *(mean_interval(values) or (None, None)))
+
+
+def results_table(found: Sequence[KueueResult]) -> FittedTable:
+    """One row for each way."""
+    columns = [*names("minimum runtime"), *numbers("urgent\nwait s", "others'\ncompletion s", "evictions\na day")]
+    columns += numbers("lost pod-h\na day", "days\nin a circle")
+    title = f"what each means for {DAYS} days like this one (mean, 95% interval)"
+    table = new_table(title, columns, also_in="advise.json")
+    for each in found:
+        intervals = (each.urgent_wait_s, each.other_completion_s, each.evictions, each.lost_pod_h)
+        table.add_row(each.minimum_runtime, *map(_text, intervals), f"{each.loops:,}")
+    return table
+
+
+def _text(interval: Interval) -> str:
+    if interval.mean is None:
+        return "-"
+    bounds = "" if interval.low is None else f" ({interval.low:,.1f}-{interval.high:,.1f})"
+    return f"{interval.mean:,.1f}{bounds}"
+
+
+def words(found: Sequence[KueueResult]) -> Iterator[str]:
+    """What the figures say, in sentences."""
+    wait, *swept = found
+    yield (
+        f"Without preemption urgent workloads wait {_text(wait.urgent_wait_s)} s, and the others take"
+        f" {_text(wait.other_completion_s)} s."
+    )
+    yield (
+        f"With it they wait {_text(swept[0].urgent_wait_s)} s, and {_text(swept[0].lost_pod_h)} pod-hours a day are"
+        " done again."
+    )
+    loops = [each.minimum_runtime for each in found if each.loops]
+    if loops:
+        yield f"Some days went round in a circle ({', '.join(loops)}): natjam loops tells why."
