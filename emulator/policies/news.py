@@ -91,6 +91,8 @@ class JobSubmitted(_News, tag="job-submitted"):
     submitted_ns: int
     checkpoint_period_ns: int | None = None
     """How often its tasks save by themselves, if they do."""
+    grace_ns: int = 0
+    """How long a task that is killed may go on after SIGTERM."""
 
 
 class Suspended(Frozen):
