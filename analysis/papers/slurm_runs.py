@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from emulator.policies.slurm.model import SECOND_NS, Job
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Costs, Player, Stay
 from workloads.slurm.conf import read_conf
 
@@ -114,11 +114,16 @@ def hold(run: Mapping[str, Any]) -> Held:
 
 def simulated(run: Mapping[str, Any]) -> dict[str, list[Stay]]:
     """The same run simulated."""
+    return Player(cluster_of(run), jobs_of(run), COSTS, BOOT_NS).play()
+
+
+def cluster_of(run: Mapping[str, Any]) -> Cluster:
+    """The nodes, partitions and settings of a recorded run."""
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
         path = Path(folder) / "slurm.conf"
         path.write_text(run["slurm_conf"])
         cluster, _ = read_conf(path)
-    return Player(cluster, jobs_of(run), COSTS, BOOT_NS).play()
+    return cluster
 
 
 def jobs_of(run: Mapping[str, Any]) -> list[Job]:

@@ -110,7 +110,7 @@ def headline(summary: _Summary) -> list[Tile]:
     tiles += [
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
         Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
-        Tile("utilization", percent(work["utilization"]), "of all containers, until the last job ended"),
+        Tile("utilization", percent(work["utilization"]), "of the cluster, until the last job ended"),
         Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
         Tile("preempted", figure(suspensions), "work kept"),
         Tile("killed", figure(kills), "work lost, done again"),

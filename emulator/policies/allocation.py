@@ -19,6 +19,7 @@ from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
+from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.policies.yarn import YARN_CAPACITY
 
@@ -79,6 +80,11 @@ def kueue(view: ClusterView) -> AllocationDecision:
     raise NotImplementedError("the ResourceManager asks its rules")
 
 
+def slurm(view: ClusterView) -> AllocationDecision:
+    """Slurm decides, for the nodes, partitions and jobs of an imported site: who starts where, and who makes room."""
+    raise NotImplementedError("the ResourceManager asks its rules")
+
+
 _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
@@ -121,6 +127,15 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             queues=QueueRules(may_be_left_out=True),
             options=KueueRules,
             make=KueueScheduler,
+        ),
+        SchedulerAllocation(
+            "slurm",
+            slurm,
+            "Slurm 22.05; docs/slurm.md",
+            takes_back=TakesBack.IF_NAMED,
+            queues=QueueRules(may_be_left_out=True),
+            options=SlurmRules,
+            make=SlurmScheduler,
         ),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from emulator.core.messages import JobState
 from emulator.files.times import ns_to_seconds
+from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
@@ -40,7 +41,7 @@ def build_summary(
 
     Args:
         history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
-            with an ``availability`` also its attempts.
+            with an ``availability`` or sizes also its attempts.
         run: the run.
         state: ``FINISHED`` or ``FAILED``.
         versions: of natjam and of the libraries it uses.
@@ -65,7 +66,7 @@ def build_summary(
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, run.counted_s),
         "overheads": overheads,
-        "work": _work(history.jobs, run, makespan_ns),
+        "work": _work(history, run, makespan_ns),
         "storage": storage_facts(history.images, settings.tier, len(settings.nodes), makespan_ns),
         "energy_j": _energy_j(history, run, makespan_ns),
         "transactional": transactional_facts(history.attempts, run, _end_ns(history)),
@@ -106,21 +107,19 @@ def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
     }
 
 
-def _work(jobs: Sequence[JobRow], run: Resolved, makespan_ns: int | None) -> dict[str, Any]:
+def _work(history: History, run: Resolved, makespan_ns: int | None) -> dict[str, Any]:
+    jobs = history.jobs
     useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_work_ns for row in jobs)
-    busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
-    if run.settings.masters_outside:
-        busy_ns -= sum(row.masters_busy_ns for row in jobs)
+    overhead_ns = sum(row.overhead_ns for row in jobs)
     wasted_ns = lost_ns + overhead_ns
-    capacity_ns = run.containers * makespan_ns if makespan_ns else None
     return {
         "useful_s": ns_to_seconds(useful_ns),
         "lost_s": ns_to_seconds(lost_ns),
         "overhead_s": ns_to_seconds(overhead_ns),
         "overhead_fraction": overhead_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
-        "wasted_of_capacity": wasted_ns / capacity_ns if capacity_ns else None,
-        "utilization": busy_ns / capacity_ns if capacity_ns else None,
+        "wasted_of_capacity": wasted_share(history, run, makespan_ns),
+        "utilization": busy_share(history, run, makespan_ns),
     }
 
 
@@ -128,11 +127,13 @@ def _energy_j(history: History, run: Resolved, makespan_ns: int | None) -> float
     """Energy of all nodes until the last job has ended; tasks, dumps and restores count as busy, waits as idle."""
     if makespan_ns is None:
         return None
-    busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_ns(
-        history.images, run.settings.tier
-    )
     nodes = len(run.settings.nodes)
-    busy_machine_s = busy_ns / 1e9 * nodes / run.containers
+    if run.settings.has_sizes:
+        busy_machine_s = sized_work_share(history, run, makespan_ns) * nodes * makespan_ns / 1e9
+    else:
+        device_busy_ns = device_ns(history.images, run.settings.tier)
+        busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_busy_ns
+        busy_machine_s = busy_ns / 1e9 * nodes / run.containers
     return run.power.energy_j(nodes, makespan_ns / 1e9, busy_machine_s)
 
 

@@ -43,7 +43,8 @@ def write_results(
     """
     left_out = aftermath.why_no_pictures(history.attempts)
     summed: list[History] = []
-    noted = _noted(history.parts(), summed, with_attempts=run.settings.availability is not None)
+    needs_attempts = run.settings.availability is not None or run.settings.has_sizes
+    noted = _noted(history.parts(), summed, needs_attempts)
     tables = directory.write_tables(noted, keep=left_out is None)
     summary = summary_of(run, joined(summed), result, output, state)
     if left_out is None:

@@ -1,21 +1,48 @@
-"""Holds runs of a real Slurm against natjam: slurm.py FILE.json ...
+"""Holds runs of a real Slurm against natjam: slurm.py [--machines] FILE.json ...
 
 Each recorded run has its slurm.conf, which is read as ``natjam import slurm`` reads it, and its jobs.  Prints for each
 run the mean completion of each partition, recorded and simulated, and the jobs that were preempted; last the mean and
 the worst distance.  Exit status 1 if a run is beyond the bounds.  ``natjam reproduce slurm`` does the same with the
 records in analysis/claims/slurm, as claims.
+
+With ``--machines`` the same jobs go through the whole machines (``site`` in an experiment) as well, by the same rules,
+and every start and end is compared with the play's; at the end ``N of M equal``, and exit status 1 if any differs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from analysis.papers.slurm_runs import RUNS_WITH_SAME_VICTIMS, Held, hold, recorded_runs
+from analysis.papers.slurm_runs import (
+    BOOT_NS,
+    RUNS_WITH_SAME_VICTIMS,
+    Held,
+    cluster_of,
+    hold,
+    jobs_of,
+    recorded_runs,
+    simulated,
+)
+from emulator.experiment.load import load_experiment
+from emulator.files.yaml_values import dump_yaml
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
+from emulator.policies.slurm.player import Stay
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from workloads.slurm.saved import Slurm, write_saved
+
+WITHIN_NS = 160_000_000
+"""A job that starts where victims have just gone waits for that in the machines; in a play only their preemptor does.
+What then follows may differ by the time that victims take to go, and a launch."""
+Stays = dict[str, list[tuple[int, int]]]
+"""Of each job: when it began to work on its nodes, and when it left them."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2
+    if arguments[0] == "--machines":
+        return _hold_machines([Path(path) for path in arguments[1:]])
     held = [hold(run) for run in recorded_runs([Path(path) for path in arguments])]
     for each in held:
         print("\n".join(_lines(each)))
@@ -43,6 +72,53 @@ def _lines(held: Held) -> Iterator[str]:
     theirs, ours = held.preempted
     if theirs != ours:
         yield f"   preempted only there: {sorted(theirs - ours)}; only here: {sorted(ours - theirs)}"
+
+
+# ---- through the whole machines ----
+
+
+def in_machines(cluster: Cluster, jobs: Iterable[Job], folder: Path, **keys: Any) -> Stays:
+    """The jobs of a site as an experiment, simulated; ``keys`` are of the experiment's file."""
+    write_saved(folder / "site.yaml", Slurm(cluster, tuple(jobs)), ())
+    (folder / "experiment.yaml").write_text(dump_yaml({"name": "site", "site": "site.yaml", **keys}))
+    found: dict[str, set[tuple[int, int]]] = {}
+    for row in simulated_history(resolve(load_experiment(folder / "experiment.yaml"))).attempts:
+        if row.kind == "task" and row.first_key_ns is not None and row.ended_ns is not None:
+            found.setdefault(row.job, set()).add((row.first_key_ns, row.ended_ns))
+    return {name: sorted(stays) for name, stays in found.items()}
+
+
+def played(stays: Mapping[str, Sequence[Stay]]) -> Stays:
+    """The same of a play: of stays in which the job worked."""
+    times = {name: [(stay.start_ns, stay.end_ns or 0) for stay in each] for name, each in stays.items()}
+    return {name: [each for each in stays if each[0] < each[1]] for name, stays in times.items()}
+
+
+def differences(ours: Stays, theirs: Stays, within_ns: int = 0) -> Iterator[str]:
+    """What differs between machines and play, in words."""
+    for name, expected in theirs.items():
+        found = ours.get(name, [])
+        pairs = [pair for one in zip(found, expected, strict=False) for pair in zip(*one, strict=True)]
+        near = all(abs(a - b) <= within_ns for a, b in pairs)
+        if len(found) != len(expected) or not near:
+            yield f"{name}: {found}, in the play {expected}"
+
+
+def _hold_machines(paths: Sequence[Path]) -> int:
+    equal = total = 0
+    for run in recorded_runs(paths):
+        with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
+            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run)), WITHIN_NS)]
+        total, equal = total + 1, equal + (not found)
+        print("\n".join(f"{run['config']} {run['seed']}: {each}" for each in found[:5]), end="\n" * bool(found))
+    print(f"{equal} of {total} equal")
+    return int(equal < total)
+
+
+def run_in_machines(run: Mapping[str, Any], folder: Path) -> Stays:
+    """A recorded run's jobs through the machines, under its own configuration."""
+    scheduler = {"allocation": {"controller_started_s": BOOT_NS / SECOND_NS}}
+    return in_machines(cluster_of(run), jobs_of(run), folder, scheduler=scheduler)
 
 
 if __name__ == "__main__":

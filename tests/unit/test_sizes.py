@@ -14,6 +14,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.policies.resources import dominant_ppm
+from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
@@ -160,3 +161,18 @@ def test_masters_never_block_all_nodes_for_a_task() -> None:
     assert masters_that_block((8000, 8000), (8000, 1000), (1000, 1000)) == 1
     assert masters_that_block((8000, 8000), (2000, 7500), (1000, 250)) == 3
     assert masters_that_block((8000, 8000), (9000, 0), (1000, 1000)) == 0
+
+
+def test_the_resource_of_which_most_is_used_says_how_busy_the_cluster_was(tmp_path: Path) -> None:
+    """Two tasks hold all GPUs.  Counted as containers of the usual size they would be a quarter of the node."""
+    text = TAKES_BACK.replace("MECHANISM", "wait").replace("cpu: 8, memory_gb: 32}", "cpu: 8, memory_gb: 32, gpu: 4}")
+    text = text[: text.index("  - {count: 1, resources: {cpu: 16")] + text[text.index("scheduler:") :]
+    text = text[: text.index("  - {name: train")]
+    text += "  - {name: train, queue: research, reduces: 2, reduce_s: 60, resources: {cpu: 2, memory_gb: 8, gpu: 2}}\n"
+    run = resolve(load_experiment(written(tmp_path, text)))
+    history = simulated_history(run)
+    assert busy_share(history, run, 60 * 10**9) == pytest.approx(1, rel=0.01)
+    assert busy_share(history, run, 120 * 10**9) == pytest.approx(0.5, rel=0.01)
+    assert wasted_share(history, run, 60 * 10**9) == 0
+    assert sized_work_share(history, run, 60 * 10**9) == pytest.approx(1, rel=0.01)
+    assert busy_share(history, run, None) is None

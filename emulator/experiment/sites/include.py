@@ -38,15 +38,20 @@ def _kubernetes(path: Path) -> Site:
 
 
 def _kueue(path: Path) -> Site:
-    from emulator.experiment.sites.kueue import kueue_site  # here: others need not import it
+    from emulator.experiment.sites.kueue import kueue_site
 
     return kueue_site(path)
 
 
-_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue}
+def _slurm(path: Path) -> Site:
+    from emulator.experiment.sites.slurm import slurm_site
+
+    return slurm_site(path)
+
+
+_MECHANISM: Location = ("scheduler", "mechanism")
+_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue, "slurm": _slurm}
 """By section of the file: what reads it.  Raises ConfigError."""
-_OTHERS = {"slurm": "natjam play"}
-"""Who reads the files of those that cannot be run yet."""
 
 
 def include_site(document: Document) -> None:
@@ -61,10 +66,6 @@ def include_site(document: Document) -> None:
     section = _section_of(read_document(path) if path != document.path else document)
     if section is None:
         raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
-    if section not in _KINDS:
-        where = document.origin((section,))
-        message = f"natjam run cannot run such a cluster yet; this file is for {_OTHERS[section]}"
-        raise ConfigError(f"{where}: {section}: {message}")
     site = _KINDS[section](path)
     document.data.pop(section, None)
     _refuse(document, site, path)
@@ -98,6 +99,10 @@ def _refuse(document: Document, site: Site, path: Path) -> None:
     for location in (*known, *(location for location, _ in _decided(site))):
         if document.get(location) is not None:
             raise ConfigError(f"{document.origin(location)}: {dotted(location)}: the site {path} decides it; remove it")
+    named = document.get(_MECHANISM)
+    if site.mechanisms and isinstance(named, str) and named not in site.mechanisms:
+        choice = ", ".join(site.mechanisms)
+        raise ConfigError(f"{document.origin(_MECHANISM)}: {dotted(_MECHANISM)}: with {path} it is one of {choice}")
 
 
 def _decided(site: Site) -> Iterator[tuple[Location, Any]]:

@@ -32,6 +32,8 @@ class Site:
     """Further keys of ``cluster`` that it decides."""
     usual: Mapping[str, Any] = field(default_factory=dict)
     """Keys that may be given beside ``site``, with the values that they have else."""
+    mechanisms: tuple[str, ...] = ()
+    """The mechanisms that its rules know; none named: any."""
 
 
 def short(name: str) -> str:

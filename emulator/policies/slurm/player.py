@@ -1,10 +1,6 @@
 """Plays jobs through whole days in virtual time: every decision, and what becomes of each job.
 
-The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
-something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
-run, and else after ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A victim
-without grace is gone at once, and its preemptor starts after it.  A requeued job is pending again at once, and may
-start when ``cred_expire`` is over, in whole seconds.
+A victim without grace is gone at once, and its preemptor starts after it.
 """
 
 from __future__ import annotations
@@ -17,12 +13,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.agenda import Agenda
-from emulator.policies.slurm.backfill import backfill_pass
+from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.gang import Turns
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.scheduler import main_pass
-from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
+from emulator.policies.slurm.model import Cluster, Job, Mode
+from emulator.policies.slurm.snapshot import FOREVER_NS, Running
 from emulator.vocabulary import Frozen
 
 
@@ -128,18 +122,16 @@ class Player:
         Raises:
             KeyError: a job names a partition that is not there.
         """
-        self._snapshot = Snapshot(cluster)
-        self._settings, self._costs, self._boot_ns, self._on_decision = cluster.settings, costs, boot_ns, on_decision
-        self._turns, self._work = Turns(), dict[str, _Work]()
+        self._controller = Controller(cluster, boot_ns)
+        self._settings, self._costs, self._on_decision = cluster.settings, costs, on_decision
+        self._work: dict[str, _Work] = {}
         self._agenda = Agenda()
-        self._tick_ns = self._slice_ns = FOREVER_NS
-        self._last_main_ns = self._ticked_ns = -FOREVER_NS
-        self._news = self._news_for_backfill = False
+        self._slice_ns = FOREVER_NS
         self.stays: dict[str, list[Stay]] = {}
         """Of each job, in the order of their starts."""
-        for number, job in enumerate(sorted(jobs, key=lambda each: each.submit_ns), 1):
-            self._snapshot.partitions[job.partition]
-            self._agenda.add(job.submit_ns, _Kind.ARRIVE, partial(self._submit, job, number))
+        for job in sorted(jobs, key=lambda each: each.submit_ns):
+            cluster.partition(job.partition)
+            self._agenda.add(job.submit_ns, _Kind.ARRIVE, partial(self._submit, job))
 
     def play(self) -> dict[str, list[Stay]]:
         """Play until nothing is left to happen: the stays of each job."""
@@ -151,10 +143,9 @@ class Player:
 
     # ---- what happens ----
 
-    def _submit(self, job: Job, number: int) -> None:
-        self._snapshot.submit(Waiting(job, self._snapshot.partitions[job.partition], number))
+    def _submit(self, job: Job) -> None:
+        self._controller.submit(job)
         self.stays[job.name] = []
-        self._news = self._news_for_backfill = True
 
     def _finish(self, work: _Work) -> None:
         name = work.running.waiting.job.name
@@ -167,54 +158,25 @@ class Player:
         self._leave(work, End.TIMEOUT if over else End.DONE)
 
     def _tick(self, at_ns: int) -> None:
-        if self._tick_ns != at_ns:
-            return
-        self._tick_ns, self._ticked_ns = FOREVER_NS, at_ns
-        if self._agenda.now_ns >= self._main_due_ns():
-            self._last_main_ns, self._news = self._agenda.now_ns, False
-            for decision in main_pass(self._snapshot, self._agenda.now_ns):
-                self._carry_out(decision)
-        if self._agenda.now_ns >= self._backfill_due_ns():
-            self._news_for_backfill = False
-            for decision in backfill_pass(self._snapshot, self._agenda.now_ns):
+        if self._controller.tick_ns == at_ns:
+            for decision in self._controller.tick(at_ns):
                 self._carry_out(decision)
 
     def _slice(self) -> None:
         self._slice_ns = FOREVER_NS
-        self._turns.change(
-            self._snapshot.running, {name for name, work in self._work.items() if work.since_ns is not None}
-        )
-
-    # ---- when the schedulers run ----
+        self._controller.change_turns(self._stopped())
 
     def _arm(self) -> None:
         """Set the next tick that something is to be done at, and the next change of turns."""
-        due_ns = min(self._main_due_ns(), self._backfill_due_ns())
-        earliest_ns = self._agenda.now_ns + (self._ticked_ns == self._agenda.now_ns)
-        at_ns = self._at_tick(max(due_ns, earliest_ns), SECOND_NS) if due_ns < FOREVER_NS else FOREVER_NS
-        if at_ns < self._tick_ns:
-            self._tick_ns = at_ns
+        known_ns, at_ns = self._controller.tick_ns, self._controller.arm(self._agenda.now_ns)
+        if at_ns < known_ns:
             self._agenda.add(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
-        gang = self._settings.gang
-        if gang and self._slice_ns == FOREVER_NS and any(work.since_ns is None for work in self._work.values()):
-            self._slice_ns = self._at_tick(self._agenda.now_ns + 1, self._settings.time_slice_ns)
+        if self._settings.gang and self._slice_ns == FOREVER_NS and self._stopped():
+            self._slice_ns = self._controller.next_slice_ns(self._agenda.now_ns)
             self._agenda.add(self._slice_ns, _Kind.SLICE, self._slice)
 
-    def _at_tick(self, at_ns: int, step_ns: int) -> int:
-        return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
-
-    def _main_due_ns(self) -> int:
-        settings = self._settings
-        if not self._snapshot.waiting:
-            return FOREVER_NS
-        if self._news:
-            return self._last_main_ns + max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
-        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
-
-    def _backfill_due_ns(self) -> int:
-        if not (self._settings.backfills and self._news_for_backfill and self._snapshot.waiting):
-            return FOREVER_NS
-        return self._at_tick(self._agenda.now_ns, self._settings.bf_interval_ns)
+    def _stopped(self) -> set[str]:
+        return {name for name, work in self._work.items() if work.since_ns is None}
 
     # ---- what is decided ----
 
@@ -227,18 +189,15 @@ class Player:
             works = [self._work[name] for name in decision.victims]
             for work in works:
                 self._preempt(work, decision.job)
-            if not self._snapshot.going:
+            if not self._controller.snapshot.going:
                 self._start(decision, self._costs.gone_ns + self._costs.launch_ns)
 
     def _start(self, decision: Decision, after_ns: int) -> None:
-        waiting = self._snapshot.waiting[decision.job]
-        running = Running(waiting, decision.nodes, self._agenda.now_ns, self._agenda.now_ns + waiting.limit_ns)
-        self._snapshot.start(running)
+        running = self._controller.start(decision, self._agenda.now_ns)
         stay = Stay(self._agenda.now_ns + after_ns, decision.nodes)
         self.stays[decision.job].append(stay)
-        self._work[decision.job] = work = _Work(running, stay, waiting.job.length_ns, stay.start_ns)
+        self._work[decision.job] = work = _Work(running, stay, running.waiting.job.length_ns, stay.start_ns)
         self._set_due(work)
-        self._news_for_backfill = True
 
     def _preempt(self, work: _Work, by: str) -> None:
         work.stay.by = by
@@ -246,7 +205,7 @@ class Player:
         if not grace_ns:
             self._evict(work, by)
             return
-        self._snapshot.tell_to_go(work.running, min(work.running.end_ns, self._agenda.now_ns + grace_ns))
+        self._controller.snapshot.tell_to_go(work.running, min(work.running.end_ns, self._agenda.now_ns + grace_ns))
         self._set_due(work)
 
     def _evict(self, work: _Work, by: str | None) -> None:
@@ -258,16 +217,13 @@ class Player:
         self._leave(work, End.REQUEUED)
         if period_ns := self._costs.save_period_ns:
             work.stay.saved_ns = work.stay.lost_ns // period_ns * period_ns
-        whole_ns = self._agenda.now_ns // SECOND_NS * SECOND_NS
-        eligible_ns = whole_ns + SECOND_NS + self._settings.cred_expire_ns
         job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
-        self._snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns))
+        self._controller.requeue(waiting, job, self._agenda.now_ns)
 
     def _leave(self, work: _Work, end: End) -> None:
         work.stay.end_ns, work.stay.end = self._agenda.now_ns, end
-        self._snapshot.end(work.running)
+        self._controller.leave(work.running)
         del self._work[work.running.waiting.job.name]
-        self._news = self._news_for_backfill = True
 
     def _set_due(self, work: _Work) -> None:
         """Set when it ends: its work, its limit, or its grace."""
@@ -278,18 +234,13 @@ class Player:
 
     def _share(self) -> None:
         """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
-        if not self._settings.gang:
-            return
-        sharing = self._snapshot.sharing()
-        runs = self._turns.active(sharing, self._snapshot.cluster.nodes)
-        for name, work in self._work.items():
-            if name not in sharing and work.since_ns is not None:
-                continue
-            if work.since_ns is None and (name in runs or name not in sharing):
-                work.stay.stopped.append((work.stopped_ns, self._agenda.now_ns))
-                self._snapshot.move_end(work.running, work.running.end_ns + self._agenda.now_ns - work.stopped_ns)
-                work.since_ns = self._agenda.now_ns
-                self._set_due(work)
-            elif name not in runs and work.since_ns is not None:
-                work.left_ns -= max(0, self._agenda.now_ns - work.since_ns)
-                work.since_ns, work.stopped_ns, work.due_ns = None, self._agenda.now_ns, FOREVER_NS
+        now_ns = self._agenda.now_ns
+        stops, goes_on = self._controller.share(self._stopped() if self._settings.gang else ())
+        for work in map(self._work.__getitem__, goes_on):
+            work.stay.stopped.append((work.stopped_ns, now_ns))
+            self._controller.snapshot.move_end(work.running, work.running.end_ns + now_ns - work.stopped_ns)
+            work.since_ns = now_ns
+            self._set_due(work)
+        for work in map(self._work.__getitem__, stops):
+            work.left_ns -= max(0, now_ns - (work.since_ns or 0))
+            work.since_ns, work.stopped_ns, work.due_ns = None, now_ns, FOREVER_NS

@@ -68,6 +68,8 @@ class Snapshot:
         """Of each partition."""
         self.free = dict(cluster.nodes)
         """CPUs of each node that no job has, stopped ones included."""
+        self.up = set(cluster.nodes)
+        """The nodes that are not down."""
         self.running: dict[str, Running] = {}
         """By job, in the order of their starts."""
         self.going: dict[str, Running] = {}
@@ -104,11 +106,16 @@ class Snapshot:
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
+    def withdraw(self, name: str) -> Waiting:
+        """A job waits no longer."""
+        waiting = self.waiting.pop(name)
+        del self._queue[bisect_left(self._queue, waiting.key, key=lambda each: each.key)]
+        return waiting
+
     def start(self, running: Running) -> None:
         """A waiting job is on its nodes from now on."""
-        waiting = self.waiting.pop(running.waiting.job.name)
-        del self._queue[bisect_left(self._queue, waiting.key, key=lambda each: each.key)]
-        name = waiting.job.name
+        name = running.waiting.job.name
+        waiting = self.withdraw(name)
         self.running[name] = self._in_partition[waiting.partition.name][name] = running
         insort(self.ends_ns, running.end_ns)
         for node in running.nodes:
@@ -139,6 +146,19 @@ class Snapshot:
         running.end_ns = end_ns
         insort(self.ends_ns, end_ns)
         self._changed(running.nodes)
+
+    def node_gone(self, node: str) -> None:
+        """A node is down: none of its CPUs can be had."""
+        self.up.discard(node)
+        self.free[node] -= self.cluster.nodes[node]
+        self._changed([node])
+
+    def node_up(self, node: str) -> None:
+        """A node is there, if it was down."""
+        if node not in self.up:
+            self.up.add(node)
+            self.free[node] += self.cluster.nodes[node]
+            self._changed([node])
 
     # ---- what the schedulers ask ----
 

@@ -1,0 +1,99 @@
+"""A Slurm site as an experiment: its nodes, each job with one task on each of the nodes it asks for, Slurm's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError
+from emulator.experiment.sites.site import LONGEST_S, Site, short
+from emulator.files.yaml_values import with_tuples
+from emulator.policies.slurm.allocation import CPU
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from workloads.slurm.saved import read_saved
+
+
+def slurm_site(path: Path) -> Site:
+    """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
+    slurm = read_saved(path)
+    cluster = _named(slurm.cluster)
+    jobs = tuple(
+        replace(job, name=short(job.name), partition=short(job.partition)) for job in _possible(cluster, slurm.jobs)
+    )
+    if not jobs:
+        raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
+    mechanisms = _mechanisms(path, cluster)
+    return Site(
+        tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
+        tuple(map(_job, jobs)),
+        {"name": "slurm", "queues": _queues(cluster), "cluster": _plain(cluster), "jobs": _plain(jobs)},
+        words={"controller_started_s": 0.0},
+        cluster={"application_masters": "outside"},
+        usual={
+            "engine": "sim",
+            "overheads": "slurm-22",
+            "protocol": {"news": "at-once"},
+            "scheduler": {"mechanism": mechanisms[0]},
+        },
+        mechanisms=mechanisms,
+    )
+
+
+def _named(cluster: Cluster) -> Cluster:
+    """With names as an experiment has them."""
+    partitions = (
+        replace(each, name=short(each.name), nodes=tuple(map(short, each.nodes))) for each in cluster.partitions
+    )
+    return replace(
+        cluster,
+        nodes={short(name): cpus for name, cpus in cluster.nodes.items()},
+        partitions=tuple(partitions),
+    )
+
+
+def _possible(cluster: Cluster, jobs: Iterable[Job]) -> Iterable[Job]:
+    """The jobs that fit on the empty nodes of their partition; Slurm refuses others."""
+    for job in jobs:
+        nodes = cluster.partition(short(job.partition)).nodes
+        if sum(cluster.nodes[node] >= job.cpus for node in nodes) >= job.nodes:
+            yield job
+
+
+def _mechanisms(path: Path, cluster: Cluster) -> tuple[str, ...]:
+    """What may happen to victims: first what the partitions say, then what may take its place."""
+    modes = {each.mode for each in cluster.partitions} - {Mode.OFF} if cluster.settings.preempts else set[Mode]()
+    if Mode.SUSPEND in modes and len(modes) > 1:
+        others = ", ".join(sorted(modes - {Mode.SUSPEND}))
+        message = f"a run has one mechanism, and PreemptMode is both SUSPEND and {others}; choose one, or natjam play"
+        raise ConfigError(f"{path}: slurm.cluster.partitions: {message}")
+    return ("suspend",) if Mode.SUSPEND in modes else ("kill", "checkpoint", "image")
+
+
+def _queues(cluster: Cluster) -> dict[str, Any]:
+    """The partitions, those of the highest tier first."""
+    ordered = sorted(cluster.partitions, key=lambda each: -each.tier)
+    return {each.name: {"capacity": 0.0} for each in ordered}
+
+
+def _job(job: Job) -> dict[str, Any]:
+    task = {
+        "name": "task",
+        "count": job.nodes,
+        "length_s": min(job.length_ns / SECOND_NS, LONGEST_S),
+        "resources": {CPU: float(job.cpus)},
+    }
+    return {
+        "name": job.name,
+        "queue": job.partition,
+        "submit_s": job.submit_ns / SECOND_NS,
+        "groups": (task,),
+        **({"gang": True} if job.nodes > 1 else {}),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return with_tuples(msgspec.to_builtins(value))

@@ -1,0 +1,308 @@
+"""Slurm as the allocation of an experiment: its controller decides, and this carries it out in the cluster's machines.
+
+Theory of operation
+-------------------
+The controller's snapshot is ahead of the cluster: a job is on its nodes there from the decision on, and a victim has
+left.  A ``_Stay`` is a job on its nodes once; it has a wish (to run, to stop, to go), and what the cluster has told of
+its containers.  After all news those whose wish is not fulfilled yet are looked at: containers are given when there is
+room for all; to take one back takes all of a rigid job.
+
+``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
+is ``mechanism: suspend``.  A job that waits for a container again is requeued, as Slurm does when a node fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from emulator.policies.news import (
+    Answer,
+    CancelJob,
+    ContainerEnded,
+    ContainerStarted,
+    ContainerStopped,
+    Give,
+    JobEnded,
+    JobSubmitted,
+    JobWaits,
+    News,
+    NodeGone,
+    NodeUp,
+    Said,
+    TakeBack,
+)
+from emulator.policies.slurm.controller import Controller
+from emulator.policies.slurm.decisions import Decision, Outcome
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.snapshot import FOREVER_NS, Running
+from emulator.vocabulary import Frozen
+
+QUIET_ASKS = 2
+"""So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
+has reached it then."""
+CPU = "cpu"
+"""The resource that jobs ask for (``CR_CPU``)."""
+
+
+class SlurmRules(Frozen):
+    """What Slurm decides by; ``natjam import slurm`` writes it."""
+
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    """All that will be submitted."""
+    controller_started_s: float = 0.0
+    """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
+
+
+class _Wish(Enum):
+    RUN = "run"
+    STOP = "stop"
+    GO = "go"
+
+
+@dataclass(eq=False, slots=True)
+class _Stay:
+    """A job on its nodes, once; see the module's theory of operation."""
+
+    running: Running
+    wish: _Wish = _Wish.RUN
+    containers: dict[str, str] = field(default_factory=dict)
+    """Those that have what they need of their nodes, by their names; their nodes."""
+    awaits: bool = False
+    """Whether something was given or taken back, and the cluster has not told all of it."""
+    was_whole: bool = False
+    """Whether it has been on all of its nodes."""
+    is_over: bool = False
+    """Whether it has been ended, because its time limit is over."""
+    stopped_ns: int = 0
+    """When it was last told to stop."""
+
+    @property
+    def name(self) -> str:
+        return self.running.waiting.job.name
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.containers) == len(self.running.nodes)
+
+
+class SlurmScheduler:
+    """See the module's theory of operation; a ``Scheduler``."""
+
+    def __init__(self, rules: SlurmRules) -> None:
+        self._controller = Controller(rules.cluster, round(rules.controller_started_s * SECOND_NS))
+        self._snapshot = self._controller.snapshot
+        self._jobs = {job.name: job for job in rules.jobs}
+        self._groups: dict[str, str] = {}
+        """The group of each job's tasks."""
+        self._waits: dict[str, JobWaits] = {}
+        self._free = dict.fromkeys(rules.cluster.nodes, 0)
+        """CPUs of each node that the cluster has free, by what it has told."""
+        self._stays: dict[str, _Stay] = {}
+        """Of the jobs that are on nodes in the snapshot."""
+        self._open: list[_Stay] = []
+        """Those whose wish is not fulfilled yet."""
+        self._holders: dict[str, _Stay] = {}
+        """By container."""
+        self._slice_ns = FOREVER_NS
+        self._quiet_asks = 0
+        """How often it has been asked at this instant since anything was told."""
+        self._is_shared = True
+        """Whether it is known who of those that share CPUs runs."""
+
+    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        for each in news:
+            self._hear(each, now_ns)
+        if news:
+            self._quiet_asks, self._is_shared = 0, False
+        if not self._is_due(now_ns):
+            return Answer(self._fulfilled(), self._again_ns(now_ns))
+        if self._quiet_asks < QUIET_ASKS:
+            self._quiet_asks += 1
+            return Answer(self._fulfilled(), now_ns)
+        self._quiet_asks = 0
+        if over := [*self._over(now_ns)]:
+            return Answer([*over, *self._fulfilled()], now_ns)
+        if self._slice_ns <= now_ns:
+            self._slice_ns = FOREVER_NS
+            self._controller.change_turns(self._stopped())
+        said: list[Said] = []
+        if self._controller.tick_ns <= now_ns:
+            for decision in self._controller.tick(now_ns):
+                said += self._carry_out(decision, now_ns)
+        self._share(now_ns)
+        return Answer([*said, *self._fulfilled()], self._again_ns(now_ns))
+
+    # ---- what has happened ----
+
+    def _hear(self, news: News, now_ns: int) -> None:
+        match news:
+            case NodeUp(node=node):
+                self._free[node] = self._snapshot.cluster.nodes[node]
+                self._snapshot.node_up(node)
+            case NodeGone(node=node):
+                self._free[node] = 0
+                self._snapshot.node_gone(node)
+            case JobSubmitted(job=job, groups=(group,)):
+                self._groups[job] = group.group
+                self._controller.submit(self._jobs[job])
+            case JobWaits():
+                self._wait(news, now_ns)
+            case ContainerStarted(container=container, job=job, node=node):
+                stay = self._holders[container] = self._stays[job]
+                stay.containers[container] = node
+                stay.was_whole |= stay.is_whole
+                stay.awaits &= not stay.is_whole
+            case ContainerStopped(container=container) | ContainerEnded(container=container):
+                self._left(container)
+            case JobEnded(job=job):
+                self._ended(job)
+            case _:
+                pass
+
+    def _wait(self, news: JobWaits, now_ns: int) -> None:
+        """A job waits for containers; if it has been on its nodes, it has lost some of them."""
+        self._waits[news.job] = news
+        stay = self._stays.get(news.job)
+        if stay is not None and stay.was_whole and stay.wish is _Wish.RUN and not stay.awaits and news.new:
+            self._requeue(stay, now_ns)
+
+    def _left(self, container: str) -> None:
+        """A container has what it needs of its node no longer."""
+        stay = self._holders.pop(container, None)
+        if stay is None:  # its process was stopped before
+            return
+        node = stay.containers.pop(container)
+        if node in self._snapshot.up:
+            self._free[node] += stay.running.cpus
+        stay.awaits &= bool(stay.containers)
+
+    def _ended(self, job: str) -> None:
+        del self._groups[job]
+        self._waits.pop(job, None)
+        if job in self._stays:
+            self._leave(self._stays[job])
+        elif job in self._snapshot.waiting:
+            self._controller.withdraw(job)
+
+    def _over(self, now_ns: int) -> Iterator[Said]:
+        """The time limit, or the grace, of running jobs is over."""
+        if self._next_end_ns() > now_ns:
+            return
+        for stay in [stay for stay in self._stays.values() if stay.running.end_ns <= now_ns and not stay.is_over]:
+            if stay.wish is _Wish.RUN and stay.running.preempted:
+                yield from self._evict(stay, now_ns)
+            elif stay.wish is _Wish.RUN:
+                stay.is_over = True
+                yield CancelJob(stay.name, "its time limit is over", fails=False)
+
+    # ---- what is decided ----
+
+    def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
+        for name in decision.victims:
+            stay = self._stays[name]
+            if grace_ns := stay.running.waiting.partition.grace_ns:
+                self._snapshot.tell_to_go(stay.running, min(stay.running.end_ns, now_ns + grace_ns))
+            else:
+                yield from self._evict(stay, now_ns)
+        starts = decision.outcome in (Outcome.STARTS, Outcome.PREEMPTS)
+        if starts and not (decision.victims and self._snapshot.going):
+            stay = self._stays[decision.job] = _Stay(self._controller.start(decision, now_ns))
+            self._open.append(stay)
+
+    def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
+        if stay.running.waiting.partition.mode is Mode.CANCEL:
+            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
+            self._leave(stay)
+        else:
+            self._requeue(stay, now_ns)
+
+    def _requeue(self, stay: _Stay, now_ns: int) -> None:
+        self._leave(stay)
+        self._wishes(stay, _Wish.GO)
+        self._controller.requeue(stay.running.waiting, stay.running.waiting.job, now_ns)
+
+    def _leave(self, stay: _Stay) -> None:
+        """It has left its nodes in the snapshot."""
+        del self._stays[stay.name]
+        self._controller.leave(stay.running)
+        stay.wish = _Wish.GO
+
+    def _share(self, now_ns: int) -> None:
+        stopped = self._stopped()
+        stops, goes_on = self._controller.share(stopped)
+        for name in stops:
+            self._stays[name].stopped_ns = now_ns
+            self._wishes(self._stays[name], _Wish.STOP)
+        for name in goes_on:
+            stay = self._stays[name]
+            self._snapshot.move_end(stay.running, stay.running.end_ns + now_ns - stay.stopped_ns)
+            self._wishes(stay, _Wish.RUN)
+        self._is_shared = True
+        if self._slice_ns == FOREVER_NS and (stops or stopped.difference(goes_on)):
+            self._slice_ns = self._controller.next_slice_ns(now_ns)
+
+    def _stopped(self) -> set[str]:
+        return {name for name, stay in self._stays.items() if stay.wish is _Wish.STOP}
+
+    def _is_due(self, now_ns: int) -> bool:
+        """Whether there is something to decide, after all that happens at this instant by itself."""
+        may_share = self._snapshot.cluster.settings.gang and not self._is_shared
+        return may_share or min(self._controller.tick_ns, self._slice_ns, self._next_end_ns()) <= now_ns
+
+    def _again_ns(self, now_ns: int) -> int | None:
+        again_ns = min(self._controller.arm(now_ns), self._slice_ns, self._next_end_ns())
+        return again_ns if again_ns < FOREVER_NS else None
+
+    def _next_end_ns(self) -> int:
+        """When the time limit, or the grace, of a job that runs is over."""
+        stays = (stay.running.end_ns for stay in self._stays.values() if stay.wish is _Wish.RUN and not stay.is_over)
+        return min(stays, default=FOREVER_NS)
+
+    # ---- what is said ----
+
+    def _wishes(self, stay: _Stay, wish: _Wish) -> None:
+        stay.wish = wish
+        if stay not in self._open:
+            self._open.append(stay)
+
+    def _is_done(self, stay: _Stay) -> bool:
+        return not stay.awaits and (stay.is_whole if stay.wish is _Wish.RUN else not stay.containers)
+
+    def _fulfilled(self) -> list[Said]:
+        """What is to be said now, so that wishes are fulfilled."""
+        said = [decision for stay in self._open for decision in self._for_wish(stay)]
+        self._open = [stay for stay in self._open if not self._is_done(stay)]
+        return said
+
+    def _for_wish(self, stay: _Stay) -> Iterable[Said]:
+        if stay.awaits:
+            return ()
+        if stay.wish is _Wish.RUN:
+            return self._gives(stay)
+        if not stay.containers or stay.name not in self._groups:
+            return ()
+        stay.awaits = True
+        return (TakeBack(next(iter(stay.containers))),)
+
+    def _gives(self, stay: _Stay) -> list[Said]:
+        """Containers for all of its tasks; none as long as they do not all wait and have room."""
+        waits, nodes, group = self._waits.get(stay.name), stay.running.nodes, self._groups[stay.name]
+        if waits is None or stay.containers:
+            return []
+        suspended = [each for each in waits.suspended if each.group == group]
+        if len(suspended) + waits.new.get(group, 0) < len(nodes):
+            return []
+        there = {each.node: each.task for each in suspended if each.only_there}
+        elsewhere = [each.task for each in suspended if not each.only_there]
+        if any(self._free[node] < stay.running.cpus for node in nodes):
+            return []
+        stay.awaits = True
+        del self._waits[stay.name]
+        for node in nodes:
+            self._free[node] -= stay.running.cpus
+        tasks = [there[node] if node in there else elsewhere.pop(0) if elsewhere else None for node in nodes]
+        return [Give(stay.name, node, group, task) for node, task in zip(nodes, tasks, strict=True)]

@@ -1,0 +1,124 @@
+"""Slurm's controller: when its schedulers run, what they decide, and who is stopped, over one snapshot.
+
+Theory of operation
+-------------------
+The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
+something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
+run, and else after ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A requeued
+job is pending again at once, and may start when ``cred_expire`` is over, in whole seconds.
+
+Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
+player of whole days in virtual time (``player``), and the allocation of an experiment (``allocation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from emulator.policies.slurm.backfill import backfill_pass
+from emulator.policies.slurm.decisions import Decision
+from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
+from emulator.policies.slurm.scheduler import main_pass
+from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
+
+
+class Controller:
+    """See the module's theory of operation."""
+
+    def __init__(self, cluster: Cluster, boot_ns: int = 0) -> None:
+        """``boot_ns``: when it started, in the jobs' time."""
+        self.snapshot = Snapshot(cluster)
+        self.tick_ns = FOREVER_NS
+        """When the schedulers are next looked at; known after ``arm``."""
+        self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, Turns()
+        self._last_main_ns = self._ticked_ns = -FOREVER_NS
+        self._news = self._news_for_backfill = False
+        self._submitted = 0
+
+    # ---- what has happened ----
+
+    def submit(self, job: Job) -> None:
+        """A job is new.  Raises KeyError: there is no such partition."""
+        self._submitted += 1
+        self.snapshot.submit(Waiting(job, self.snapshot.partitions[job.partition], self._submitted))
+        self._news = self._news_for_backfill = True
+
+    def start(self, decision: Decision, now_ns: int) -> Running:
+        """A job is on the nodes of the decision from now on."""
+        waiting = self.snapshot.waiting[decision.job]
+        running = Running(waiting, decision.nodes, now_ns, now_ns + waiting.limit_ns)
+        self.snapshot.start(running)
+        self._news_for_backfill = True
+        return running
+
+    def leave(self, running: Running) -> None:
+        """A job has left its nodes."""
+        self.snapshot.end(running)
+        self._news = self._news_for_backfill = True
+
+    def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
+        """A job that has left waits again, with what is left of its work."""
+        eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
+        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns))
+
+    def withdraw(self, name: str) -> None:
+        """A waiting job has ended."""
+        self.snapshot.withdraw(name)
+        self._news = self._news_for_backfill = True
+
+    # ---- what it decides ----
+
+    def arm(self, now_ns: int) -> int:
+        """When ``tick`` must be called next, after all that has happened and was decided."""
+        due_ns = min(self._main_due_ns(), self._backfill_due_ns(now_ns))
+        if due_ns < FOREVER_NS:
+            earliest_ns = now_ns + (self._ticked_ns == now_ns)
+            self.tick_ns = min(self.tick_ns, self._at_tick(max(due_ns, earliest_ns), SECOND_NS))
+        return self.tick_ns
+
+    def tick(self, now_ns: int) -> Iterator[Decision]:
+        """What the schedulers decide at a tick.  The caller carries out each decision before it takes the next."""
+        self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
+        if now_ns >= self._main_due_ns():
+            self._last_main_ns, self._news = now_ns, False
+            yield from main_pass(self.snapshot, now_ns)
+        if now_ns >= self._backfill_due_ns(now_ns):
+            self._news_for_backfill = False
+            yield from backfill_pass(self.snapshot, now_ns)
+
+    def next_slice_ns(self, now_ns: int) -> int:
+        """When the time slice ends that has begun now or before."""
+        return self._at_tick(now_ns + 1, self._settings.time_slice_ns)
+
+    def change_turns(self, stopped: Collection[str]) -> None:
+        """A time slice is over; ``stopped`` are the jobs that are stopped."""
+        self._turns.change(self.snapshot.running, self.snapshot.running.keys() - set(stopped))
+
+    def share(self, stopped: Collection[str]) -> tuple[list[str], list[str]]:
+        """Which running jobs stop now, and which of the stopped ones go on, so that each that runs has its own CPUs."""
+        if not self._settings.gang:
+            return [], []
+        sharing = self.snapshot.sharing()
+        runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
+        is_to_run = {name: name not in sharing or name in runs for name in self.snapshot.running}
+        stops = [name for name, runs_now in is_to_run.items() if not runs_now and name not in stopped]
+        return stops, [name for name, runs_now in is_to_run.items() if runs_now and name in stopped]
+
+    # ---- when the schedulers run ----
+
+    def _at_tick(self, at_ns: int, step_ns: int) -> int:
+        return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
+
+    def _main_due_ns(self) -> int:
+        settings = self._settings
+        if not self.snapshot.waiting:
+            return FOREVER_NS
+        if self._news:
+            return self._last_main_ns + max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
+        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
+
+    def _backfill_due_ns(self, now_ns: int) -> int:
+        if not (self._settings.backfills and self._news_for_backfill and self.snapshot.waiting):
+            return FOREVER_NS
+        return self._at_tick(now_ns, self._settings.bf_interval_ns)
