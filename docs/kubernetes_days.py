@@ -94,7 +94,8 @@ def main() -> None:
     near = sum(each <= 2 for each in apart_s)
     print(
         f"heartbeats: {late.evictions} evictions, {late.lost_h:.2f} pod-hours lost,"
-        f" urgent wait {late.urgent_wait_s:.1f} s; {near} of {len(apart_s)} pods start within 2 s of when they do at once"
+        f" urgent wait {late.urgent_wait_s:.1f} s;"
+        f" {near} of {len(apart_s)} pods start within 2 s of when they do at once"
     )
     draw(found)
 

@@ -93,6 +93,8 @@ class JobSubmitted(_News, tag="job-submitted"):
     """How often its tasks save by themselves, if they do."""
     minimum_runtime_ns: int = 0
     """How long they run, once they are given room, before they may be taken back."""
+    grace_ns: int = 0
+    """How long a task that is killed may go on after SIGTERM."""
 
 
 class Suspended(Frozen):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, Outcome
+from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
@@ -33,11 +33,15 @@ from emulator.policies.kubernetes.model import (
     PriorityClass,
     State,
     Taint,
+    Terms,
     Toleration,
+    Victims,
     first_of_best,
 )
 from emulator.policies.kubernetes.player import Arrival, Day, Player, Replacement
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
+from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
 from tests.peers import kube as peer
 from tests.peers.holding import records
@@ -54,6 +58,57 @@ SECOND_NS = 10**9
 def test_kube_schedulers_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0
     assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
+
+
+def test_a_recorded_day_by_the_rules_in_the_whole_machines() -> None:
+    day = list(records(RECORDS / "days.jsonl.gz"))[1]
+    assert peer.differs_by_rules(day) is None
+    day["workloads"][0]["duration"] += 1
+    assert str(peer.differs_by_rules(day)).startswith(day["workloads"][0]["name"])
+
+
+@pytest.mark.slow
+def test_all_recorded_days_by_the_rules_in_the_whole_machines() -> None:
+    assert peer.main(["rules", str(RECORDS / "days.jsonl.gz")]) == 0
+
+
+def _preempted(by: Victims, *bound: Bound) -> tuple[str, ...]:
+    """Whom a pod of priority 9 that needs 2 cpu evicts from the nodes a and b of 4 cpu, at 100 s."""
+    nodes = tuple(Node(name, {"cpu": 4000, "memory": 64}) for name in "ab")
+    snapshot, queue = (
+        Snapshot(State(nodes, bound), Terms(by)),
+        Queue([Pending(Pod("urgent", 9, requests={"cpu": 2000}))]),
+    )
+    decision = run_cycle(snapshot, queue, 100 * SECOND_NS, first_of_best)
+    assert decision is not None
+    return decision.victims
+
+
+def _runs(name: str, node: str, since_s: int, memory: int, **more: Any) -> Bound:
+    return Bound(Pod(name, requests={"cpu": 2000, "memory": memory}, **more), node, since_s * SECOND_NS)
+
+
+def test_victims_of_one_priority_by_what_they_lose() -> None:
+    pods = (_runs("old", "a", 10, 1), _runs("new", "a", 90, 9), _runs("big", "b", 20, 30), _runs("mid", "b", 50, 20))
+    assert _preempted(Victims.IMPORTANCE, *pods) == ("new",)
+    assert _preempted(Victims.LEAST_WORK_LOST, *pods) == ("new",)
+    assert _preempted(Victims.LEAST_RESTORE_TIME, *pods) == ("old",)
+    saves = (*pods[:2], *(replace(each, pod=replace(each.pod, saves_ns=81 * SECOND_NS)) for each in pods[2:]))
+    assert _preempted(Victims.IMPORTANCE, *saves) == ("new",)
+    assert _preempted(Victims.LEAST_WORK_LOST, *saves) == ("new",)
+    often = (*pods[:3], replace(pods[3], pod=replace(pods[3].pod, saves_ns=7 * SECOND_NS)))
+    assert _preempted(Victims.LEAST_WORK_LOST, *often) == ("mid",), "it saved 1 s ago"
+
+
+def test_priorities_come_before_what_is_lost() -> None:
+    pods = (
+        _runs("old", "a", 10, 60),
+        _runs("low", "a", 10, 2, priority=-1),
+        _runs("x", "b", 99, 1),
+        _runs("y", "b", 99, 1),
+    )
+    for by in Victims:
+        assert _preempted(by, *pods) == ("low",)
 
 
 def _other_victim(answer: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def pod(name: str, submit_s: int, length_s: int | None, priority: int = 0, **mor
 
 
 CLUSTER = Kubernetes(
-    State((Node("a", {"cpu": 2000, "memory": 2 * GIB + 2, "pods": 9}), Node("b", {"cpu": 1000, "memory": 2 * GIB}))),
+    State((Node("a", {"cpu": 2000, "memory": 8 * GIB, "pods": 9}), Node("b", {"cpu": 1000, "memory": 2 * GIB}))),
     (PriorityClass("urgent", 10),),
     arrivals=(
         pod("service", -50, None, 5, node="b"),
@@ -92,6 +92,28 @@ def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path
     assert again == load_experiment(folder / "mine.yaml").model_copy(update={"name": "theirs"})
     assert dump_experiment(again).encode() == (moved / "experiment.yaml").read_bytes()
     assert replay_journal(moved / "journal.jsonl.zst").difference is None
+
+
+@pytest.mark.parametrize("mechanism", ["suspend", "checkpoint"])
+def test_a_pod_that_is_stopped_or_saved_goes_on(folder: Path, tmp_path: Path, mechanism: str) -> None:
+    simulate(tmp_path, "run", f"scheduler.mechanism={mechanism}", "overheads=none", file=folder / "theirs.yaml")
+    found = load_runs(find_runs([tmp_path / "run"]))
+    jobs = found.jobs.set_index("name")
+    assert jobs["suspensions"]["batch-1"] == 1
+    assert jobs["lost_work_s"].sum() == 0
+    attempts = found.attempts[(found.attempts["job"] == "batch-1") & (found.attempts["kind"] == "pod")]
+    assert len(attempts) == (1 if mechanism == "suspend" else 2)
+    assert attempts["active_s"].sum() == 100
+    assert replay_journal(tmp_path / "run/journal.jsonl.zst").difference is None
+
+
+def test_the_word_for_victims_and_the_terms_of_a_queue_may_be_given(folder: Path) -> None:
+    words = ["scheduler.allocation.victims=least-work-lost", "scheduler.allocation.queues.urgent.checkpoint_period_s=5"]
+    found = load_experiment(folder / "theirs.yaml", words).scheduler.allocation
+    assert found.queues["urgent"].checkpoint_period_s == 5
+    assert (found.model_extra or {})["victims"] == "least-work-lost"
+    with pytest.raises(ConfigError, match="victims"):
+        load_experiment(folder / "theirs.yaml", ["scheduler.allocation.victims=all"])
 
 
 def test_the_words_of_the_scheduler_are_kept(folder: Path) -> None:

@@ -129,8 +129,9 @@ class SchedulerNews:
             GroupNews(group.name, group.count, self._may_take(group), named(group.request, self._names))
             for group in facts.groups
         )
-        times = facts.deadline_ns, application.submit_ns, facts.checkpoint_period_ns, facts.minimum_runtime_ns
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times)
+        times = facts.deadline_ns, application.submit_ns
+        terms = facts.checkpoint_period_ns, facts.minimum_runtime_ns, facts.grace_ns
+        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms)
 
 
 def first_news(settings: Settings) -> Begin:

@@ -48,6 +48,8 @@ class Telling:
         """Offer the containers of every free node, in the order in which they came free."""
         effects: list[Effect] = []
         attention, has_given = self._state.attention, False
+        if not attention.awaited and self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) != now_ns:
+            return effects
         for name in list(self._state.free_nodes):
             node = self._state.nodes[name]
             is_due = self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) == now_ns

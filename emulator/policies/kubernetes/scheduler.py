@@ -95,6 +95,8 @@ class _Job:
     """Of its task."""
     saves_ns: int | None
     """How often it saves by itself."""
+    grace_ns: int
+    """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
     pod: str = ""
     """The present pod."""
     made: int = 0
@@ -213,8 +215,9 @@ class KubeScheduler:
                 self._up.add(node)
             case NodeGone(node=node):
                 self._up.discard(node)
-            case JobSubmitted(job=job, groups=groups, checkpoint_period_ns=saves_ns):
-                self._jobs[job] = _Job(self._to_come.pop(job), groups[0].group, saves_ns)
+            case JobSubmitted(job=job):
+                group, arrival = news.groups[0].group, self._to_come.pop(job)
+                self._jobs[job] = _Job(arrival, group, news.checkpoint_period_ns, news.grace_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -370,7 +373,7 @@ class KubeScheduler:
         self._turns[pod] = self._step()
         if is_there and not self._kills:
             return  # it goes on as soon as it has been stopped or saved
-        if not job.arrival.grace_ns or not is_there:
+        if not (job.arrival.grace_ns or job.grace_ns) or not is_there:
             if is_there:
                 self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
@@ -383,7 +386,7 @@ class KubeScheduler:
             del self._to_give[name]
             return False
         requester, why = self._job_of[decision.pod.name], text_of(decision)
-        stays_ns = job.arrival.grace_ns if self._kills else 0
+        stays_ns = max(0, job.arrival.grace_ns - job.grace_ns) if self._kills else 0
         take = partial(TakeBack, stays_ns=stays_ns, requester=requester, why=why)
         if job.container is None:
             self._to_take[job.pod] = take
