@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from emulator.policies.views import (
     AllocationDecision,
@@ -163,7 +163,7 @@ class MechanismPolicy(Policy[MechanismChoice]):
     def with_options(self, options: Frozen) -> MechanismPolicy:
         """See ``Policy``; options that name mechanisms, as those of ``adaptive``, leave it no others."""
         named: Iterable[Mechanism] = getattr(options, "among", self.among)
-        return replace(Policy.with_options(self, options), among=frozenset(named))
+        return replace(cast(MechanismPolicy, Policy.with_options(self, options)), among=frozenset(named))
 
 
 @dataclass(frozen=True, slots=True)
