@@ -231,7 +231,8 @@ class KueueScheduler:
 
     def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
-        if job.takes is not None and not job.containers and job.free_ns is None:
+        if job.takes is not None and not job.containers and (job.free_ns is None or job.has_ended):
+            # It may have come to its end within its grace; then that is told after its containers have gone.
             job.free_ns = now_ns if job.has_ended else now_ns + self._release_ns
         is_free = job.has_ended if job.takes is None else job.free_ns is not None and job.free_ns <= now_ns
         if job.held is not None and not job.containers and is_free:
