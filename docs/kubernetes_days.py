@@ -102,7 +102,7 @@ def main() -> None:
 
 def draw(found: dict[tuple[str, str], Outcome]) -> None:
     """Pod-hours lost and the wait of urgent pods, in bars."""
-    figure, panels = style.new_figure(columns=2, width=9.0, height=3.2)
+    figure, panels = style.new_figure(columns=2, width=5.0, height=3.2)
     for panel, field, title in zip(
         panels, ("lost_h", "urgent_wait_s"), ("pod-hours lost", "mean wait of urgent pods, s"), strict=True
     ):

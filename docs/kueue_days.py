@@ -35,6 +35,7 @@ instant."""
 Terms = dict[str, float]
 MECHANISMS: dict[str, tuple[tuple[str, ...], Terms]] = {
     "ended, as Kueue does": (("scheduler.mechanism=kill",), {}),
+    "ended, with 30 s of grace": (("scheduler.mechanism=kill",), {"grace_s": 30}),
     "ended, after 10 min at the earliest": (("scheduler.mechanism=kill",), {"minimum_runtime_s": 600}),
     "ended, saves every 5 min": (("scheduler.mechanism=kill",), {"checkpoint_period_s": 300}),
     "stopped, keeps memory and gpu": (("scheduler.mechanism=suspend",), {}),
@@ -111,7 +112,7 @@ def main() -> None:
 
 def draw(found: dict[str, Outcome]) -> None:
     """Evictions, pod-hours lost and the wait of urgent workloads, in bars."""
-    figure, panels = style.new_figure(columns=3, width=11.0, height=3.2)
+    figure, panels = style.new_figure(columns=3, width=4.2, height=3.2)
     titles = {"evictions": "evictions", "lost_h": "pod-hours lost", "urgent_wait_s": "mean wait of the urgent, s"}
     for panel, (field, title) in zip(panels, titles.items(), strict=True):
         heights = [getattr(one, field) for one in found.values()]
