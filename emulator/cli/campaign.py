@@ -125,6 +125,7 @@ def reproduce(
       natjam reproduce natjam/fig4
       natjam reproduce natjam --engine live --time-scale 20
       natjam reproduce natjam/overhead                  # live: this machine's own
+      natjam reproduce slurm                            # runs of a real one, recorded
       natjam reproduce all --quick --strict
     """
     from analysis.reproduce.definitions import ALL, chosen_figures

@@ -210,7 +210,7 @@ def slurm(
     Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio). What is not carried over
     is listed with its line; included files are read.
 
-    The written file is for natjam play. natjam run cannot run it yet.
+    The written file is for natjam play, advise and run.
 
     \b
     Examples:

@@ -172,6 +172,7 @@ def run(
       natjam run catalog:natjam-fig4 --time-scale 20 --watch     # open the address it prints
       natjam run catalog:natjam-fig4 --cluster cluster.yaml --set storage.url=/mnt/shared
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
+      natjam run site.yaml                    # a cluster or site that natjam import has written
     """
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
     from emulator.display.run_display import RunDisplay

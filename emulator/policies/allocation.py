@@ -126,6 +126,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             takes_back=TakesBack.IF_NAMED,
             queues=QueueRules(may_be_left_out=True),
             options=KueueRules,
+            spares=True,
             make=KueueScheduler,
         ),
         SchedulerAllocation(

@@ -151,6 +151,8 @@ class ExternalAllocation(ToldAllocation):
 class SchedulerAllocation(ToldAllocation):
     """An allocation by the rules of a scheduler that people run."""
 
+    spares: bool = False
+    """Whether nobody is a victim under it before the ``minimum_runtime_s`` of its queue."""
     make: Callable[[Any], Scheduler] | None = None
     """Makes the scheduler from its options."""
     begin: Callable[[], Scheduler] | None = None

@@ -105,5 +105,7 @@ def test_what_the_site_decides_cannot_be_given(tmp_path: Path) -> None:
 
     assert "one of kill, checkpoint, image" in refusal(cluster(), scheduler={"mechanism": "suspend"})
     assert "decides it" in refusal(cluster(), scheduler={"task_eviction": "srt"})
+    spared = {"allocation": {"queues": {"low": {"minimum_runtime_s": 60}}}}
+    assert "spares nobody because of it" in refusal(cluster(), scheduler=spared)
     low, high = Partition("low", tuple(NODES), 1, Mode.SUSPEND), Partition("high", tuple(NODES), 10, Mode.CANCEL)
     assert "both SUSPEND and CANCEL" in refusal(Cluster(NODES, (low, high), Settings(preempts=True)))

@@ -10,14 +10,20 @@ from emulator.experiment.model import Scheduler
 from emulator.files.problems import Problem
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import Maximum, QueueRules, ShareAllocation, TakesBack
+from emulator.policies.allocation_forms import Maximum, QueueRules, SchedulerAllocation, ShareAllocation, TakesBack
 
 FLUID = "fluid"
 
 
 def scheduler_checks(scheduler: Scheduler, engine: str) -> list[Iterator[Problem]]:
     """Problems of the scheduler, check by check."""
-    return [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
+    return [
+        _queues(scheduler),
+        _spared(scheduler),
+        _mechanism(scheduler),
+        _selection(scheduler),
+        _shares(scheduler, engine),
+    ]
 
 
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:
@@ -52,6 +58,16 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; keep one"
     if count < rules.fewest:
         yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
+
+
+def _spared(scheduler: Scheduler) -> Iterator[Problem]:
+    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    if not isinstance(known, SchedulerAllocation) or known.spares:
+        return
+    for name, queue in scheduler.allocation.queues.items():
+        if queue.minimum_runtime_s:
+            where: Location = ("scheduler", "allocation", "queues", name, "minimum_runtime_s")
+            yield where, f"{known.name} spares nobody because of it; remove it"
 
 
 def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
