@@ -16,7 +16,7 @@ from analysis.fidelity.figures import choices
 from emulator import policies
 from emulator.core.mechanisms import makes_images
 from emulator.experiment.model import Experiment
-from emulator.policies.allocation_forms import ExternalAllocation, ShareAllocation, TakesBack
+from emulator.policies.allocation_forms import ShareAllocation, TakesBack, ToldAllocation
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")
@@ -66,7 +66,7 @@ def in_both_engines() -> dict[str, tuple[str, ...]]:
         "allocation": tuple(
             policy.name
             for policy in policies.ALLOCATION.policies
-            if not isinstance(policy, ShareAllocation | ExternalAllocation)
+            if not isinstance(policy, ShareAllocation | ToldAllocation)
         ),
         "job_eviction": policies.JOB_EVICTION.names,
         "task_eviction": policies.TASK_EVICTION.names,

@@ -51,7 +51,7 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
         resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks signals that are blocked here
         with unheard_by_children():
             forkserver.ensure_running()
-        self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
+        self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched, dict(os.environ)))
         self._futures: set[Future[list[OutcomeT]]] = set()
 
     def __enter__(self) -> ProcessWorkers[TaskT, OutcomeT]:
@@ -77,7 +77,10 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
             ) from None
 
 
-def _begin_worker(watched: Connection) -> None:
+def _begin_worker(watched: Connection, environment: dict[str, str]) -> None:
+    """``environment``: this process's; the server may be older than it."""
+    os.environ.clear()
+    os.environ.update(environment)
     threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
 
 

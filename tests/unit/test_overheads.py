@@ -23,14 +23,16 @@ def test_the_published_profile(tmp_path: Path) -> None:
     assert load_overheads("hadoop-0.23", tmp_path) == OverheadProfile(
         "hadoop-0.23", 2_630_000_000, 1_350_000_000, 3_880_000_000
     )
-    assert profile_names() == ["native", "hadoop-0.23", "hadoop-1", "none", "yarn-3"]
+    assert profile_names() == ["native", "hadoop-0.23", "hadoop-1", "none", "slurm-22", "yarn-3"]
 
 
-def test_a_kill_pays_for_its_cleanup_task_in_the_profile_of_hadoop_1_alone(tmp_path: Path) -> None:
-    """os-assisted-preemption, section IV-C; the time is a measured launch of a container of Hadoop (profile yarn-3)."""
+def test_what_a_kill_pays_for_is_in_the_profiles_that_know_it(tmp_path: Path) -> None:
+    """os-assisted-preemption, section IV-C: a cleanup task, which takes a measured launch of a container of Hadoop
+    (profile yarn-3).  Slurm: the time its victims took to go."""
     cleanup_ns = {name: load_overheads(name, tmp_path).cleanup_ns for name in profile_names()}
     launch_ns = load_overheads("yarn-3", tmp_path).launch_ns
-    assert cleanup_ns == {"native": 0, "hadoop-0.23": 0, "hadoop-1": launch_ns, "none": 0, "yarn-3": 0}
+    paid = {"hadoop-1": launch_ns, "slurm-22": 80_000_000}
+    assert cleanup_ns == {**dict.fromkeys(profile_names(), 0), **paid}
 
 
 def test_a_file_beside_the_experiment(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.calibrations import make_calibration
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = CATALOGUE / "natjam-fig4.yaml"
-WITHOUT_CALIBRATION = ("overheads=hadoop-0.23", "engine=sim")
+WITHOUT_CALIBRATION = ("overheads=hadoop-0.23", "calibration=null", "engine=sim")
 
 
 def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:

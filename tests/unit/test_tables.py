@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from analysis import compare, explain, trace_outcomes, workload_report
+from analysis import before_after, compare, explain, trace_outcomes, workload_report
+from analysis.advise import kueue
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.report import advice_table, decision_table
@@ -268,6 +270,22 @@ def results_of_a_site(runs: Path) -> Iterator[RenderableType]:
     yield results_table([SiteResult("OFF", "0", "0", "-", None, None, None, 0, 0, 0.0, 0.0), saved])
 
 
+def minimum_runtimes(runs: Path) -> Iterator[RenderableType]:
+    long = kueue.Interval(123456.7, 12345.6, 234567.8)
+    yield kueue.results_table([kueue.KueueResult("15 min", long, long, long, long, 20)])
+
+
+def evictions_before_and_after(runs: Path) -> Iterator[RenderableType]:
+    one = before_after.Evicted(f"{JOB}-1", "a-queue-of-research", 1234567.0, f"{JOB}-2", 123456.0)
+    sides = [
+        before_after.Side([one], {one.queue: [123456.0]}, Counter({one.queue: 1234567})),
+        before_after.Side(waits_s={one.queue: []}, jobs=Counter({one.queue: 1})),
+    ]
+    found = before_after.BeforeAfter(*sides)
+    yield before_after.queues_table(found)
+    yield from before_after.changes_tables(found)
+
+
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
     job = status.JobStatus(f"{JOB}-1", "a-queue-of-research", "running", 1234, 1234, 1234, 1234, 4936)
     used = {"a-queue-of-research": 1234, "production": 1234}
@@ -322,7 +340,10 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.cli.main._policies_table": lambda _: [main._policies_table()],
     "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
     "emulator.cli.play.outcome_table": played,
+    "analysis.advise.kueue.results_table": minimum_runtimes,
     "analysis.advise.slurm.results_table": results_of_a_site,
+    "analysis.before_after.queues_table": evictions_before_and_after,
+    "analysis.before_after._changes_table": evictions_before_and_after,
     "emulator.cli.play_kubernetes.outcome_table": played_pods,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,

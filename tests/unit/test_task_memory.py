@@ -70,7 +70,8 @@ def test_the_smallest_goes_first_and_what_is_not_known_last() -> None:
 
 def test_what_is_paged_in_a_simulation_is_said_of_the_attempts() -> None:
     """Low and high hold 4.5 GB of 3.8."""
-    options = ["engine=sim", "overheads=hadoop-0.23", "workload.jobs.0.memory_gb=2.5", "workload.jobs.1.memory_gb=2"]
+    published = ["engine=sim", "overheads=hadoop-0.23", "calibration=null"]
+    options = [*published, "workload.jobs.0.memory_gb=2.5", "workload.jobs.1.memory_gb=2"]
     experiment = load_experiment("catalog:os-assisted", options)
     jobs = expand(experiment, 1)
     low, high = (row for row in simulated_history(resolve(experiment, jobs)).attempts if row.kind == REDUCE)
