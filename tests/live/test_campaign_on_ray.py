@@ -11,6 +11,7 @@ from tests.live_runs import RayCluster
 from tests.run_results import RunResults
 
 
+@pytest.mark.slow
 def test_a_campaign_over_two_ray_nodes_leaves_the_same_as_here(
     ray_cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

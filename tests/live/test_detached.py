@@ -58,6 +58,7 @@ def test_a_run_is_stopped_and_has_kept_its_secrets(tmp_path: Path, monkeypatch: 
     assert "interrupted" in log_path(out).read_text()
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_on_by_itself_and_what_failed_is_said(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(SMALL)
     (tmp_path / "many.yaml").write_text(

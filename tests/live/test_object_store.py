@@ -56,6 +56,7 @@ def expected(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) 
         return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_fig4_runs_with_a_store_that_is_busy_now_and_then(server: ObjectServer, tmp_path: Path) -> None:
     asked: Counter[tuple[str, str]] = Counter()
 

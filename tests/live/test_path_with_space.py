@@ -9,6 +9,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
+import pytest
+
 from tests.live_runs import REPOSITORY, SMALL
 
 BOUND_S = 240.0
@@ -30,6 +32,7 @@ def _checkout(folder: Path) -> Path:
     return folder / ".venv" / "bin" / "python"
 
 
+@pytest.mark.slow
 def test_a_checkout_whose_path_has_a_space_runs(tmp_path: Path) -> None:
     folder = tmp_path / "a student's check out"
     python = _checkout(folder)

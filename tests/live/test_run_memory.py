@@ -136,6 +136,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_a_full_swap_fails_the_run_with_the_numbers(ray_node: RayCluster, tmp_path: Path) -> None:
     """Somebody takes the room that was promised to the node's tasks: the kernel kills every attempt."""
     with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:

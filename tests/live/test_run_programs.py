@@ -42,6 +42,7 @@ workload:
 """
 
 
+@pytest.mark.slow
 def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(ray_node: RayCluster, tmp_path: Path) -> None:
     criu_or_skip()
     subprocess.run(kmeans_command(*KMEANS, "--out", str(tmp_path / "c.npy")), stdout=subprocess.DEVNULL, check=True)

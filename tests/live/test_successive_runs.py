@@ -74,6 +74,7 @@ def test_runs_of_a_campaign_share_one_ray_and_no_process_of_theirs(tmp_path: Pat
     assert table(tmp_path / "out").num_rows == 4
 
 
+@pytest.mark.slow
 def test_a_ray_under_which_a_run_has_failed_serves_no_other(tmp_path: Path, temporary: Path) -> None:
     with campaign(tmp_path, temporary) as natjam:
         until(lambda: hosts(temporary), "hosts of the first run")
@@ -86,6 +87,7 @@ def test_a_ray_under_which_a_run_has_failed_serves_no_other(tmp_path: Path, temp
     assert states == [(1, None), (2, "succeeded"), (2, "succeeded")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
     [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGKILL, -signal.SIGKILL)],
