@@ -57,6 +57,7 @@ def test_a_killed_host_is_replaced_and_what_runs_goes_on(
     assert masters == (["succeeded"] if host == "rm" else ["crashed", "succeeded"])
 
 
+@pytest.mark.slow
 def test_a_job_fails_when_its_application_master_has_died_too_often(ray_node: RayCluster, tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.walking("research")

@@ -100,6 +100,7 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
         assert [row["node"] for row in maps if row["task"] == task] == [node, other]
 
 
+@pytest.mark.slow
 def test_a_node_host_ends_with_its_raylet(tmp_path: Path) -> None:
     longer = SPREAD.replace("reduce_s: [30]", "reduce_s: [150]")
     with ray_nodes(2) as cluster, NatjamRun(tmp_path, experiment=longer, cluster=cluster) as run:
