@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.live_runs import (
     LEFT_BOUND_S,
     SMALL,
