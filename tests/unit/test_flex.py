@@ -97,6 +97,13 @@ def test_flex_serves_within_the_bounds_and_is_no_worse_than_first_come_first_ser
     assert found.cost <= objective.cost(completions(jobs, range(len(jobs)), SLOTS))
 
 
+def test_the_order_of_arrival_is_taken_where_no_single_move_finds_a_better_one() -> None:
+    jobs = jobs_of((8, 2, 4), (7, 0, 3), (10, 1, 2), (10, 1, 2), (0, 2, 2), (10, 1, 2))
+    objective = lines([(1, 0)] * 4 + [(0, 0), (1, 0)], True, True)
+    arrival = objective.cost(completions(jobs, range(6), SLOTS))
+    assert plan(jobs, objective, SLOTS).cost <= arrival
+
+
 def test_without_search_the_plan_is_the_best_of_the_papers_orders() -> None:
     """Jobs late from the start, one of which another order would have in time."""
     jobs = jobs_of((20, 1, 4), (30, 1, 8), (10, 1, 2), (45, 2, 8))

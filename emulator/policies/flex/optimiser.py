@@ -83,14 +83,14 @@ def _searched(
     """The best candidate of a local search that starts from the best of ``found``.
 
     Sums of non-linear penalties have many orders that no single move improves.  For these, the search starts from all
-    of ``found``, and partial orders are searched too.
+    of ``found``, and partial orders are searched too.  The result is never dearer than the order of arrival.
     """
     curved = objective.total and not objective.linear
     starts = found if curved else found[:1]
     best = min((_moved(jobs, objective, slots, start) for start in starts), key=lambda candidate: candidate.cost)
     if curved or width is None:
         best = _better(jobs, objective, slots, best, best_order(jobs, objective, slots, best.order, width))
-    return best
+    return _better(jobs, objective, slots, best, tuple(range(len(jobs))))
 
 
 def _moved(jobs: Sequence[Demand], objective: Objective, slots: int, start: _Candidate) -> _Candidate:
