@@ -135,6 +135,9 @@ class Outside(Frozen):
 class ToldAllocation(AllocationPolicy):
     """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
 
+    takes_back: TakesBack = TakesBack.IF_NAMED
+    queues: QueueRules = QueueRules(may_be_left_out=True)
+
 
 @dataclass(frozen=True, slots=True)
 class ExternalAllocation(ToldAllocation):

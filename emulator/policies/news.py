@@ -259,6 +259,11 @@ class CannotGoOnError(Exception):
     """Why a scheduler's decisions lead nowhere."""
 
 
+QUIET_ASKS = 2
+"""So often a scheduler asks to be asked again at an instant, without any news, before it decides: what happens at this
+instant by itself has been told then."""
+
+
 class Scheduler(Protocol):
     """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
 

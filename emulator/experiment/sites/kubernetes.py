@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
-from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
-from emulator.files.yaml_values import with_tuples
+from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
 from emulator.policies.kubernetes.model import Node, PriorityClass, Victims
 from emulator.policies.kubernetes.player import Arrival
 from workloads.kubernetes.saved import read_saved
@@ -47,9 +45,9 @@ def kubernetes_site(path: Path) -> Site:
         {
             "name": "kube-scheduler",
             "queues": _queues(pods, cluster.classes),
-            "nodes": _plain(nodes),
-            "pods": _plain(pods),
-            "budgets": _plain(cluster.budgets),
+            "nodes": plain(nodes),
+            "pods": plain(pods),
+            "budgets": plain(cluster.budgets),
         },
         words={"victims": Victims.IMPORTANCE.value},
         cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
@@ -119,7 +117,3 @@ def _queues(pods: Iterable[Arrival], classes: Iterable[PriorityClass]) -> dict[s
 def _queue(priority: int, classes: Iterable[PriorityClass]) -> str:
     """The PriorityClasses of this value, else the value itself."""
     return short(", ".join(each.name for each in classes if each.value == priority) or f"priority {priority}")
-
-
-def _plain(values: Iterable[msgspec.Struct]) -> Any:
-    return with_tuples(msgspec.to_builtins(tuple(values)))

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
-from emulator.experiment.sites.site import LONGEST_S, MANY, Site, short
-from emulator.files.yaml_values import with_tuples
+from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
 from emulator.policies.kueue.model import Cluster, PodSet
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.scheduler import FLAVOR
@@ -46,8 +44,8 @@ def kueue_site(path: Path) -> Site:
         {
             "name": "kueue",
             "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
-            "cluster": with_tuples(msgspec.to_builtins(cluster)),
-            "workloads": with_tuples(msgspec.to_builtins(arrivals)),
+            "cluster": plain(cluster),
+            "workloads": plain(arrivals),
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
         },
         words={"release_s": 0.0},

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from emulator.files.yaml_values import with_tuples
+
 LONGEST_NAME = 80
 """Characters of a name in an experiment file (``emulator.files.strict.is_name``)."""
 LONGEST_S = 1e7
@@ -34,6 +38,11 @@ class Site:
     """Keys that may be given beside ``site``, with the values that they have else."""
     mechanisms: tuple[str, ...] = ()
     """The mechanisms that its rules know; none named: any."""
+
+
+def plain(value: Any) -> Any:
+    """A frozen value, or a tuple of them, as it is read from YAML."""
+    return with_tuples(msgspec.to_builtins(value))
 
 
 def short(name: str) -> str:

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import LONGEST_S, Site, short
-from emulator.files.yaml_values import with_tuples
+from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
 from emulator.policies.slurm.allocation import CPU
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
 from workloads.slurm.saved import read_saved
@@ -30,7 +28,7 @@ def slurm_site(path: Path) -> Site:
     return Site(
         tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
         tuple(map(_job, jobs)),
-        {"name": "slurm", "queues": _queues(cluster), "cluster": _plain(cluster), "jobs": _plain(jobs)},
+        {"name": "slurm", "queues": _queues(cluster), "cluster": plain(cluster), "jobs": plain(jobs)},
         words={"controller_started_s": 0.0},
         cluster={"application_masters": "outside"},
         usual={
@@ -93,7 +91,3 @@ def _job(job: Job) -> dict[str, Any]:
         "groups": (task,),
         **({"gang": True} if job.nodes > 1 else {}),
     }
-
-
-def _plain(value: Any) -> Any:
-    return with_tuples(msgspec.to_builtins(value))

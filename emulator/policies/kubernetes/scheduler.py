@@ -43,6 +43,7 @@ from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.why import why
 from emulator.policies.news import (
+    QUIET_ASKS,
     Answer,
     Begin,
     CancelJob,
@@ -61,9 +62,6 @@ from emulator.policies.news import (
 )
 from emulator.vocabulary import Frozen, Mechanism
 
-QUIET_ASKS = 2
-"""So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
-has reached it then."""
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"

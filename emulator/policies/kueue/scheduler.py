@@ -35,6 +35,7 @@ from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
+    QUIET_ASKS,
     Amounts,
     Answer,
     Begin,
@@ -59,8 +60,6 @@ FLAVOR = "flavor"
 """The label of a node that says which flavor it is."""
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
-QUIET_ASKS = 2
-"""So often it is asked again at an instant without any news before a cycle: what happens at it has reached it then."""
 _MOST_EVICTIONS = 1000
 """Of one workload, while nobody arrives or ends."""
 _NEXT_CYCLE_NS = 1

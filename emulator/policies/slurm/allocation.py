@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.policies.news import (
+    QUIET_ASKS,
     Answer,
     CancelJob,
     ContainerEnded,
@@ -39,9 +40,6 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running
 from emulator.vocabulary import Frozen
 
-QUIET_ASKS = 2
-"""So often it is asked again at an instant without any news before it decides: what happens at this instant by itself
-has reached it then."""
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
 
