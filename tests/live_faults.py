@@ -14,6 +14,7 @@ from analysis.verify_run import verify_runs
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind
 from emulator.errors import NatjamError
 from tests.live_runs import LEFT_BOUND_S, NatjamRun, until
+from tests.run_results import matching
 
 
 class LiveFaults:
@@ -94,7 +95,7 @@ class LiveFaults:
         return True
 
     def _lose_output(self, fault: Fault) -> bool:
-        outputs = [path for at in self._run.work_directories() for path in at.glob("node-*/map/*")]
+        outputs = [path for at in self._run.work_directories() for path in matching(at, "node-*/map/*")]
         output = fault.target(sorted(outputs))
         if output is not None:
             shutil.rmtree(output)
@@ -102,7 +103,7 @@ class LiveFaults:
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
         """One bit of what a checkpoint counts."""
-        partials = sorted((self._run.out / "output" / "_partial").glob("*/*"))
+        partials = sorted(matching(self._run.out / "output" / "_partial", "*/*"))
         path = fault.target([path for path in partials if b"\nseal " in path.read_bytes()])
         if path is not None:
             with path.open("r+b") as file:

@@ -23,7 +23,7 @@ from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, find_run_processe
 from emulator.live.tasks.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
 from tests.memory import groups_of, swaps_below
-from tests.run_results import RunResults
+from tests.run_results import RunResults, matching
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 120.0
@@ -229,7 +229,7 @@ class NatjamRun(RunResults):
         places = [self.temporary / f"natjam-{self.run_id}"]
         if self._cluster is not None:
             places.append(Path(self._cluster.directory))
-        return [path for place in places for path in place.glob(f"natjam-{self.run_id}-*")]
+        return [path for place in places for path in matching(place, f"natjam-{self.run_id}-*")]
 
     # ---- while it runs ----
 
@@ -299,7 +299,7 @@ class NatjamRun(RunResults):
     def progress(self) -> list[Progress]:
         """The slots of all progress pages found."""
         found = []
-        for path in (path for directory in self.work_directories() for path in directory.glob("page-*")):
+        for path in (path for directory in self.work_directories() for path in matching(directory, "page-*")):
             try:
                 page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
             except (OSError, ValueError):

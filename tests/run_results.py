@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,11 @@ from emulator.records.replay_run import whole_records
 from emulator.resolved import resolve
 
 
+def matching(directory: Path, pattern: str) -> list[Path]:
+    """What matches below a directory; unlike ``Path.glob`` it bears that a folder is removed meanwhile."""
+    return [directory / found for found in glob.glob(pattern, root_dir=directory)]
+
+
 class RunResults:
     """The run directory ``out``."""
 
@@ -25,7 +31,7 @@ class RunResults:
 
     def committed(self, job: str) -> int:
         """Number of the job's output files."""
-        return len(list((self.out / "output" / job).glob("part-*")))
+        return len(matching(self.out / "output" / job, "part-*"))
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.live_runs import SMALL, NatjamRun, RayCluster
-from tests.run_results import job_of
+from tests.run_results import job_of, matching
 
 LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12", "submit_s: 15")
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
@@ -52,7 +52,7 @@ def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(ray_node: 
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [60]")
     with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_node) as run:
         run.walking("research")
-        outputs = [path for directory in run.work_directories() for path in directory.glob("node-*/map/research")]
+        outputs = [path for directory in run.work_directories() for path in matching(directory, "node-*/map/research")]
         assert outputs
         for path in outputs:
             shutil.rmtree(path)

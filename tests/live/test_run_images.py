@@ -12,7 +12,7 @@ from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.programs import criu_or_skip
 from tests.run_results import job_of
 
-IMAGES = SMALL.replace("reduce_s: [30]", "reduce_s: [50]").replace("submit_s: 12", "submit_s: 20")
+IMAGES = SMALL.replace("reduce_s: [30]", "reduce_s: [90]").replace("submit_s: 12", "submit_s: 20")
 
 
 def experiment(mechanism: str) -> str:

@@ -22,7 +22,7 @@ from tests.live_runs import (
     ray_nodes,
     until,
 )
-from tests.run_results import job_of
+from tests.run_results import job_of, matching
 
 CROWDED = (
     TWO_QUEUES
@@ -56,7 +56,8 @@ def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_pat
         assert {path.stat().st_mode & 0o777 for path in run.work_directories()} == {0o700}
         while run.process.poll() is None:
             for directory in run.work_directories():
-                inputs |= {(path.parts[-4], int(path.name)) for path in directory.glob("node-*/local/research/[0-9]*")}
+                reduces = matching(directory, "node-*/local/research/[0-9]*")
+                inputs |= {(path.parts[-4], int(path.name)) for path in reduces}
             time.sleep(0.005)
         summary = run.check_verified()
         assert summary["shuffle_http_bytes"] > 0
