@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,23 @@ def run_demo(console: Console, out_dir: Path) -> None:
         with RunDisplay(console) as display:
             return run_experiment(_experiment(f"time_scale={scale}", *variant.overrides), directory, display.update)
 
+    runs: list[Done] = []
     with ray_for_runs():
-        runs = run_all(run, scale, out_dir, time.monotonic)
+        for done in run_all(run, scale, out_dir, time.monotonic):
+            runs.append(done)
+            if done.variant is KILL:
+                _say_verdict(console, runs)
+                console.print("Two more ways for comparison, then the table:", highlight=False)
     _show(console, runs)
     _draw(console, runs, out_dir)
-    summaries = {done.variant: done.summary for done in runs}
-    console.print(f"[bold]{verdict(summaries[NATJAM], summaries[KILL])}[/]", soft_wrap=True, highlight=False)
+    _say_verdict(console, runs)
     if broken := [f"{done.variant.name}: {failure}" for done in runs for failure in failures(done.summary)]:
         raise RunError("; ".join(broken))
+
+
+def _say_verdict(console: Console, runs: Sequence[Done]) -> None:
+    summaries = {done.variant: done.summary for done in runs}
+    console.print(f"[bold]{verdict(summaries[NATJAM], summaries[KILL])}[/]", soft_wrap=True, highlight=False)
 
 
 def _experiment(*overrides: str) -> Experiment:
@@ -65,11 +74,10 @@ def _experiment(*overrides: str) -> Experiment:
 
 def run_all(
     run: Callable[[Way, float, Path], dict[str, Any]], scale: float, out_dir: Path, now_real_s: Callable[[], float]
-) -> list[Done]:
+) -> Iterator[Done]:
     """Run every variant at ``scale``.  One that is disturbed is run again, once and slower, and the next ones are as
     slow, because they would be disturbed too; but not if that would take longer than ``most_real_s``."""
     until_real_s = now_real_s() + most_real_s(scale)
-    found = []
     for number, variant in enumerate(VARIANTS):
         done = Done(variant, run(variant, scale, out_dir / variant.directory), out_dir / variant.directory)
         rest_real_s = expected_real_s(slower(scale), len(VARIANTS) - number)
@@ -77,8 +85,7 @@ def run_all(
             scale = slower(scale)
             directory = out_dir / f"{variant.directory}-slower"
             done = Done(variant, run(variant, scale, directory), directory)
-        found.append(done)
-    return found
+        yield done
 
 
 def _show(console: Console, runs: Sequence[Done]) -> None:
