@@ -104,7 +104,8 @@ _JSON_TYPES: dict[Unit, Any] = {Unit.TEXT: str, Unit.COUNT: int, Unit.SECONDS: f
 
 
 def _json_type(column: Column) -> Any:
-    kind: Any = Literal[tuple(sorted(column.words))] if column.words else _JSON_TYPES[column.unit]
+    words: Any = tuple(sorted(column.words))
+    kind: Any = Literal[words] if words else _JSON_TYPES[column.unit]  # type: ignore
     return kind | None if column.nullable else kind
 
 

@@ -15,7 +15,7 @@ settings.load_profile("natjam")
 
 # Hypothesis draws constants of the modules that happen to be loaded.  With them, a test that makes the same examples at
 # each call would make others after other tests.
-providers.is_local_module_file = lambda path: False  # pyright: ignore[reportPrivateImportUsage]
+providers.is_local_module_file = lambda path: False  # type: ignore
 
 # Tests make many small objects beside a large heap of modules; looking for circles among them took a tenth of the time.
 gc.set_threshold(50_000, 20, 100)

@@ -167,11 +167,12 @@ def simulated(case: Case, seed: int, columns: dict[str, list[str]] | None) -> di
 
 def refusals() -> dict[str, Any]:
     """A digest of what is said about broken experiment files; a file's name is left out of it."""
-    import test_config  # pyright: ignore[reportMissingImports]
+    import test_config  # type: ignore
 
-    marks = test_config.test_refused_with_file_line_and_field.pytestmark
+    marks = test_config.test_refused_with_file_line_and_field.pytestmark  # type: ignore
     texts = [VALID.replace(one.values[0], one.values[1], 1).encode() for one in marks[0].args[1]]
-    texts += [content for content, _ in test_config.test_files_that_are_no_experiment.pytestmark[0].args[1]]
+    none_at_all = test_config.test_files_that_are_no_experiment.pytestmark  # type: ignore
+    texts += [content for content, _ in none_at_all[0].args[1]]
     wholes = [(CATALOGUE / f"{case.source}.yaml").read_bytes() for case in CASES if "\n" not in case.source]
     for seed in range(DAMAGED_FILES):
         draw = random.Random(seed)

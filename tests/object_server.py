@@ -28,7 +28,7 @@ class ObjectServer:
 
     unreachable = "Could not connect"
     """What clients say of it when it has died."""
-    one_upload = ("PUT",)
+    one_upload: tuple[str, ...] = ("PUT",)
     """Methods of the requests of an upload that is refused and not tried again."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from emulator.errors import ConfigError
 from emulator.files.times import LARGEST_TIME_S, seconds_to_ns
@@ -159,7 +160,8 @@ def _shifted(job: WorkloadJob, by_ns: int) -> WorkloadJob:
     if not by_ns:
         return job
     times = {name: getattr(job, name) for name in ("submit_ns", "start_ns", "finish_ns", "deadline_ns")}
-    return replace(job, **{name: None if time is None else time - by_ns for name, time in times.items()})
+    shifted: dict[str, Any] = {name: None if time is None else time - by_ns for name, time in times.items()}
+    return replace(job, **shifted)
 
 
 # ---- queue ----

@@ -120,7 +120,7 @@ class Inspection:
 
     def columns(self, header: Header) -> list[tuple[str, str, str]]:
         """Each column of the schema: its name, ``measured``, ``modelled``, ``mixed`` or ``not in it``, and the rule."""
-        told = []
+        told: list[tuple[str, str, str]] = []
         for name in (*JOB_COLUMNS, *(f"tasks.{name}" for name in TASK_COLUMNS)):
             found = header.columns.get(name)
             if found is not None and (self.filled[name] or not self.jobs):

@@ -94,7 +94,7 @@ class Reproduction:
             for by_seed in figure.summaries.values()
             for summary in by_seed.values()
         ]
-        found = {}
+        found: dict[str, tuple[int, int, float]] = {}
         for name in PADDED:
             timed = [summary["overheads"][name] for summary in summaries if summary["overheads"][name]["n"]]
             if n := sum(of["n"] for of in timed):

@@ -268,7 +268,10 @@ class FaultyCluster(SimulatedCluster):
     def _lose_output(self, fault: Fault) -> bool:
         maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]
         lying = [(job, task.index, task.output_node) for job, task in maps if task.output_node]
-        return _hit(fault.target(lying), lambda output: self.processes.disks.lose_output(*output))
+        output = fault.target(lying)
+        if output is not None:
+            self.processes.disks.lose_output(*output)
+        return output is not None
 
     def _stop_serving(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
@@ -278,7 +281,10 @@ class FaultyCluster(SimulatedCluster):
     def _damage_checkpoint(self, fault: Fault) -> bool:
         tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.walkers)]
         saved = [past for task in tasks if task.saved for past in task.saved.past_containers]
-        return _hit(fault.target(saved), self.processes.disks.damage_checkpoint)
+        container = fault.target(saved)
+        if container is not None:
+            self.processes.disks.damage_checkpoint(container)
+        return container is not None
 
     def _fill_disk(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks

@@ -29,7 +29,7 @@ from workloads.errors import Problems, TraceError
 from workloads.google_day import google_day_jobs
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
-from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
+from workloads.schema import MAX_KEYS, JobEntry, Programs, TraceEntry
 
 if TYPE_CHECKING:
     from workloads.adapt import Adapted
@@ -216,17 +216,17 @@ def _job(entry: JobEntry, cluster: Cluster, container_memory_bytes: int, seed: i
         map_ns=lengths_ns(entry.map_s, entry.maps, f"{seed}:{entry.name}:map-lengths"),
         reduce_ns=reduce_ns,
         reduce_keys=tuple(1 if programs else key_count(length, entry.key_s) for length in reduce_ns),
-        program=programs
-        and ProgramSpec(
-            programs.command,
-            tuple(sorted(programs.sha256.items())),
-            programs.directory,
-            tuple(programs.environment.items()),
-            programs.input,
-        ),
+        program=_program(programs),
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
         submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )
+
+
+def _program(programs: Programs | None) -> ProgramSpec | None:
+    if programs is None:
+        return None
+    files = tuple(sorted(programs.sha256.items()))
+    return ProgramSpec(programs.command, files, programs.directory, tuple(programs.environment.items()), programs.input)
 
 
 def _walking_ns(entry: JobEntry, seed: int) -> tuple[int, ...]:

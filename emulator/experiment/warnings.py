@@ -14,7 +14,7 @@ def minima_warning(experiment: Experiment) -> str | None:
     wanted = sum(job.min_containers or 0 for job in experiment.workload.jobs or ())
     nodes = [experiment.cluster.slots_of(name) for name in experiment.cluster.node_names]
     slots = [node for node in nodes if node is not None]
-    there = min(map(sum, zip(*slots, strict=True))) if slots else experiment.cluster.containers
+    there = min(sum(kind) for kind in zip(*slots, strict=True)) if slots else experiment.cluster.containers
     if not isinstance(known, ShareAllocation) or wanted <= there:
         return None
     what = "slots for maps, or for reduces" if slots else "containers"

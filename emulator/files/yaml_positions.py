@@ -149,7 +149,7 @@ def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tu
     """The path with list indices as numbers, and a copy of the container with the value replaced."""
     if not parts:
         return (), value
-    key: str | int = parts[0]
+    key = parts[0]
     if isinstance(container, dict) or container is None:
         below, changed = _replaced((container or {}).get(key), parts[1:], value, override)
         return (key, *below), {**(container or {}), key: changed}
@@ -157,7 +157,7 @@ def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tu
         if not (key.isascii() and key.isdigit() and int(key[:9]) < len(container)):
             last = len(container) - 1
             raise ConfigError(f"override {override}: '{key}' must be a list index from 0 to {last}")
-        key = int(key)
-        below, changed = _replaced(container[key], parts[1:], value, override)
-        return (key, *below), (*container[:key], changed, *container[key + 1 :])
+        index = int(key)
+        below, changed = _replaced(container[index], parts[1:], value, override)
+        return (index, *below), (*container[:index], changed, *container[index + 1 :])
     raise ConfigError(f"override {override}: '{key}' cannot be set inside {kind_of(container)}: it is not a mapping")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml._yaml import CParser
+from yaml._yaml import CParser  # type: ignore
 
 from emulator.errors import ConfigError
 

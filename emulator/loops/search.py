@@ -82,7 +82,7 @@ def loop_of(plan: Plan) -> Loop | None:
 def told(plan: Plan) -> tuple[Loop | None, Log]:
     """The loop of a plan, and all decisions up to it."""
     log: Log = []
-    player = _player(plan, lambda *decided: log.append(decided))
+    player = _player(plan, lambda now_ns, number, decision: log.append((now_ns, number, decision)))
     return player.play().loop, log
 
 

@@ -205,4 +205,5 @@ class Axis(Generic[PolicyT]):
 
     def own(self, name: str, function: Callable[..., Any]) -> PolicyT:
         """A policy from the user's own function.  Nothing is known about it, so it may read and do anything."""
-        return self.record(name, function, "your own", reads=EVERYTHING, draws=True)
+        record: Callable[..., PolicyT] = self.record
+        return record(name, function, "your own", reads=EVERYTHING, draws=True)

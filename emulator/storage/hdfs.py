@@ -54,7 +54,7 @@ class Hdfs(WebHDFS):
         """Download a file.  Raises FileNotFoundError."""
         self._persist(timeout, self._get, rpath, lpath)
 
-    def find(self, path: str, *_: Any, timeout: float, **__: Any) -> list[str]:
+    def find(self, path: str, *_: Any, timeout: float, **__: Any) -> list[str]:  # type: ignore
         """All files below ``path`` but those that are being written.  Raises FileNotFoundError."""
         return self._persist(timeout, lambda: list(self._below(path)))
 
@@ -110,7 +110,8 @@ class _Bounded(HTTPAdapter):
     """With timeouts; fsspec gives none."""
 
     def send(self, *arguments: Any, **options: Any) -> requests.Response:
-        return super().send(*arguments, **{**options, "timeout": _TIMEOUTS_REAL_S})
+        options["timeout"] = _TIMEOUTS_REAL_S
+        return super().send(*arguments, **options)
 
 
 def _check(answer: requests.Response) -> None:

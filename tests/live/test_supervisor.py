@@ -305,7 +305,7 @@ def test_operations_that_make_no_sense_fail_and_harm_nothing(tmp_path: Path) -> 
             ({"id": "c9"}, "container_id"),
             ({"id": "c9", "params": {"container_id": "c9"}}, "work_dir"),
         ]:
-            command = {**again, **wrong}
+            command: dict[str, Any] = {**again, **wrong}
             host.client.send(command)
             failed = await host.event("launch_failed", command["id"])
             assert reason in failed["reason"]

@@ -71,7 +71,7 @@ class Place:
     told_free: bool = False
 
     def change(self, **news: object) -> None:
-        self.report = replace(self.report, revision=self.report.revision + 1, **news)  # pyright: ignore
+        self.report = replace(self.report, revision=self.report.revision + 1, **news)  # type: ignore
         self.reports.append(self.report)
 
 

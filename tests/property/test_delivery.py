@@ -105,7 +105,7 @@ class Node:
         self._done: set[type[Message]] = set()
 
     def take(self, command: Message) -> ContainerReport:
-        goes = {
+        goes: dict[tuple[type[Message], ContainerState | None], ContainerState] = {
             (StartContainer, None): ContainerState.RUNNING,
             (SuspendContainer, ContainerState.RUNNING): ContainerState.SUSPENDED,
             (ResumeContainer, ContainerState.SUSPENDED): ContainerState.RUNNING,

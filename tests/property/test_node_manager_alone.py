@@ -317,7 +317,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
         if well and (process.operation is Resume or not process.committing):
             self.answer(container)
         else:
-            failed = FAILED[process.operation]  # pyright: ignore
+            failed = FAILED[process.operation]  # type: ignore
             process.operation = None
             self.tell(failed(container, "test"))
 
@@ -403,7 +403,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
     def a_completion_nobody_asked_for(self, recent: int, make: tuple[type, object]) -> None:
         """It is refused and changes nothing; while a kill is on its way it is let pass and changes nothing."""
         container = self.recent(recent)
-        operation, message = make[0], make[1](container)  # pyright: ignore
+        operation, message = make[0], make[1](container)  # type: ignore
         process = self.processes.get(container)
         if process is not None and process.operation is operation and not process.ended:
             return

@@ -67,7 +67,7 @@ def test_file_round_trip_and_replacement(tmp_path: Path):
 )
 def test_a_wrong_field_is_named(tmp_path: Path, field: str, value: object):
     path = tmp_path / "checkpoint.msgpack"
-    path.write_bytes(msgpack.Packer().pack({**GOOD, field: value}))
+    path.write_bytes(msgpack.packb({**GOOD, field: value}))  # type: ignore
     with pytest.raises(CheckpointError) as caught:
         checkpoint.read(str(path))
     assert caught.value.field == field

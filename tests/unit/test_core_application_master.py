@@ -77,7 +77,7 @@ class Bench:
 
     def answer(self, **news: object) -> list[Effect]:
         self.answers += 1
-        news_of = Answer(self.answers, **news)  # pyright: ignore
+        news_of = Answer(self.answers, **news)  # type: ignore
         return self(ApplicationHeartbeatResponse(max(self.now_ns, self.said_id), news_of))
 
     def heartbeat(self) -> list[Effect]:
@@ -111,7 +111,7 @@ class Bench:
 
 
 def report(container: str, state: ContainerState, revision: int, **more: object) -> ContainerReport:
-    return ContainerReport(container, "a", REDUCE, "node-1", revision, state, **more)  # pyright: ignore
+    return ContainerReport(container, "a", REDUCE, "node-1", revision, state, **more)  # type: ignore
 
 
 def sent(effects: list[Effect], kind: type) -> list:

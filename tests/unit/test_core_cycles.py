@@ -42,7 +42,7 @@ def _newest(view: ClusterView, leave_out: list[str]) -> list[str]:
 
 
 def cycles(mechanism: str, function=first_fit, **options: object) -> Settings:
-    base = make_settings(nodes=2, containers=3, mechanism=mechanism, **options)  # pyright: ignore
+    base = make_settings(nodes=2, containers=3, mechanism=mechanism, **options)  # type: ignore
     own = CycleAllocation("mine:RECORD", function, "a test")
     return replace(base, scheduler=replace(base.scheduler, allocation=own))
 

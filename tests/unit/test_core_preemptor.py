@@ -24,7 +24,7 @@ from emulator.vocabulary import REDUCE
 def full_cluster(research: dict[str, int], **options: object) -> Bench:
     """Jobs that hold so many reduces each, and the production job p's master, fill node-1."""
     containers = sum(research.values()) + len(research) + 1
-    bench = Bench(make_settings(containers=containers, **options))  # pyright: ignore
+    bench = Bench(make_settings(containers=containers, **options))  # type: ignore
     for job, reduces in research.items():
         bench.running_job(job, Ask(((REDUCE, reduces),)))
     bench.submit("p", "production")

@@ -53,7 +53,7 @@ def levels(*submits_s: float) -> tuple[JobSpec, ...]:
 
 def run(jobs: tuple[JobSpec, ...], **settings: object) -> tuple[_Watched, dict[str, JobRow]]:
     cluster = _Watched(
-        make_settings(nodes=2, containers=4, allocation="single-queue", **settings),  # pyright: ignore
+        make_settings(nodes=2, containers=4, allocation="single-queue", **settings),  # type: ignore
         {job.name: job for job in jobs},
     )
     cluster.run_to_end(3000)

@@ -92,7 +92,7 @@ def test_the_spread_of_live_runs_leaves_out_what_their_seeds_make_of_them() -> N
 def file_of(name: str, completions: dict[str, tuple[float, float]], **changes: Any) -> FileFidelity:
     """``completions``: live and simulated seconds by job."""
     metrics = tuple(Metric(job, "completion_s", (live,), ((sim,),)) for job, (live, sim) in completions.items())
-    given = {"time_scale": 10.0, "heartbeat_s": 1.0, "choices": (("mechanism", "kill"),), **changes}
+    given: dict[str, Any] = {"time_scale": 10.0, "heartbeat_s": 1.0, "choices": (("mechanism", "kill"),), **changes}
     return FileFidelity(name, metrics=metrics, **given)
 
 

@@ -57,7 +57,7 @@ def test_the_supported_pythons_are_the_same_wherever_they_are_named() -> None:
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == minors
     assert workflow["jobs"]["test"]["steps"][-1]["run"] == ".ci/run"
     assert f"Python {minors[0]} to {minors[-1]}" in (REPOSITORY / "README.md").read_text()
-    assert project["tool"]["pyright"]["pythonVersion"] == minors[0]
+    assert project["tool"]["pyrefly"]["python-version"] == minors[0]
     assert project["tool"]["ruff"]["target-version"] == "py" + minors[0].replace(".", "")
 
 

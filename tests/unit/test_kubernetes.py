@@ -370,10 +370,11 @@ def test_the_queue_gives_priority_then_age_and_backs_off_only_if_others_are_read
 
     def order(now_s: int) -> list[str]:
         state, found = State((node("n", 9),), (), waiting), list[str]()
-        while (turn := cycle(state, now_s * SECOND_NS, first_of_best))[0] is not None:
-            found.append(turn[0].pod.name)
-            state = turn[1]
-        return found
+        while True:
+            decision, state = cycle(state, now_s * SECOND_NS, first_of_best)
+            if decision is None:
+                return found
+            found.append(decision.pod.name)
 
     assert order(6) == ["high", "old", "young", "failed", "failed longer"], "second 6 is included"
     assert order(7) == ["failed", "high", "old", "young", "failed longer"]
@@ -419,9 +420,11 @@ def test_cycles_on_values_decide_as_the_player_does() -> None:
         ).play()
         low = tuple(Pending(each, since_ns=number) for number, each in enumerate(pods))
         state, asked = State(nodes, (), low), list[Decision]()
-        while (turn := cycle(state, 1000 * (len(asked) + 1), first_of_best))[0] is not None:
-            asked.append(turn[0])
-            state = turn[1]
+        while True:
+            decision, state = cycle(state, 1000 * (len(asked) + 1), first_of_best)
+            if decision is None:
+                break
+            asked.append(decision)
         assert [(each.pod, each.outcome, each.node, each.victims) for each in asked] == [
             (each.pod, each.outcome, each.node, each.victims) for each in played
         ]

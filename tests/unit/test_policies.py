@@ -498,14 +498,14 @@ def test_an_order_may_leave_tasks_out(fewer: Any) -> None:
         ("production",),
         AllocationDecision(("stranger",)),
         AllocationDecision(("production", "production")),
-        AllocationDecision("production"),  # pyright: ignore
-        AllocationDecision((), ("production",)),  # pyright: ignore
+        AllocationDecision("production"),  # type: ignore
+        AllocationDecision((), ("production",)),  # type: ignore
         AllocationDecision((), (("stranger", ("research",)),)),
         AllocationDecision((), (("production", ("stranger",)),)),
-        AllocationDecision((), (("production", "research"),)),  # pyright: ignore
-        AllocationDecision((), None),  # pyright: ignore
+        AllocationDecision((), (("production", "research"),)),  # type: ignore
+        AllocationDecision((), None),  # type: ignore
         AllocationDecision((), most_reclaims_in_a_run=0),
-        AllocationDecision((), most_reclaims_in_a_run=1.5),  # pyright: ignore
+        AllocationDecision((), most_reclaims_in_a_run=1.5),  # type: ignore
     ],
 )
 def test_an_allocation_of_other_queues_is_refused(nonsense: Any) -> None:
@@ -519,7 +519,7 @@ def test_what_is_refused_is_shown_cut_short() -> None:
     assert len(str(raised.value)) < 500
 
 
-@pytest.mark.parametrize("nonsense", [None, "kill", Mechanism.KILL, MechanismDecision("kill")])  # pyright: ignore
+@pytest.mark.parametrize("nonsense", [None, "kill", Mechanism.KILL, MechanismDecision("kill")])  # type: ignore
 def test_a_mechanism_that_is_none_is_refused(nonsense: Any) -> None:
     with pytest.raises(PolicyError, match=f"mechanism {MINE}"):
         choose_mechanism(returning(policies.MECHANISM, nonsense), cluster(), task_view(0), True)

@@ -43,13 +43,13 @@ ALL = 0b1111
 def cluster(mode: Mode = Mode.REQUEUE, **settings: Any) -> Cluster:
     """Four nodes of eight CPUs and two partitions over all of them."""
     low, high = Partition("low", tuple(NODES), 1, mode), Partition("high", tuple(NODES), 10)
-    settings = {
+    given: dict[str, Any] = {
         "preempts": True,
         "cred_expire_ns": 5 * SECOND_NS,
         "sched_min_interval_ns": 0,
         "sched_interval_ns": SECOND_NS,
     } | settings
-    return Cluster(NODES, (low, high), Settings(batch_sched_delay_ns=0, bf_interval_ns=SECOND_NS, **settings))
+    return Cluster(NODES, (low, high), Settings(batch_sched_delay_ns=0, bf_interval_ns=SECOND_NS, **given))
 
 
 def job(name: str, nodes: int, cpus: int, length_s: float = 100, submit_s: float = 0, **more: Any) -> Job:

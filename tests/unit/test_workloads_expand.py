@@ -243,4 +243,4 @@ def test_a_job_of_programs_is_one_of_reduces_for_the_machines() -> None:
 @pytest.mark.parametrize("besides", [{"maps": 1}, {"reduces": 1}, {"memory_gb": 1}])
 def test_programs_stand_in_place_of_maps_and_reduces(besides: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="tasks replaces maps"):
-        JobEntry(name="a", queue="q", tasks={"command": ("true",), "length_s": 1}, **besides)  # pyright: ignore
+        JobEntry(name="a", queue="q", tasks={"command": ("true",), "length_s": 1}, **besides)  # type: ignore

@@ -158,14 +158,14 @@ class _At:
         field = f"spec.resourceGroups, flavor {printable(given.name)}, resource"
         quotas = {
             each.name: Quota(
-                *(
+                *(  # type: ignore
                     None if value is None else self.amount(f"{field} {printable(each.name)}: {name}", each.name, value)
                     for name, value in (
                         ("nominalQuota", each.nominalQuota),
                         ("borrowingLimit", each.borrowingLimit),
                         ("lendingLimit", each.lendingLimit),
                     )
-                )  # type: ignore[arg-type]
+                )
             )
             for each in given.resources
         }

@@ -267,7 +267,7 @@ class ApplicationMaster(StateMachine):
             tasks.map_news_ns = now_ns
         if attempt.state is AttemptState.SUSPENDED:
             attempt.move(AttemptEvent.ASSIGN)
-            command: Message = ResumeContainer(allocation.container, allocation.ready_ns)
+            command = ResumeContainer(allocation.container, allocation.ready_ns)
             return [tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
         attempt.move(AttemptEvent.ASSIGN)
         attempt.container, attempt.node = allocation.container, allocation.node

@@ -245,7 +245,7 @@ class LiveSession:
         """Create the actor of the ResourceManager's host or of an application host."""
         from emulator.live.hosts import actors
 
-        kind = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
+        kind: Any = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
         options = self._on(self._ray.get_runtime_context().get_node_id(), name)
         self._hosts[name] = kind.options(**options).remote(name, plan)
 
@@ -266,7 +266,7 @@ class LiveSession:
         own_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         by_boot_id: dict[str, dict[str, Any]] = {}
         for name, machine in self._all("asking", lambda handle, _: handle.machine.remote()).items():
-            entry = by_boot_id.get(machine.boot_id)
+            entry: dict[str, Any] | None = by_boot_id.get(machine.boot_id)
             if entry is None:
                 offset_ns = 0 if machine.boot_id == own_boot_id else self._clock_offset_ns(self._hosts[name])
                 entry = {"name": machine.name, "clock_offset_ns": offset_ns, "hosts": []}

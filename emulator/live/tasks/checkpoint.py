@@ -80,7 +80,7 @@ def write(path: str, checkpoint: CheckpointFile) -> int:
 
     Raises OSError; an earlier checkpoint at ``path`` is then unchanged.
     """
-    packed: bytes = msgpack.Packer().pack(checkpoint.to_dict())
+    packed: Any = msgpack.packb(checkpoint.to_dict())
     with atomic_file(path) as file:
         file.write(packed)
     return len(packed)

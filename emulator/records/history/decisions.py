@@ -199,8 +199,8 @@ def _tasks(
             keys_total=task.keys_total,
             started_ns=task.started_ns,
             saved_ns=task.saved_ns,
-            mechanism=chosen and chosen.mechanism,
-            mechanism_numbers=chosen and " ".join(f"{what}={much}" for what, much in chosen.numbers),
+            mechanism=None if chosen is None else chosen.mechanism,
+            mechanism_numbers=None if chosen is None else " ".join(f"{what}={much}" for what, much in chosen.numbers),
         )
 
 
