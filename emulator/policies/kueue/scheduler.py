@@ -35,7 +35,6 @@ from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
-    QUIET_ASKS,
     Amounts,
     Answer,
     Begin,
@@ -114,13 +113,16 @@ class _Job:
 
 
 class KueueScheduler:
-    """See the module's theory of operation; a ``Scheduler``."""
+    """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room.
 
-    def __init__(self, rules: KueueRules) -> None:
-        self._controller = Controller(rules.cluster, first_name)
-        self._to_come = {arrival.workload.name: arrival for arrival in rules.workloads}
-        self._names = rules.resources
-        self._release_ns = round(rules.release_s * 10**9)
+    A ``Scheduler``; see the module's theory of operation.
+    """
+
+    def __init__(self, options: KueueRules) -> None:
+        self._controller = Controller(options.cluster, first_name)
+        self._to_come = {arrival.workload.name: arrival for arrival in options.workloads}
+        self._names = options.resources
+        self._release_ns = round(options.release_s * 10**9)
         self._kept: frozenset[str] = frozenset()
         """The cluster's resources that a stopped process holds."""
         self._nodes: dict[str, str] = {}
@@ -137,12 +139,9 @@ class KueueScheduler:
         """When each may be preempted that has not run for its minimum, as a heap."""
         self._evicted: Counter[str] = Counter()
         """How often each was evicted since anybody arrived or ended."""
-        self._quiet_asks = 0
-        """How often it was asked without news since the cycle is due."""
 
-    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        self._quiet_asks = 0 if news else self._quiet_asks + 1
         self._room.begin()
         for each in news:
             self._hear(each)
@@ -154,23 +153,27 @@ class KueueScheduler:
         while self._spared and self._spared[0][0] <= now_ns:
             held = heappop(self._spared)[-1]
             controller.unspare(held)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
-            self._look_again(now_ns)
-        if self._quiet_asks >= QUIET_ASKS and self._cycle_ns is not None and self._cycle_ns <= now_ns:
+            self._cycle_ns = now_ns
+        return Answer(said, self._again_ns(now_ns))
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        said: list[Said] = []
+        if self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
-        times_ns += [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
-        going = (self._jobs[name] for name in self._changed)
-        times_ns += [max(now_ns, job.free_ns or 0) for job in going if job.takes is not None]
-        return Answer(said, min(times_ns, default=None))
+        return Answer(said, self._again_ns(now_ns))
 
-    def _look_again(self, at_ns: int) -> None:
-        """A cycle may find something new."""
-        self._cycle_ns, self._quiet_asks = at_ns, 0
+    def _again_ns(self, now_ns: int) -> int | None:
+        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
+        times_ns += [each for each in (self._controller.wake_ns, self._cycle_ns) if each is not None]
+        going = (self._jobs[name] for name in self._changed)
+        times_ns += [job.free_ns or 0 for job in going if job.takes is not None]
+        return max(now_ns, min(times_ns)) if times_ns else None
 
     # ---- what has happened ----
 
@@ -238,7 +241,7 @@ class KueueScheduler:
             self._controller.free(job.held, now_ns)
             job.free_ns = None
             job.held, job.takes, job.is_taken = None, None, False
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         if job.held is None:
             self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
         if job.has_ended:
@@ -248,7 +251,7 @@ class KueueScheduler:
                 del self._jobs[name]
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         elif job.takes is not None:
             return self._take_back(job)
         elif job.held is not None:
@@ -293,7 +296,7 @@ class KueueScheduler:
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
             self._controller.release(job.workload.queue, self._in_cells(job, freed), now_ns)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
             if job.is_queued:
                 self._controller.queues.remove(job.workload)
                 job.is_queued = False
@@ -315,7 +318,7 @@ class KueueScheduler:
                 for victim in decision.evicted:
                     yield from self._evict(self._jobs[victim], decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
-                self._look_again(now_ns + _NEXT_CYCLE_NS)
+                self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
     def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
