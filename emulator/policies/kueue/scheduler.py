@@ -31,6 +31,7 @@ from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
 from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
@@ -53,14 +54,12 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Mechanism
 
 FLAVOR = "flavor"
 """The label of a node that says which flavor it is."""
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
-_MOST_EVICTIONS = 1000
-"""Of one workload, while nobody arrives or ends."""
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
@@ -85,6 +84,8 @@ class _Job:
     is_endless: bool
     """Whether it does not end by itself."""
     minimum_runtime_ns: int
+    starts_anew: bool
+    """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
     groups: dict[str, Amounts]
     """Of tasks, with what each asks for; the podsets, in their order."""
     waits: JobWaits | None = None
@@ -137,8 +138,9 @@ class KueueScheduler:
         """When the next cycle is due; None: it would find nothing new."""
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
-        self._evicted: Counter[str] = Counter()
-        """How often each was evicted since anybody arrived or ended."""
+        self._evictions = Evictions()
+        self._kills = True
+        """Whether what is evicted is killed."""
 
     def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -181,6 +183,7 @@ class KueueScheduler:
         match news:
             case Begin():
                 self._kept = frozenset(news.suspended_hold)
+                self._kills = news.mechanism == Mechanism.KILL
             case NodeUp():
                 self._nodes[news.labels.get(FLAVOR, "")] = news.node
                 self._room.up(news.node, news.resources)
@@ -188,12 +191,12 @@ class KueueScheduler:
             case NodeGone():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
-                self._evicted.clear()
+                self._evictions.forget()
                 groups = {group.group: group.resources for group in news.groups}
                 arrival = self._to_come.pop(news.job)
-                self._jobs[news.job] = _Job(
-                    arrival.workload, arrival.duration_ns is None, news.minimum_runtime_ns, groups
-                )
+                is_endless = arrival.duration_ns is None
+                starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
+                self._jobs[news.job] = _Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -213,7 +216,7 @@ class KueueScheduler:
                 job.waits = news if news.new or news.suspended else None
             case JobEnded():
                 job.has_ended = True
-                self._evicted.clear()
+                self._evictions.forget()
             case ContainerStarted(container=container, group=group):
                 self._group_of[container] = group
                 self._room.uses(container, news.node, job.groups.get(group, {}))
@@ -311,26 +314,23 @@ class KueueScheduler:
 
     def _cycles(self, now_ns: int) -> Iterable[Said]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
-            self._count(decisions, now_ns)
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
                 for victim in decision.evicted:
-                    yield from self._evict(self._jobs[victim], decision)
+                    job = self._jobs[victim]
+                    if self._evictions.count(job.workload, job.starts_anew):
+                        raise CannotGoOnError(self._circle(now_ns))
+                    yield from self._evict(job, decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
                 self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
-    def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
-        """Raises CannotGoOnError: evictions go round in a circle."""
-        for decision in decisions:
-            self._evicted.update(decision.evicted)
-        if self._evicted and max(self._evicted.values()) > _MOST_EVICTIONS:
-            names = ", ".join(name for name, count in self._evicted.most_common(5) if count >= _MOST_EVICTIONS)
-            raise CannotGoOnError(
-                f"at {now_ns / 1e9:g} s nobody arrives or ends, and evictions go round in a circle ({names});"
-                " natjam loops tells why, and what ends it"
-            )
+    def _circle(self, now_ns: int) -> str:
+        return (
+            f"at {now_ns / 1e9:.0f} s evictions go round in a circle: since anybody arrived or ended,"
+            f" {self._evictions.circle()}; natjam loops tells why, and what ends it"
+        )
 
     def _end_the_rest(self) -> Iterable[Said]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
