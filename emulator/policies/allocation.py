@@ -64,27 +64,6 @@ def soft_cap(view: ClusterView) -> AllocationDecision:
     return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
 
 
-def external(view: ClusterView) -> AllocationDecision:
-    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
-    from whom one is taken back."""
-    raise NotImplementedError("the ResourceManager asks the process")
-
-
-def kube_scheduler(view: ClusterView) -> AllocationDecision:
-    """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted."""
-    raise NotImplementedError("the ResourceManager asks its rules")
-
-
-def kueue(view: ClusterView) -> AllocationDecision:
-    """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room."""
-    raise NotImplementedError("the ResourceManager asks its rules")
-
-
-def slurm(view: ClusterView) -> AllocationDecision:
-    """Slurm decides, for the nodes, partitions and jobs of an imported site: who starts where, and who makes room."""
-    raise NotImplementedError("the ResourceManager asks its rules")
-
-
 _READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
@@ -104,31 +83,28 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         YARN_CAPACITY,
         ExternalAllocation(
             "external",
-            external,
+            Outside,
             "your own program; docs/outside.md",
             options=Outside,
         ),
         SchedulerAllocation(
             "kube-scheduler",
-            kube_scheduler,
+            KubeScheduler,
             "kube-scheduler 1.36; docs/kubernetes.md",
             options=Rules,
-            make=KubeScheduler,
         ),
         SchedulerAllocation(
             "kueue",
-            kueue,
+            KueueScheduler,
             "Kueue 0.19; docs/kueue.md",
             options=KueueRules,
             spares=True,
-            make=KueueScheduler,
         ),
         SchedulerAllocation(
             "slurm",
-            slurm,
+            SlurmScheduler,
             "Slurm 22.05; docs/slurm.md",
             options=SlurmRules,
-            make=SlurmScheduler,
         ),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),

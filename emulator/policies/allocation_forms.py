@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 from typing import Annotated, Any, Protocol, cast
 
 import msgspec
 
-from emulator.policies.news import Scheduler
 from emulator.policies.policy import AllocationRule, Policy
 from emulator.policies.views import ClusterView, Take
 from emulator.vocabulary import Frozen
@@ -123,7 +121,8 @@ class CycleAllocation(AllocationPolicy):
 
 
 class Outside(Frozen):
-    """The process that decides."""
+    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
+    from whom one is taken back."""
 
     command: Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(min_length=1)]
     """The program and its arguments; ``{python}`` is the Python that runs natjam."""
@@ -135,6 +134,8 @@ class Outside(Frozen):
 class ToldAllocation(AllocationPolicy):
     """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
 
+    function: Callable[..., Any]
+    """Makes from its options what decides."""
     takes_back: TakesBack = TakesBack.IF_NAMED
     queues: QueueRules = QueueRules(may_be_left_out=True)
 
@@ -156,12 +157,3 @@ class SchedulerAllocation(ToldAllocation):
 
     spares: bool = False
     """Whether nobody is a victim under it before the ``minimum_runtime_s`` of its queue."""
-    make: Callable[[Any], Scheduler] | None = None
-    """Makes the scheduler from its options."""
-    begin: Callable[[], Scheduler] | None = None
-    """Makes a scheduler that has been told nothing; None: its options are not known yet."""
-
-    def with_options(self, options: Frozen) -> SchedulerAllocation:
-        """See ``Policy``."""
-        assert self.make is not None, f"{self.name} has rules"
-        return replace(self, begin=partial(self.make, options), options=None)

@@ -259,17 +259,17 @@ class CannotGoOnError(Exception):
     """Why a scheduler's decisions lead nowhere."""
 
 
-QUIET_ASKS = 2
-"""So often a scheduler asks to be asked again at an instant, without any news, before it decides: what happens at this
-instant by itself has been told then."""
-
-
 class Scheduler(Protocol):
     """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
 
-    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
-        """What it decides, after the news since it was asked last.  ``news`` ends without a ``Decide``; what it has
-        given or taken back itself is told with the next question.  Raises CannotGoOnError."""
+    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+        """What follows at once from the news since it heard last, or from a time that has come.  If the answer's
+        ``again_ns`` is not later than ``now_ns``, it is to decide as soon as all that happens at this instant by itself
+        has been told.  ``news`` ends without a ``Decide``; what it has given or taken back itself is told next."""
+        ...
+
+    def decide(self, now_ns: int) -> Answer:
+        """What it decides, when it has heard all of this instant.  Raises CannotGoOnError."""
         ...
 
 

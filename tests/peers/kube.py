@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.allocation import kube_scheduler
-from emulator.policies.allocation_forms import SchedulerAllocation, TakesBack
+from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
@@ -314,11 +313,9 @@ def _run(name: str, run: Run | None) -> dict[str, Any]:
 
 RULES = SchedulerAllocation(
     "kube-scheduler",
-    kube_scheduler,
+    partial(KubeScheduler, ties=head_of_heap),
     "with the ties of the recorded scheduler",
-    takes_back=TakesBack.IF_NAMED,
     options=Rules,
-    make=lambda rules: KubeScheduler(rules, head_of_heap),
 )
 
 

@@ -75,12 +75,9 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
     scheduler = SlurmScheduler(SlurmRules(cluster(), (job("low", 2, 8, 60),)))
 
     def answer(now_s: int, *news: News) -> list[Said]:
-        said, told = list[Said](), news
-        while True:
-            decided = scheduler.answer(told, now_s * SECOND_NS)
-            said, told = [*said, *decided.decisions], ()
-            if decided.again_ns != now_s * SECOND_NS:
-                return said
+        heard = scheduler.hear(news, now_s * SECOND_NS)
+        decides = heard.again_ns == now_s * SECOND_NS
+        return [*heard.decisions, *(scheduler.decide(now_s * SECOND_NS).decisions if decides else ())]
 
     def waits(new: int, at_once: int) -> JobWaits:
         return JobWaits("low", 0, {"task": new} if new else {}, (), (), at_once)

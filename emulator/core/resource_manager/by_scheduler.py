@@ -3,9 +3,10 @@
 Theory of operation
 -------------------
 It is told what a process outside would be told, in the same words (``docs/outside.md``), and answers in the same
-instant.  It is asked whenever anything has changed, and when its own time has come.  If that is this very instant, it
-is asked again after what else is known to happen now.  What it has decided is told to it when it is asked next.  A
-decision that cannot be carried out ends the run: nothing can have overtaken it.
+instant.  It hears whenever anything has changed, and when its own time has come.  If it then wants to decide at this
+very instant, it does so after what else happens now by itself: when its timer for now has fired ``_QUIET`` times
+without any news.  What it has decided is told to it when it hears next.  A decision that cannot be carried out ends the
+run: nothing can have overtaken it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.said_decisions import CannotBeError, SaidDecisions
 from emulator.core.resource_manager.scheduler_news import SchedulerNews, first_news
 from emulator.policies.allocation_forms import SchedulerAllocation
-from emulator.policies.news import CannotGoOnError, News
+from emulator.policies.news import Answer, CannotGoOnError, News
 
 _AGAIN = "ask the scheduler"
+_QUIET = 2
 
 
 class ByScheduler:
@@ -34,14 +36,15 @@ class ByScheduler:
         assert isinstance(allocation, SchedulerAllocation)
         self.changes = 0
         self._name = allocation.name
-        assert allocation.begin is not None, "its options are known"
-        self._scheduler = allocation.begin()
+        self._scheduler = allocation.function()
         self._said = SaidDecisions(parts)
         self._news = SchedulerNews(parts.state, parts.settings.scheduler.may_take)
         self._first: list[News] = [first_news(parts.settings)]
         self._timers = Timers()
         self._is_due = False
         """Whether the time has come at which it wanted to be asked again."""
+        self._quiet = 0
+        """So often its time must still come without any news before it decides; 0: it does not want to."""
         self._effects: list[Effect] = []
 
     def begin_anew(self, now_ns: int) -> list[Effect]:
@@ -65,7 +68,7 @@ class ByScheduler:
             return
         self._is_due = False
         try:
-            answer = self._scheduler.answer(news, asked.now_ns)
+            answer = self._answer(news, asked.now_ns)
         except CannotGoOnError as error:
             raise PolicyError(f"allocation {self._name}: {error}") from None
         self._set_timer(answer.again_ns)
@@ -77,6 +80,15 @@ class ByScheduler:
             except CannotBeError as error:
                 raise PolicyError(f"allocation {self._name}: {decision}: {error}") from None
             self._effects += self._said.explained(decision)
+
+    def _answer(self, news: list[News], now_ns: int) -> Answer:
+        if news or not self._quiet:
+            answer = self._scheduler.hear(news, now_ns)
+            decides = answer.again_ns is not None and answer.again_ns <= now_ns
+            self._quiet = _QUIET if decides else 0
+            return answer
+        self._quiet -= 1
+        return Answer(again_ns=now_ns) if self._quiet else self._scheduler.decide(now_ns)
 
     def _set_timer(self, again_ns: int | None) -> None:
         if again_ns is None:

@@ -2,7 +2,8 @@
 
 Kueue knows amounts and no nodes, so a flavor is one node that has all nominal quota of it.  Where the resources of a
 podset may come from several flavors, one node has the quota of all.  Quotas are rounded up to a thousandth of a GiB and
-requests down, so that there is room for whatever Kueue admits.
+requests down, so that there is room for whatever Kueue admits.  A workload that would not be admitted to an empty
+cluster waits in its queue as in Kueue, and its tasks, which never start, ask for nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
 from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
-from emulator.policies.kueue.model import Cluster, PodSet
+from emulator.policies.kueue.assigner import assign_flavors
+from emulator.policies.kueue.model import Cluster, Mode, PodSet, first_name
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.scheduler import FLAVOR
+from emulator.policies.kueue.snapshot import Snapshot
 from workloads.kueue.saved import read_saved
 
 _PODS = "pods"
@@ -37,10 +40,11 @@ def kueue_site(path: Path) -> Site:
         raise ConfigError(f"{path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals")
     names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
     free = {name: 0.0 for name in _USUAL if name in map(our_name, names)}
+    empty = Snapshot(cluster)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name or name == "gpu"]
     return Site(
         tuple(_nodes(cluster, names)),
-        tuple(_job(arrival, free) for arrival in arrivals),
+        tuple(_job(arrival, free, _may_start(empty, arrival)) for arrival in arrivals),
         {
             "name": "kueue",
             "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
@@ -87,16 +91,21 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield {"name": name, "count": 1, "resources": {_PODS: float(MANY), **needed, **resources}, "labels": labels}
 
 
-def _job(arrival: Arrival, free: dict[str, float]) -> dict[str, Any]:
+def _may_start(empty: Snapshot, arrival: Arrival) -> bool:
+    return assign_flavors(empty, arrival.workload, first_name).mode is not Mode.NO_FIT
+
+
+def _job(arrival: Arrival, free: dict[str, float], may_start: bool) -> dict[str, Any]:
     workload, duration_ns = arrival.workload, arrival.duration_ns
     length_s = LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
+    podsets = [podset if may_start else replace(podset, requests={}) for podset in workload.podsets]
     return {
         "name": workload.name,
         "queue": short(workload.queue),
         "submit_s": workload.created_ns / 1e9,
         "priority": workload.priority,
-        "groups": tuple(_group(number, podset, length_s, free) for number, podset in enumerate(workload.podsets)),
-        "gang": sum(podset.count for podset in workload.podsets) > 1,
+        "groups": tuple(_group(number, podset, length_s, free) for number, podset in enumerate(podsets)),
+        "gang": may_start and sum(podset.count for podset in podsets) > 1,
     }
 
 

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 What happens is taken in at each instant in the order of ``player``: those leave whose grace is over, then some finish,
 then some arrive, then kube-scheduler looks at those who wait for long; then one cycle follows another until no pod is
-ready.  So at an instant it first says that it is to be asked again at it, until nothing new is told.
+ready.  So it only decides when all that happens at an instant has been told.
 
 There are two views.  In that of ``run_cycle`` a pod exists from the submission of its job, holds its room from the
 cycle that binds it, and a new pod comes in the place of an evicted one.  The machines' is a little behind: a container
@@ -43,7 +43,6 @@ from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.why import why
 from emulator.policies.news import (
-    QUIET_ASKS,
     Answer,
     Begin,
     CancelJob,
@@ -136,18 +135,21 @@ class _Instant:
 
 
 class KubeScheduler:
-    """A ``Scheduler``; see the module's theory of operation."""
+    """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted.
 
-    def __init__(self, rules: Rules, ties: Ties = first_of_best) -> None:
+    A ``Scheduler``; see the module's theory of operation.
+    """
+
+    def __init__(self, options: Rules, ties: Ties = first_of_best) -> None:
         self._ties = ties
-        self._rules = rules
-        self._nodes = {each.name: each for each in rules.nodes}
-        self._budgets = rules.budgets
-        self._snapshot = self._empty(Terms(rules.victims))
+        self._rules = options
+        self._nodes = {each.name: each for each in options.nodes}
+        self._budgets = options.budgets
+        self._snapshot = self._empty(Terms(options.victims))
         self._kills = True
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
         self._queue = Queue()
-        self._to_come = {each.pod.name: each for each in rules.pods}
+        self._to_come = {each.pod.name: each for each in options.pods}
         self._jobs: dict[str, _Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
@@ -165,7 +167,6 @@ class KubeScheduler:
         self._turns: dict[str, int] = {}
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
-        self._quiet_asks = 0
         self._look_ns: int | None = None
         self._now_ns = 0
         """With the microseconds that events take within an instant."""
@@ -176,18 +177,17 @@ class KubeScheduler:
         budgets = tuple(each.standing(0) for each in self._rules.budgets)
         return Snapshot(State(self._rules.nodes, budgets=budgets), terms)
 
-    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        before = self._instant.count
         for each in news:
             self._hear(each)
         if self._look_ns is not None and self._look_ns <= now_ns:
             self._instant.looks, self._look_ns = True, None
-        if self._instant.count:
-            self._quiet_asks = 0 if self._instant.count > before else self._quiet_asks + 1
-            if self._quiet_asks < QUIET_ASKS:
-                return Answer(self._decided(), now_ns)
-            self._take_in(now_ns)
+        return Answer(self._decided(), now_ns if self._instant.count else self._look_ns)
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        self._take_in(now_ns)
         return Answer(self._decided(), self._look_ns)
 
     def _decided(self) -> list[Said]:
@@ -276,7 +276,7 @@ class KubeScheduler:
 
     def _take_in(self, now_ns: int) -> None:
         """All that has happened at this instant, and the cycles that follow."""
-        instant, self._instant, self._quiet_asks = self._instant, _Instant(), 0
+        instant, self._instant = self._instant, _Instant()
         self._now_ns = max(self._now_ns, now_ns)
         for pod in sorted(instant.gone, key=self._turns.__getitem__):
             self._gone(pod)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
+from emulator.policies.kueue.model import Workload
 from emulator.vocabulary import Frozen
 
 MOST_RETURNS = 10
+MOST_EVICTIONS, MOST_IN_VAIN = 1000, 100
+"""Of one workload, while nobody arrives or ends; ``IN_VAIN``: if it starts anew each time."""
+_MOST_NAMED = 5
 
 
 class Loop(Frozen):
@@ -104,3 +109,27 @@ class StateReturns:
             return None
         cycles = then_cycle, played.cycles
         return Loop(now_ns, self._since_ns, now_ns - then_ns, tuple(sorted(set(evicted))), cycles)
+
+
+class Evictions:
+    """Counts the evictions of each workload: where states cannot be compared, too many of one are a circle."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def forget(self) -> None:
+        """Somebody arrived or ended."""
+        self._counts.clear()
+
+    def count(self, workload: Workload, in_vain: bool) -> bool:
+        """It is evicted; whether that is one time too often.  ``in_vain``: it starts anew each time."""
+        key = workload.name, workload.queue
+        self._counts[key] += 1
+        return self._counts[key] > (MOST_IN_VAIN if in_vain else MOST_EVICTIONS)
+
+    def circle(self) -> str:
+        """Those that were evicted about as often as the one that was most often, and how often."""
+        counts = self._counts.most_common()
+        found = [(key, count) for key, count in counts if 2 * count >= counts[0][1]]
+        named = [f"{name} of queue {queue} {count} times" for (name, queue), count in found[:_MOST_NAMED]]
+        return ", ".join(named) + (f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else "")

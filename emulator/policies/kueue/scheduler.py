@@ -31,11 +31,11 @@ from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
 from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
-    QUIET_ASKS,
     Amounts,
     Answer,
     Begin,
@@ -54,14 +54,12 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Mechanism
 
 FLAVOR = "flavor"
 """The label of a node that says which flavor it is."""
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
-_MOST_EVICTIONS = 1000
-"""Of one workload, while nobody arrives or ends."""
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
@@ -86,6 +84,8 @@ class _Job:
     is_endless: bool
     """Whether it does not end by itself."""
     minimum_runtime_ns: int
+    starts_anew: bool
+    """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
     groups: dict[str, Amounts]
     """Of tasks, with what each asks for; the podsets, in their order."""
     waits: JobWaits | None = None
@@ -114,13 +114,16 @@ class _Job:
 
 
 class KueueScheduler:
-    """See the module's theory of operation; a ``Scheduler``."""
+    """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room.
 
-    def __init__(self, rules: KueueRules) -> None:
-        self._controller = Controller(rules.cluster, first_name)
-        self._to_come = {arrival.workload.name: arrival for arrival in rules.workloads}
-        self._names = rules.resources
-        self._release_ns = round(rules.release_s * 10**9)
+    A ``Scheduler``; see the module's theory of operation.
+    """
+
+    def __init__(self, options: KueueRules) -> None:
+        self._controller = Controller(options.cluster, first_name)
+        self._to_come = {arrival.workload.name: arrival for arrival in options.workloads}
+        self._names = options.resources
+        self._release_ns = round(options.release_s * 10**9)
         self._kept: frozenset[str] = frozenset()
         """The cluster's resources that a stopped process holds."""
         self._nodes: dict[str, str] = {}
@@ -135,14 +138,12 @@ class KueueScheduler:
         """When the next cycle is due; None: it would find nothing new."""
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
-        self._evicted: Counter[str] = Counter()
-        """How often each was evicted since anybody arrived or ended."""
-        self._quiet_asks = 0
-        """How often it was asked without news since the cycle is due."""
+        self._evictions = Evictions()
+        self._kills = True
+        """Whether what is evicted is killed."""
 
-    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        self._quiet_asks = 0 if news else self._quiet_asks + 1
         self._room.begin()
         for each in news:
             self._hear(each)
@@ -154,23 +155,27 @@ class KueueScheduler:
         while self._spared and self._spared[0][0] <= now_ns:
             held = heappop(self._spared)[-1]
             controller.unspare(held)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
-            self._look_again(now_ns)
-        if self._quiet_asks >= QUIET_ASKS and self._cycle_ns is not None and self._cycle_ns <= now_ns:
+            self._cycle_ns = now_ns
+        return Answer(said, self._again_ns(now_ns))
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        said: list[Said] = []
+        if self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
-        times_ns += [max(now_ns, each) for each in (controller.wake_ns, self._cycle_ns) if each is not None]
-        going = (self._jobs[name] for name in self._changed)
-        times_ns += [max(now_ns, job.free_ns or 0) for job in going if job.takes is not None]
-        return Answer(said, min(times_ns, default=None))
+        return Answer(said, self._again_ns(now_ns))
 
-    def _look_again(self, at_ns: int) -> None:
-        """A cycle may find something new."""
-        self._cycle_ns, self._quiet_asks = at_ns, 0
+    def _again_ns(self, now_ns: int) -> int | None:
+        times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
+        times_ns += [each for each in (self._controller.wake_ns, self._cycle_ns) if each is not None]
+        going = (self._jobs[name] for name in self._changed)
+        times_ns += [job.free_ns or 0 for job in going if job.takes is not None]
+        return max(now_ns, min(times_ns)) if times_ns else None
 
     # ---- what has happened ----
 
@@ -178,6 +183,7 @@ class KueueScheduler:
         match news:
             case Begin():
                 self._kept = frozenset(news.suspended_hold)
+                self._kills = news.mechanism == Mechanism.KILL
             case NodeUp():
                 self._nodes[news.labels.get(FLAVOR, "")] = news.node
                 self._room.up(news.node, news.resources)
@@ -185,12 +191,12 @@ class KueueScheduler:
             case NodeGone():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
-                self._evicted.clear()
+                self._evictions.forget()
                 groups = {group.group: group.resources for group in news.groups}
                 arrival = self._to_come.pop(news.job)
-                self._jobs[news.job] = _Job(
-                    arrival.workload, arrival.duration_ns is None, news.minimum_runtime_ns, groups
-                )
+                is_endless = arrival.duration_ns is None
+                starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
+                self._jobs[news.job] = _Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -210,7 +216,7 @@ class KueueScheduler:
                 job.waits = news if news.new or news.suspended else None
             case JobEnded():
                 job.has_ended = True
-                self._evicted.clear()
+                self._evictions.forget()
             case ContainerStarted(container=container, group=group):
                 self._group_of[container] = group
                 self._room.uses(container, news.node, job.groups.get(group, {}))
@@ -238,7 +244,7 @@ class KueueScheduler:
             self._controller.free(job.held, now_ns)
             job.free_ns = None
             job.held, job.takes, job.is_taken = None, None, False
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         if job.held is None:
             self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
         if job.has_ended:
@@ -248,7 +254,7 @@ class KueueScheduler:
                 del self._jobs[name]
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
         elif job.takes is not None:
             return self._take_back(job)
         elif job.held is not None:
@@ -293,7 +299,7 @@ class KueueScheduler:
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
             self._controller.release(job.workload.queue, self._in_cells(job, freed), now_ns)
-            self._look_again(now_ns)
+            self._cycle_ns = now_ns
             if job.is_queued:
                 self._controller.queues.remove(job.workload)
                 job.is_queued = False
@@ -308,26 +314,23 @@ class KueueScheduler:
 
     def _cycles(self, now_ns: int) -> Iterable[Said]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
-            self._count(decisions, now_ns)
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
                 for victim in decision.evicted:
-                    yield from self._evict(self._jobs[victim], decision)
+                    job = self._jobs[victim]
+                    if self._evictions.count(job.workload, job.starts_anew):
+                        raise CannotGoOnError(self._circle(now_ns))
+                    yield from self._evict(job, decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
-                self._look_again(now_ns + _NEXT_CYCLE_NS)
+                self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
-    def _count(self, decisions: Iterable[Decision], now_ns: int) -> None:
-        """Raises CannotGoOnError: evictions go round in a circle."""
-        for decision in decisions:
-            self._evicted.update(decision.evicted)
-        if self._evicted and max(self._evicted.values()) > _MOST_EVICTIONS:
-            names = ", ".join(name for name, count in self._evicted.most_common(5) if count >= _MOST_EVICTIONS)
-            raise CannotGoOnError(
-                f"at {now_ns / 1e9:g} s nobody arrives or ends, and evictions go round in a circle ({names});"
-                " natjam loops tells why, and what ends it"
-            )
+    def _circle(self, now_ns: int) -> str:
+        return (
+            f"at {now_ns / 1e9:.0f} s evictions go round in a circle: since anybody arrived or ended,"
+            f" {self._evictions.circle()}; natjam loops tells why, and what ends it"
+        )
 
     def _end_the_rest(self) -> Iterable[Said]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.policies.news import (
-    QUIET_ASKS,
     Answer,
     CancelJob,
     ContainerEnded,
@@ -87,16 +86,19 @@ class _Stay:
 
 
 class SlurmScheduler:
-    """See the module's theory of operation; a ``Scheduler``."""
+    """Slurm decides, for the nodes, partitions and jobs of an imported site: who starts where, and who makes room.
 
-    def __init__(self, rules: SlurmRules) -> None:
-        self._controller = Controller(rules.cluster, round(rules.controller_started_s * SECOND_NS))
+    A ``Scheduler``; see the module's theory of operation.
+    """
+
+    def __init__(self, options: SlurmRules) -> None:
+        self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
         self._snapshot = self._controller.snapshot
-        self._jobs = {job.name: job for job in rules.jobs}
+        self._jobs = {job.name: job for job in options.jobs}
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._waits: dict[str, JobWaits] = {}
-        self._free = dict.fromkeys(rules.cluster.nodes, 0)
+        self._free = dict.fromkeys(options.cluster.nodes, 0)
         """CPUs of each node that the cluster has free, by what it has told."""
         self._stays: dict[str, _Stay] = {}
         """Of the jobs that are on nodes in the snapshot."""
@@ -105,23 +107,19 @@ class SlurmScheduler:
         self._holders: dict[str, _Stay] = {}
         """By container."""
         self._slice_ns = FOREVER_NS
-        self._quiet_asks = 0
-        """How often it has been asked at this instant since anything was told."""
         self._is_shared = True
         """Whether it is known who of those that share CPUs runs."""
 
-    def answer(self, news: Sequence[News], now_ns: int) -> Answer:
+    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         for each in news:
             self._hear(each, now_ns)
         if news:
-            self._quiet_asks, self._is_shared = 0, False
-        if not self._is_due(now_ns):
-            return Answer(self._fulfilled(), self._again_ns(now_ns))
-        if self._quiet_asks < QUIET_ASKS:
-            self._quiet_asks += 1
-            return Answer(self._fulfilled(), now_ns)
-        self._quiet_asks = 0
+            self._is_shared = False
+        return Answer(self._fulfilled(), now_ns if self._is_due(now_ns) else self._again_ns(now_ns))
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
         if over := [*self._over(now_ns)]:
             return Answer([*over, *self._fulfilled()], now_ns)
         if self._slice_ns <= now_ns:
