@@ -9,7 +9,6 @@ from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import ShareAllocation
 from workloads.errors import Problems
 
-
 TOO_LARGE = "too_large"
 """Option of an allocation: the jobs of an imported cluster that are left out because no node is large enough, each with
 what it lacks."""
