@@ -20,6 +20,7 @@ from analysis.load import load, load_decisions
 from analysis.whole_run import run_experiment
 from emulator.display.tables import names, new_table, numbers
 from emulator.experiment.load import load_experiment
+from emulator.experiment.warnings import too_large_warning
 
 _ROWS = 30
 """Most evictions on a terminal; ``compare.json`` has all."""
@@ -100,6 +101,8 @@ def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], No
     found = []
     for name, path, experiment in zip(("before", "after"), (before, after), experiments, strict=True):
         say(f"running {path}")
+        if warning := too_large_warning(experiment):
+            say(f"  {warning}")
         sys.path.append(str(path.parent.absolute()))  # the user's own policies
         run_experiment(experiment, directory / name, lambda status: None)
         found.append(directory / name)

@@ -117,6 +117,9 @@ DAMAGED = {
     "run directories": 120,
     "traces": 200,
     "files of YARN": 200,
+    "sites": 60,
+    "objects": 25,
+    "tables of arrivals": 100,
 }
 """Damaged inputs of each kind; ``make fuzz`` tries more."""
 

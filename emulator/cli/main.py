@@ -177,14 +177,14 @@ def run(
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
-    from emulator.experiment.warnings import minima_warning, trace_caution
+    from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
     from emulator.records.disturbance import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
     experiment = load_experiment(file, [*(set_ or ()), *options])
-    if warning := minima_warning(experiment):
+    for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):
         warn(warning)
     if caution := trace_caution(experiment):
         say(f"note: {caution}", error=True)

@@ -51,6 +51,10 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         facts.add_row("lag", _lag_text(lag))
     if "calibration" in summary:
         facts.add_row("costs", _calibration_text(summary["calibration"]))
+    if "too_large" in summary:
+        jobs = list(summary["too_large"])
+        shown = ", ".join([*jobs[:MOST_JOBS], "..."] if len(jobs) > MOST_JOBS else jobs)
+        facts.add_row("left out", Text(f"{len(jobs):,} that no node is large enough for: {shown}"))
     if "left_out" in summary:
         facts.add_row("note", Text(summary["left_out"]))
     return [*tables, facts]

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from emulator.experiment.model import Experiment
 from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import ShareAllocation
 from workloads.errors import Problems
+
+TOO_LARGE = "too_large"
+"""Option of an allocation: the jobs of an imported cluster that are left out because no node is large enough, each with
+what it lacks."""
+_MOST_NAMED = 10
+
+
+def too_large(experiment: Experiment) -> Mapping[str, str]:
+    """The jobs of an imported cluster that no node is large enough for, with what they lack."""
+    return (experiment.scheduler.allocation.model_extra or {}).get(TOO_LARGE, {})
+
+
+def too_large_warning(experiment: Experiment) -> str | None:
+    """Names the jobs that are left out."""
+    left_out = too_large(experiment)
+    if not left_out:
+        return None
+    named = [f"{name} ({lack})" for name, lack in list(left_out.items())[:_MOST_NAMED]]
+    more = f"; and {len(left_out) - _MOST_NAMED:,} more" if len(left_out) > _MOST_NAMED else ""
+    count = f"{len(left_out):,} job{'s' * (len(left_out) > 1)}"
+    return f"no node is large enough for {count}, left out of the run: {'; '.join(named)}{more}"
 
 
 def minima_warning(experiment: Experiment) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.warnings import TOO_LARGE, too_large
 from emulator.records.gaps import gap_bound_ns, worst_gaps
 from emulator.records.history import History, HistoryBuilder, JobRow, joined
 from emulator.records.journal import JournalError
@@ -70,7 +71,8 @@ def summary_of(
         lag=_lag_summary(result, run, rows.jobs),
         output=output,
     )
-    return summary | result.facts
+    left_out = too_large(run.experiment)
+    return summary | ({TOO_LARGE: dict(left_out)} if left_out else {}) | result.facts
 
 
 def _noted(parts: Iterable[History], summed: list[History], with_attempts: bool) -> Iterator[History]:

@@ -74,7 +74,7 @@ def test_what_happens_in_the_machines_is_what_is_played(folder: Path) -> None:
 def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> None:
     jobs = load_runs(find_runs([folder / "run"])).jobs.set_index("name")
     states = dict(jobs["state"])
-    assert "huge" not in states, "no node is large enough for it"
+    assert "huge" not in states
     assert states == dict.fromkeys(("batch-0", "batch-1", "alone", "urgent"), "succeeded") | dict.fromkeys(
         ("service", "picky"), "killed"
     )
@@ -82,6 +82,15 @@ def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> No
     assert jobs["lost_work_s"].sum() == 10
     assert jobs["queue"]["urgent"] == "urgent"
     assert jobs["queue"]["service"] == "priority 5"
+
+
+def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(folder / "mine.yaml"), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    lack = "9 cpu asked, no node has more than 2 cpu"
+    assert f"no node is large enough for 1 job, left out of the run: huge ({lack})" in " ".join(done.output.split())
+    assert json.loads((tmp_path / "run/summary.json").read_text())["too_large"] == {"huge": lack}
+    assert load_experiment(tmp_path / "run/experiment.yaml") == load_experiment(folder / "mine.yaml")
 
 
 def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path) -> None:

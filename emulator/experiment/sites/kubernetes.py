@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import our_amount, our_name
 from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
-from emulator.policies.kubernetes.model import Node, PriorityClass, Victims
+from emulator.experiment.warnings import TOO_LARGE
+from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, Victims
 from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.why import amount_text
 from workloads.kubernetes.saved import read_saved
 
 _PODS = "pods"
@@ -28,7 +30,9 @@ def kubernetes_site(path: Path) -> Site:
     """The site of a file that ``natjam import kubernetes`` wrote.  Raises ConfigError."""
     cluster = read_saved(path)
     nodes = tuple(replace(each, name=short(each.name)) for each in cluster.state.nodes)
-    pods = tuple(each for each in _from_0(cluster.arrivals) if _is_placeable(each, nodes))
+    arriving = _from_0(cluster.arrivals)
+    too_large = {each.pod.name: lack for each in arriving if each.node is None and (lack := _lack(each.pod, nodes))}
+    pods = tuple(each for each in arriving if each.pod.name not in too_large)
     if not pods:
         raise ConfigError(
             f"{path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods, or give"
@@ -48,6 +52,7 @@ def kubernetes_site(path: Path) -> Site:
             "nodes": plain(nodes),
             "pods": plain(pods),
             "budgets": plain(cluster.budgets),
+            TOO_LARGE: too_large,
         },
         words={"victims": Victims.IMPORTANCE.value},
         cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
@@ -73,13 +78,22 @@ def _was_there(arrival: Arrival) -> bool:
     return arrival.node is not None and arrival.duration_ns is None
 
 
-def _is_placeable(arrival: Arrival, nodes: Iterable[Node]) -> bool:
-    """Whether any node is large enough when it is empty; else the pod waits for ever and changes nothing."""
-    wanted = {_PODS: 1, **arrival.pod.requests}
-    return any(
-        all(amount <= node.allocatable.get(name, MANY if name == _PODS else 0) for name, amount in wanted.items())
-        for node in nodes
-    )
+def _lack(pod: Pod, nodes: Iterable[Node]) -> str:
+    """What keeps a pod off every node, also if that is empty; empty: one is large enough.  Such a pod waits for ever,
+    and changes nothing for the others."""
+    wanted = {_PODS: 1, **pod.requests}
+    short = [[name for name in wanted if wanted[name] > _has(node, name)] for node in nodes]
+    if not all(short):
+        return ""
+    name = next((name for name in wanted if all(name in each for each in short)), None)
+    if name is None:
+        return f"no node has {', '.join(amount_text(name, wanted[name]) for name in wanted)} at once"
+    most = max(_has(node, name) for node in nodes)
+    return f"{amount_text(name, wanted[name])} asked, no node has more than {amount_text(name, most)}"
+
+
+def _has(node: Node, name: str) -> int:
+    return node.allocatable.get(name, MANY if name == _PODS else 0)
 
 
 def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ fit nowhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -81,6 +81,8 @@ class Rules(Frozen):
     """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
     budgets: tuple[BudgetSpec, ...] = ()
     victims: Victims = Victims.IMPORTANCE
+    too_large: Mapping[str, str] = {}
+    """Pods that are left out because no node is large enough, and what they lack."""
 
 
 @dataclass(slots=True)
