@@ -259,7 +259,7 @@ class CannotGoOnError(Exception):
     """Why a scheduler's decisions lead nowhere."""
 
 
-QUIET_ASKS = 2
+QUIET_ASKS = 3
 """So often a scheduler asks to be asked again at an instant, without any news, before it decides: what happens at this
 instant by itself has been told then."""
 
