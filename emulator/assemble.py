@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,7 @@ from emulator.costs.tiers import load_tier
 from emulator.experiment.availability import capacity_of, forecast_of
 from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
+from emulator.experiment.terms import own_mechanisms
 from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.files.times import seconds_to_ns
 from emulator.policies.policy import Axis, PolicyT
@@ -184,7 +186,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
 
     allocation, job_eviction = chosen(policies.ALLOCATION), chosen(policies.JOB_EVICTION)
     is_dictated = experiment.scheduler.choice("job_selection").name == policies.AUTO
-    spare = experiment.scheduler.spare_after
+    mechanism, spare = chosen(policies.MECHANISM), experiment.scheduler.spare_after
     return SchedulerSettings(
         allocation=allocation,
         job_selection=policies.selection_for(job_eviction, allocation)
@@ -192,7 +194,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         else chosen(policies.JOB_SELECTION),
         job_eviction=job_eviction,
         task_eviction=chosen(policies.TASK_EVICTION),
-        mechanism=chosen(policies.MECHANISM),
+        mechanism=dataclasses.replace(mechanism, among=mechanism.among.union(own_mechanisms(experiment))),
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
         fit=chosen(policies.FIT),

@@ -143,6 +143,8 @@ class JobFacts(Frozen):
     """How long a task must have run, since it last started or resumed, before it may be a victim."""
     checkpoint_period_ns: int | None = None
     """How often a task that walks keys saves by itself what it has done, in its active time; None: never."""
+    mechanism: Mechanism | None = None
+    """What happens to its tasks when they are taken back; None: as for all jobs."""
 
     @property
     def maps(self) -> int:

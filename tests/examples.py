@@ -86,6 +86,7 @@ EXAMPLES = {
     },
     "test_shuffle": {"test_any_request": 60, "test_any_answer_is_a_failed_fetch": 12},
     "test_supervisor_random": {"test_every_command_has_exactly_one_completion": 25},
+    "test_slurm_machines": {"test_drawn_sites_do_too": 30},
     "test_terms": {"test_terms_hold_whatever_gets_lost": 12},
     "test_theorem_2_1": {"test_srt_is_as_good_as_the_best_of_all_victim_sets": 1000},
     "test_verify": {

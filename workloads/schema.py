@@ -28,6 +28,8 @@ Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
+"""What may happen to a task that is taken back."""
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 
@@ -188,6 +190,8 @@ class JobEntry(Strict):
     checkpoint_period_s: Length | None = None
     """How often a task saves by itself: if it is killed or fails, only its work since then is lost.  Null: as its queue
     says."""
+    mechanism: TakingBack | None = None
+    """What happens to its tasks when they are taken back.  Null: as its queue says."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None

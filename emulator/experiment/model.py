@@ -33,6 +33,7 @@ from workloads.schema import (
     PoissonEntry,
     Progress,
     Resources,
+    TakingBack,
     TraceEntry,
 )
 
@@ -284,6 +285,8 @@ class Queue(Strict):
     """How long a task of it runs, since it last started or resumed, before it may be a victim."""
     checkpoint_period_s: PositiveSeconds | None = None
     """How often a task of it saves by itself what it has done; null: never."""
+    mechanism: TakingBack | None = None
+    """What happens to a task of it that is taken back; null: ``scheduler.mechanism``."""
 
 
 class Allocation(Strict):

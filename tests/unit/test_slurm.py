@@ -19,6 +19,7 @@ from analysis.papers.slurm_runs import hold, recorded_runs, simulated
 from analysis.reproduce.definitions import all_claims
 from emulator.cli.main import app
 from emulator.policies.slurm.backfill import backfill_pass
+from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
@@ -48,8 +49,10 @@ def cluster(mode: Mode = Mode.REQUEUE, **settings: Any) -> Cluster:
         "cred_expire_ns": 5 * SECOND_NS,
         "sched_min_interval_ns": 0,
         "sched_interval_ns": SECOND_NS,
+        "batch_sched_delay_ns": 0,
+        "bf_interval_ns": SECOND_NS,
     } | settings
-    return Cluster(NODES, (low, high), Settings(batch_sched_delay_ns=0, bf_interval_ns=SECOND_NS, **given))
+    return Cluster(NODES, (low, high), Settings(**given))
 
 
 def job(name: str, nodes: int, cpus: int, length_s: float = 100, submit_s: float = 0, **more: Any) -> Job:
@@ -337,3 +340,24 @@ def test_a_requeued_job_that_saves_goes_on_from_its_last_save() -> None:
     )
     assert 0 < little_ns < 100 * SECOND_NS < lost_ns
     assert plain_ns - saved_ns == lost_ns - little_ns == 200 * SECOND_NS
+
+
+@pytest.mark.parametrize("late_ns", [0, 3_000_000, 400_000_000])
+def test_schedulers_that_are_called_late_do_what_is_due_at_their_tick(late_ns: int) -> None:
+    controller = Controller(cluster(bf_interval_ns=2 * SECOND_NS, sched_interval_ns=60 * SECOND_NS))
+    for each in (job("low1", 3, 8), job("low2", 2, 8), job("low3", 1, 8, limit_ns=100 * SECOND_NS)):
+        controller.submit(each)
+    now_ns = controller.arm(SECOND_NS // 2) + late_ns
+    assert _started(controller, now_ns) == ["low1"]  # at 1 s, the main scheduler's
+    assert controller.arm(now_ns) == 2 * SECOND_NS
+    now_ns = controller.tick_ns + late_ns
+    assert _started(controller, now_ns) == ["low3"]  # behind low2, which is planned
+
+
+def _started(controller: Controller, now_ns: int) -> list[str]:
+    started = []
+    for decision in controller.tick(now_ns):
+        if decision.outcome is Outcome.STARTS:
+            controller.start(decision, now_ns)
+            started.append(decision.job)
+    return started

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition
+from emulator.policies.slurm.snapshot import FOREVER_NS
 from tests.damage import damaged
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, time_ns
@@ -58,6 +59,7 @@ JobIDRaw|Partition|Submit|ElapsedRaw|Suspended|State|NNodes|NCPUS|TimelimitRaw
 13|high|2026-11-24T10:06:00|0|00:00:00|PENDING|1|1|10
 14|gone|2026-11-24T10:07:00|5|00:00:00|COMPLETED|1|1|10
 15|low|2026-11-24T10:08:00|5|00:00:00|CANCELLED by 1000|1|64|10
+16|low|2026-11-24T10:09:00|7|00:00:00|COMPLETED|1|1|UNLIMITED
 """
 
 
@@ -87,6 +89,27 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert ("3", "epilog=/usr/local/slurm/epilog") in said
     assert ("12", "SchedulerParameters: bf_continue") in said
     assert ("19", "minnodes=4") in said
+
+
+def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "PREEMPTTYPE=Preempt/Partition_Prio\npreemptmode=suspend,gang\nPreemptExemptTime=10\n"
+        "PreemptParameters=Youngest_First,reorder_count=3,send_user_signal\n"
+        "SchedulerParameters=bf_window=4320,\\\nbf_resolution=300\n"
+        "NodeName=DEFAULT CPUs=8\nNodeName=n[01-10,12]\nNodeName=n11 State=DRAIN\n"
+        "PartitionName=DEFAULT Nodes=n[01-10,12] DefaultTime=30 MaxTime=60\nPartitionName=low preemptmode=requeue\n"
+        "PartitionName=DEFAULT DefaultTime=NONE\nPartitionName=high Nodes=ALL PriorityTier=2 State=DOWN\n"
+    )
+    cluster, left_out = read_conf(path)
+    low, high = cluster.partitions
+    assert (low.nodes[-2:], low.mode, low.limit_ns) == (("n10", "n12"), Mode.REQUEUE, 30 * MINUTE_NS)
+    assert (len(high.nodes), high.mode, high.limit_ns) == (12, Mode.SUSPEND, 60 * MINUTE_NS)
+    settings = cluster.settings
+    assert (settings.preempts, settings.gang, settings.exempt_ns) == (True, True, 10 * MINUTE_NS)
+    assert (settings.youngest_first, settings.reorder_count) == (True, 3)
+    assert (settings.bf_window_ns, settings.bf_resolution_ns) == (4320 * MINUTE_NS, 300 * SECOND_NS)
+    assert [each.what for each in left_out] == ["PreemptParameters: send_user_signal", "state=DRAIN", "state=DOWN"]
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
@@ -135,9 +158,10 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     assert jobs == (
         Job("11", "low", 2, 4, 3000 * SECOND_NS, 0, 60 * MINUTE_NS),
         Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
+        Job("16", "low", 1, 1, 7 * SECOND_NS, 540 * SECOND_NS, FOREVER_NS),
     )
     assert [(each.what, each.why) for each in left_out] == [
-        ("job 13", "it has not ended: PENDING"),
+        ("job 13", "how long it works is not known: it is PENDING"),
         ("job 14", "there is no partition 'gone' in slurm.conf"),
         ("job 15", "1 nodes with 64 CPUs each are not in its partition"),
     ]
@@ -149,7 +173,7 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "2 nodes, 2 partitions, 2 jobs, 3 settings and jobs not carried over" in done.output
+    assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
     site = read_saved(out)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
     played = CliRunner().invoke(app, ["play", str(out), "--mode", "low=suspend", "--out", str(stays)])

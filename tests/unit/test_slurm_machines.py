@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import recorded_runs, simulated
 from emulator.errors import ConfigError
@@ -26,8 +29,9 @@ from emulator.policies.news import (
     TakeBack,
 )
 from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Mode, Partition, Settings
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from emulator.policies.slurm.player import Player
+from tests.examples import drawn
 from tests.peers.slurm import WITHIN_NS, differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
 from workloads.slurm.saved import Slurm, write_saved
@@ -41,24 +45,76 @@ def test_recorded_runs_go_through_the_machines_as_they_are_played(run: dict[str,
     assert [*differences(run_in_machines(run, tmp_path), played(simulated(run)), WITHIN_NS)] == []
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("seed", range(2))
-def test_drawn_jobs_do_too(mode: Mode, seed: int, tmp_path: Path) -> None:
-    random = Random(f"slurm-machines-{seed}")
-    of = cluster(mode, gang=mode is Mode.SUSPEND, time_slice_ns=5 * SECOND_NS)
-    jobs = [
-        job(
-            f"{random.choice(('low', 'low', 'high'))}{number}",
-            random.choice((1, 1, 2, 4)),
-            random.choice((1, 2, 4, 8)),
-            random.randrange(1000, 60_000) / 1000,
-            random.randrange(75_000) / 1000,
-            limit_ns=random.choice((30, 90)) * SECOND_NS,
+@st.composite
+def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
+    """A few nodes, partitions of different tiers, modes and grace over some of them, and jobs that come within 75 s."""
+    sizes = draw(st.lists(st.sampled_from((2, 4, 8)), min_size=1, max_size=5))
+    nodes = {f"n{place}": size for place, size in enumerate(sizes)}
+    some = st.lists(st.sampled_from(sorted(nodes)), min_size=1, unique=True).map(lambda names: tuple(sorted(names)))
+    seconds = st.integers(0, 10**10)
+    tiers = draw(st.lists(st.sampled_from((1, 2, 3, 5)), min_size=1, max_size=4, unique=True))
+    partitions = tuple(
+        Partition(
+            f"p{tier}", draw(some), tier, draw(st.sampled_from(Mode)), draw(st.sampled_from((0, 0, 7_500_000_000)))
         )
-        for number in range(25)
-    ]
-    ours = in_machines(of, jobs, tmp_path, **NOTHING_COSTS)
+        for tier in tiers
+    )
+    settings = Settings(
+        preempts=draw(st.booleans()) or len(tiers) > 1,
+        gang=any(each.mode is Mode.SUSPEND for each in partitions),
+        exempt_ns=draw(st.sampled_from((0, 5 * SECOND_NS))),
+        time_slice_ns=5 * SECOND_NS,
+        cred_expire_ns=draw(st.sampled_from((0, 5, 20))) * SECOND_NS,
+        sched_interval_ns=draw(st.sampled_from((1, 10, 60))) * SECOND_NS,
+        sched_min_interval_ns=draw(st.sampled_from((0, 2))) * SECOND_NS,
+        batch_sched_delay_ns=draw(st.sampled_from((0, 3))) * SECOND_NS,
+        default_queue_depth=draw(st.sampled_from((3, 100))),
+        backfills=draw(st.booleans()),
+        bf_interval_ns=draw(st.sampled_from((1, 30))) * SECOND_NS,
+        bf_max_job_test=draw(st.sampled_from((3, 500))),
+        youngest_first=draw(st.booleans()),
+        strict_order=draw(st.booleans()),
+        reorder_count=draw(st.integers(0, 2)),
+    )
+    jobs: list[Job] = []
+    for number in range(draw(st.integers(1, 20))):
+        partition = draw(st.sampled_from(partitions))
+        cpus = draw(st.sampled_from((1, 2, 4, 8)))
+        room = sum(nodes[name] >= cpus for name in partition.nodes)
+        if room:
+            count, limit_s = draw(st.integers(1, min(3, room))), draw(st.sampled_from((None, 30, 90)))
+            length_ns, submit_ns = SECOND_NS + 6 * draw(seconds), 7 * draw(seconds)
+            limit_ns = None if limit_s is None else limit_s * SECOND_NS
+            jobs.append(Job(f"j{number}", partition.name, count, cpus, length_ns, submit_ns, limit_ns))
+    assume(jobs)
+    return Cluster(nodes, partitions, settings), jobs
+
+
+@given(site=sites())
+@drawn
+def test_drawn_sites_do_too(site: tuple[Cluster, list[Job]]) -> None:
+    of, jobs = site
+    with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
+        ours = in_machines(of, jobs, Path(folder), **NOTHING_COSTS)
     assert [*differences(ours, played(Player(of, jobs).play()))] == []
+
+
+@pytest.mark.parametrize(("mechanism", "gone_s", "again_s"), [("kill", 20, 60), ("checkpoint", 21, 39)])
+def test_each_victim_is_taken_as_its_partition_says(mechanism: str, gone_s: int, again_s: int, tmp_path: Path) -> None:
+    modes = {"low": Mode.SUSPEND, "mid": Mode.REQUEUE, "cheap": Mode.CANCEL, "high": Mode.OFF}
+    partitions = tuple(Partition(name, tuple(NODES), tier, modes[name]) for tier, name in enumerate(modes, 1))
+    settings = replace(cluster().settings, gang=True)
+    jobs = [Job(name, name, 1, 8, 60 * SECOND_NS) for name in ("low", "mid", "cheap")]
+    jobs += [Job("top", "high", 4, 8, 10 * SECOND_NS, 20 * SECOND_NS)]
+    of = Cluster(NODES, partitions, settings)
+    stays = in_machines(of, jobs, tmp_path, scheduler={"mechanism": mechanism}, **NOTHING_COSTS)
+    at_s = {name: [(a / SECOND_NS, b / SECOND_NS) for a, b in each] for name, each in stays.items()}
+    assert at_s == {
+        "low": [(0, 50 + gone_s)],  # stopped on its node until the job that is put over it has ended
+        "mid": [(0, gone_s), (gone_s + 10, gone_s + 10 + again_s)],
+        "cheap": [(0, 20)],
+        "top": [(gone_s, gone_s + 10)],
+    }
 
 
 def test_work_can_be_saved_in_place_of_a_requeue(tmp_path: Path) -> None:
@@ -104,5 +160,7 @@ def test_what_the_site_decides_cannot_be_given(tmp_path: Path) -> None:
     assert "decides it" in refusal(cluster(), scheduler={"task_eviction": "srt"})
     spared = {"allocation": {"queues": {"low": {"minimum_runtime_s": 60}}}}
     assert "spares nobody because of it" in refusal(cluster(), scheduler=spared)
-    low, high = Partition("low", tuple(NODES), 1, Mode.SUSPEND), Partition("high", tuple(NODES), 10, Mode.CANCEL)
-    assert "both SUSPEND and CANCEL" in refusal(Cluster(NODES, (low, high), Settings(preempts=True)))
+    adaptive = {"mechanism": {"name": "adaptive", "among": ["kill", "suspend"]}}
+    assert "one of kill, checkpoint, image" in refusal(cluster(), scheduler=adaptive)
+    stopped = {"allocation": {"queues": {"low": {"mechanism": "suspend"}}}}
+    assert "one of kill, checkpoint, image" in refusal(cluster(), scheduler=stopped)

@@ -89,6 +89,24 @@ def test_what_a_job_says_counts_instead_of_what_its_queue_says(tmp_path: Path) -
     assert all(not grace_s and 14 < active_s < 17 for active_s, _, grace_s in killed)
 
 
+def test_each_victim_is_taken_as_its_job_or_its_queue_says(tmp_path: Path) -> None:
+    def taken(*overrides: str, text: str = FULL) -> set[tuple[str, Outcome | None, int]]:
+        rows = history_of(tmp_path, *overrides, text=text).attempts
+        return {(row.job, row.outcome, len(row.suspended_spans)) for row in rows if row.kind == "reduce"}
+
+    killed, kept, done = ("r", Outcome.KILLED, 0), ("r", Outcome.SUCCEEDED, 1), ("p", Outcome.SUCCEEDED, 0)
+    rest = ("r", Outcome.SUCCEEDED, 0)
+    assert taken() == {killed, rest, done}
+    assert taken(f"{RESEARCH}.mechanism=suspend") == {kept, rest, done}
+    text = FULL.replace("reduce_s: 60}", "reduce_s: 60, mechanism: kill}")
+    assert taken(f"{RESEARCH}.mechanism=suspend", text=text) == {killed, rest, done}
+    assert "images need a storage device" in refusal(write(tmp_path, FULL.replace("60}", "60, mechanism: image}")))
+    waits = FULL.replace("research: {", "research: {mechanism: kill, ").replace(
+        "  mechanism: kill", "  mechanism: wait"
+    )
+    assert "scheduler.mechanism: wait" in refusal(write(tmp_path, waits))
+
+
 YARN = """yarn-capacity
     preemption: {total_preemption_per_round: 1.0, natural_termination_factor: 1.0, max_wait_before_kill_s: 2}"""
 

@@ -82,6 +82,8 @@ def _read_nodes(site: Site, line: Line) -> None:
     for key in ("realmemory", "gres", "features", "weight"):
         if key in line.pairs:
             site.leave_out(line, key, "only CPUs decide here")
+    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
+        site.leave_out(line, "state", "all nodes are up here")
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
@@ -109,6 +111,8 @@ def _read_partition(site: Site, line: Line) -> None:
     site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
     for key in line.pairs.keys() - _PARTITION_KEYS:
         site.leave_out(line, key)
+    if line.pairs.get("state", "UP").upper() != "UP":
+        site.leave_out(line, "state", "all partitions are up here")
 
 
 def _partition(site: Site, name: str) -> Partition:
@@ -119,7 +123,9 @@ def _partition(site: Site, name: str) -> Partition:
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
     mode = _mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
-    limit = pairs.get("defaulttime", pairs.get("maxtime", "UNLIMITED"))
+    limit = pairs.get("defaulttime", "NONE")
+    if limit.upper() == "NONE":
+        limit = pairs.get("maxtime", "UNLIMITED")
     return Partition(
         name,
         nodes,
@@ -150,8 +156,8 @@ def _read_setting(site: Site, line: Line, key: str) -> None:
 
 
 def _preempt_type(site: Site, line: Line, text: str) -> None:
-    site.settings["preempts"] = text == "preempt/partition_prio"
-    if text not in ("preempt/partition_prio", "preempt/none"):
+    site.settings["preempts"] = text.lower() == "preempt/partition_prio"
+    if text.lower() not in ("preempt/partition_prio", "preempt/none"):
         site.leave_out(line, "preempttype", "only partitions' tiers preempt here")
 
 
@@ -161,11 +167,11 @@ def _preempt_mode(site: Site, line: Line, text: str) -> None:
 
 
 def _scheduler_type(site: Site, line: Line, text: str) -> None:
-    site.settings["backfills"] = text == "sched/backfill"
+    site.settings["backfills"] = text.lower() == "sched/backfill"
 
 
 def _select_type(site: Site, line: Line, text: str) -> None:
-    if text not in _SELECTS:
+    if text.lower() not in _SELECTS:
         site.leave_out(line, "selecttype", "nodes are shared by CPU here, as under select/cons_tres")
 
 
@@ -176,9 +182,9 @@ def _auth_info(site: Site, line: Line, text: str) -> None:
             site.settings["cred_expire_ns"] = whole(line.where, "AuthInfo", value) * SECOND_NS
 
 
-def _time(key: str, field: str) -> Callable[[Site, Line, str], None]:
+def _time(key: str, field: str, unit_ns: int) -> Callable[[Site, Line, str], None]:
     def read(site: Site, line: Line, text: str) -> None:
-        site.settings[field] = time_ns(line.where, key, text, SECOND_NS) or 0
+        site.settings[field] = time_ns(line.where, key, text, unit_ns) or 0
 
     return read
 
@@ -200,8 +206,18 @@ _FLAGS = {"preempt_youngest_first": "youngest_first", "preempt_strict_order": "s
 
 
 def _parameters(site: Site, line: Line, text: str) -> None:
+    _read_options(site, line, "SchedulerParameters", text)
+
+
+def _preempt_parameters(site: Site, line: Line, text: str) -> None:
+    """Where later versions have the options of ``SchedulerParameters`` that begin with ``preempt_``."""
+    _read_options(site, line, "PreemptParameters", text, "preempt_")
+
+
+def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") -> None:
     for option in filter(None, text.split(",")):
         name, _, value = option.partition("=")
+        name = begin + name.lower()
         if name in _TIMES:
             field, unit_ns = _TIMES[name]
             site.settings[field] = whole(line.where, name, value) * unit_ns
@@ -210,7 +226,7 @@ def _parameters(site: Site, line: Line, text: str) -> None:
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
         else:
-            site.left_out.append(NotCarriedOver(str(line.where), f"SchedulerParameters: {printable(option[:60])}"))
+            site.left_out.append(NotCarriedOver(str(line.where), f"{key}: {printable(option[:60])}"))
 
 
 def _selected(site: Site, line: Line, text: str) -> None:
@@ -221,10 +237,11 @@ def _selected(site: Site, line: Line, text: str) -> None:
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
     "preempttype": _preempt_type,
     "preemptmode": _preempt_mode,
-    "preemptexempttime": _time("PreemptExemptTime", "exempt_ns"),
-    "schedulertimeslice": _time("SchedulerTimeSlice", "time_slice_ns"),
+    "preemptexempttime": _time("PreemptExemptTime", "exempt_ns", MINUTE_NS),
+    "schedulertimeslice": _time("SchedulerTimeSlice", "time_slice_ns", SECOND_NS),
     "schedulertype": _scheduler_type,
     "schedulerparameters": _parameters,
+    "preemptparameters": _preempt_parameters,
     "selecttype": _select_type,
     "selecttypeparameters": _selected,
     "authinfo": _auth_info,

@@ -88,7 +88,7 @@ def _joined(path: Path) -> Iterator[tuple[int, str]]:
         text = re.sub(r"(?<!\\)#.*", "", line).rstrip()
         begun_at = begun_at or number
         if text.endswith("\\"):
-            begun += text[:-1] + " "
+            begun += text[:-1]
             continue
         yield begun_at, begun + text
         begun, begun_at = "", 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job
+from emulator.policies.slurm.snapshot import FOREVER_NS
 from workloads.slurm.lines import NotCarriedOver, Where, time_ns, whole
 
 LARGEST_FILE_BYTES = 1 << 30
@@ -83,7 +84,7 @@ def _why_not(row: Mapping[str, str], partitions: set[str], cluster: Cluster) -> 
     if row["Partition"] not in partitions:
         return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
     if state not in _RAN_TO_ITS_END:
-        return f"it has not ended: {printable(state[:20])}"
+        return f"how long it works is not known: it is {printable(state[:20])}"
     if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
         return "it never ran"
     nodes, cpus = _shape(row)
@@ -106,8 +107,9 @@ def _job(where: Where, row: Mapping[str, str], submit_ns: int) -> Job:
     for column in ("NNodes", "NCPUS"):
         whole(where, column, row[column])
     nodes, cpus = _shape(row)
-    limit = row.get("TimelimitRaw", "")
-    limit_ns = time_ns(where, "TimelimitRaw", limit, MINUTE_NS) if limit and limit != "Partition_Limit" else None
+    limit, limit_ns = row.get("TimelimitRaw", ""), None
+    if limit and limit != "Partition_Limit":
+        limit_ns = time_ns(where, "TimelimitRaw", limit, MINUTE_NS) or FOREVER_NS
     return Job(
         row["JobIDRaw"],
         row["Partition"],

@@ -49,6 +49,7 @@ class Releaser:
         self._seed = settings.seed
         self._eviction = settings.scheduler.task_eviction
         self._mechanism = settings.scheduler.mechanism
+        self._own = None if facts.mechanism is None else MechanismDecision(facts.mechanism)
         self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
         self._images = ImageCosts(settings.tier, facts)
@@ -134,7 +135,7 @@ class Releaser:
             if len(chosen) == most:
                 break
             task = self._weighed(by_container[container], view.now_ns)  # images chosen before it may queue
-            decision = choose_mechanism(self._mechanism, view, task, self._has_device)
+            decision = self._own or choose_mechanism(self._mechanism, view, task, self._has_device)
             applied = applied_to(decision.mechanism, Work.KEYS if task.keys_total else Work.SHUFFLE, task.is_saved)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)

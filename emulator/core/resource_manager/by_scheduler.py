@@ -25,7 +25,7 @@ from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.news import Answer, CannotGoOnError, News
 
 _AGAIN = "ask the scheduler"
-_QUIET = 2
+_QUIET = 3
 
 
 class ByScheduler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,10 @@ def _fit(document: Document, base_dir: Path) -> Iterator[Problem]:
 
 
 def _object_store(document: Document) -> Iterator[Problem]:
-    url, jobs = document.get(("storage", "url")), document.get(("workload", "jobs"))
-    queues = document.get(("scheduler", "allocation", "queues"))
+    url = document.get(("storage", "url"))
     if not isinstance(url, str) or not is_object_url(url):
         return
-    entries: list[tuple[Location, Any]] = []
-    if isinstance(jobs, tuple):
-        entries += [(("workload", "jobs", index), job) for index, job in enumerate(jobs)]
-    if isinstance(queues, dict):
-        entries += [(("scheduler", "allocation", "queues", name), queue) for name, queue in queues.items()]
-    for where, entry in entries:
-        if not isinstance(entry, dict):
-            continue
+    for where, entry in _terms(document):
         if entry.get("tasks") is not None:
             yield (
                 (*where, "tasks"),
@@ -94,6 +86,19 @@ def _object_store(document: Document) -> Iterator[Problem]:
         if entry.get("checkpoint_period_s") is not None:
             what = "tasks save by themselves in files that all nodes see at once"
             yield (*where, "checkpoint_period_s"), f"{what}, and an object store shows none; set storage.url to a path"
+
+
+def _terms(document: Document) -> Iterator[tuple[Location, dict[Any, Any]]]:
+    """The jobs and the queues, as they are written."""
+    jobs, queues = document.get(("workload", "jobs")), document.get(("scheduler", "allocation", "queues"))
+    entries: list[tuple[Location, Any]] = []
+    if isinstance(jobs, tuple):
+        entries += [(("workload", "jobs", index), job) for index, job in enumerate(jobs)]
+    if isinstance(queues, dict):
+        entries += [(("scheduler", "allocation", "queues", name), queue) for name, queue in queues.items()]
+    for where, entry in entries:
+        if isinstance(entry, dict):
+            yield where, entry
 
 
 def _refused(document: Document, location: Location, load: Callable[[str], object]) -> Iterator[Problem]:
@@ -108,22 +113,33 @@ def _refused(document: Document, location: Location, load: Callable[[str], objec
 
 
 def _images(document: Document) -> Iterator[Problem]:
-    mechanism = document.get(("scheduler", "mechanism"))
+    for where, among in (_usual_mechanisms(document), *_own_mechanisms(document)):
+        if not any(name in among for name in _IMAGES):
+            continue
+        if document.get(("engine",)) == FLUID:
+            yield where, "the fluid engine makes no images; set engine to live or sim"
+        elif document.get(("storage", "tier")) is None:
+            yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
+
+
+def _usual_mechanisms(document: Document) -> tuple[Location, Sequence[Any]]:
+    """What ``scheduler.mechanism`` may choose, as far as it is known."""
+    where = ("scheduler", "mechanism")
+    mechanism = document.get(where)
     options = mechanism if isinstance(mechanism, dict) else {"name": mechanism}
     name = options.get("name")
     known = policies.MECHANISM.by_name.get(name) if isinstance(name, str) else None
     if known is None:
-        return
+        return where, ()
     among = [mechanism.value for mechanism in known.among]
     if known.options is not None:
         among = options.get("among", among)
-    if not isinstance(among, list | tuple) or not any(name in among for name in _IMAGES):
-        return
-    where = ("scheduler", "mechanism")
-    if document.get(("engine",)) == FLUID:
-        yield where, "the fluid engine makes no images; set engine to live or sim"
-    elif document.get(("storage", "tier")) is None:
-        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
+    return where, among if isinstance(among, list | tuple) else ()
+
+
+def _own_mechanisms(document: Document) -> Iterator[tuple[Location, Sequence[Any]]]:
+    for where, entry in _terms(document):
+        yield (*where, "mechanism"), [entry.get("mechanism")]
 
 
 def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:

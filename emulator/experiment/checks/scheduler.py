@@ -98,6 +98,11 @@ def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
             ("scheduler", "mechanism"),
             f"{name} never preempts, so it cannot be used with '{mechanism}'; set it to wait",
         )
+    if mechanism == "wait":
+        for queue, terms in scheduler.allocation.queues.items():
+            if terms.mechanism is not None:
+                where: Location = ("scheduler", "allocation", "queues", queue, "mechanism")
+                yield where, "nothing is taken back under scheduler.mechanism: wait; name another there, or remove it"
 
 
 def _selection(scheduler: Scheduler) -> Iterator[Problem]:

@@ -49,7 +49,6 @@ def _slurm(path: Path) -> Site:
     return slurm_site(path)
 
 
-_MECHANISM: Location = ("scheduler", "mechanism")
 _KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue, "slurm": _slurm}
 """By section of the file: what reads it.  Raises ConfigError."""
 
@@ -99,10 +98,20 @@ def _refuse(document: Document, site: Site, path: Path) -> None:
     for location in (*known, *(location for location, _ in _decided(site))):
         if document.get(location) is not None:
             raise ConfigError(f"{document.origin(location)}: {dotted(location)}: the site {path} decides it; remove it")
-    named = document.get(_MECHANISM)
-    if site.mechanisms and isinstance(named, str) and named not in site.mechanisms:
-        choice = ", ".join(site.mechanisms)
-        raise ConfigError(f"{document.origin(_MECHANISM)}: {dotted(_MECHANISM)}: with {path} it is one of {choice}")
+    for location, named in _mechanisms_given(document):
+        if site.mechanisms and named not in (None, *site.mechanisms):
+            choice = ", ".join(site.mechanisms)
+            raise ConfigError(f"{document.origin(location)}: {dotted(location)}: with {path} it is one of {choice}")
+
+
+def _mechanisms_given(document: Document) -> Iterator[tuple[Location, Any]]:
+    """The names of the mechanisms that are given beside a site, for all jobs and for those of a queue."""
+    given = document.get(("scheduler", "mechanism"))
+    yield ("scheduler", "mechanism"), given.get("name") if isinstance(given, dict) else given
+    queues = document.get(("scheduler", "allocation", "queues"))
+    for name in queues if isinstance(queues, dict) else ():
+        location = ("scheduler", "allocation", "queues", name, "mechanism")
+        yield location, document.get(location)
 
 
 def _decided(site: Site) -> Iterator[tuple[Location, Any]]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
 from emulator.policies.slurm.allocation import CPU
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition
 from workloads.slurm.saved import read_saved
 
 
@@ -24,7 +24,7 @@ def slurm_site(path: Path) -> Site:
     )
     if not jobs:
         raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
-    mechanisms = _mechanisms(path, cluster)
+    mechanisms = _mechanisms(cluster)
     return Site(
         tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
         tuple(map(_job, jobs)),
@@ -61,20 +61,21 @@ def _possible(cluster: Cluster, jobs: Iterable[Job]) -> Iterable[Job]:
             yield job
 
 
-def _mechanisms(path: Path, cluster: Cluster) -> tuple[str, ...]:
-    """What may happen to victims: first what the partitions say, then what may take its place."""
+def _mechanisms(cluster: Cluster) -> tuple[str, ...]:
+    """What may happen to victims, but for those that are suspended beside others: first what the partitions say, then
+    what may take its place."""
     modes = {each.mode for each in cluster.partitions} - {Mode.OFF} if cluster.settings.preempts else set[Mode]()
-    if Mode.SUSPEND in modes and len(modes) > 1:
-        others = ", ".join(sorted(modes - {Mode.SUSPEND}))
-        message = f"a run has one mechanism, and PreemptMode is both SUSPEND and {others}; choose one, or natjam play"
-        raise ConfigError(f"{path}: slurm.cluster.partitions: {message}")
-    return ("suspend",) if Mode.SUSPEND in modes else ("kill", "checkpoint", "image")
+    return ("suspend",) if modes == {Mode.SUSPEND} else ("kill", "checkpoint", "image")
 
 
 def _queues(cluster: Cluster) -> dict[str, Any]:
     """The partitions, those of the highest tier first."""
     ordered = sorted(cluster.partitions, key=lambda each: -each.tier)
-    return {each.name: {"capacity": 0.0} for each in ordered}
+    return {each.name: {"capacity": 0.0, **_own_mechanism(each)} for each in ordered}
+
+
+def _own_mechanism(partition: Partition) -> dict[str, str]:
+    return {"mechanism": "suspend"} if partition.mode is Mode.SUSPEND else {}
 
 
 def _job(job: Job) -> dict[str, Any]:

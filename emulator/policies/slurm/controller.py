@@ -78,12 +78,13 @@ class Controller:
         return self.tick_ns
 
     def tick(self, now_ns: int) -> Iterator[Decision]:
-        """What the schedulers decide at a tick.  The caller carries out each decision before it takes the next."""
-        self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
-        if now_ns >= self._main_due_ns():
-            self._last_main_ns, self._news = now_ns, False
+        """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
+        takes the next."""
+        due_ns, self.tick_ns, self._ticked_ns = min(self.tick_ns, now_ns), FOREVER_NS, now_ns
+        if due_ns >= self._main_due_ns():
+            self._last_main_ns, self._news = due_ns, False
             yield from main_pass(self.snapshot, now_ns)
-        if now_ns >= self._backfill_due_ns(now_ns):
+        if due_ns >= self._backfill_due_ns(due_ns):
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
 

@@ -1,13 +1,15 @@
 """Who runs and who is stopped where jobs share CPUs (``PreemptMode=SUSPEND,GANG``).
 
-Jobs are put on their nodes' CPUs by tier, then in turn; whoever does not fit on all of its nodes is stopped.  After
-each time slice the jobs of a tier that has stopped ones change turns: those that ran go to the end.
+Jobs are put on their nodes' CPUs: first those that are never stopped, which always have room beside each other, then
+the others by tier, then in turn; whoever does not fit on all of its nodes is stopped.  After each time slice the jobs
+of a tier that has stopped ones change turns: those that ran go to the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.snapshot import Running
 
 
@@ -23,8 +25,13 @@ class Turns:
         free = dict(cpus)
         runs: set[str] = set()
         turns = {name: place for place, name in enumerate(running)}
-        order = sorted(running, key=lambda name: (-running[name].tier, self._back.get(name, 0), turns[name]))
-        for name in order:
+
+        def place_in_order(name: str) -> tuple[bool, int, int, int]:
+            job = running[name]
+            is_stopped = job.waiting.partition.mode is Mode.SUSPEND
+            return is_stopped, -job.tier, self._back.get(name, 0), turns[name]
+
+        for name in sorted(running, key=place_in_order):
             job = running[name]
             if all(free[node] >= job.cpus for node in job.nodes):
                 runs.add(name)

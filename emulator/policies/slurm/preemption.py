@@ -4,6 +4,9 @@ Candidates are the running jobs of lower tiers whose partition allows it, lowest
 taken away one after another until the job fits; whoever is not needed for that stays.  Then the same is tried in
 another order: the one that made it fit first, then those on the most nodes, then those with the most CPUs
 (``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.
+
+Jobs that are suspended (``PreemptMode=SUSPEND,GANG``) stay on their nodes, below the job that is put over them.  Who
+must be ended is asked as if these were gone; no record has both.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
     if settings.youngest_first:
         return sorted(found, key=lambda each: (each.tier, -each.start_ns, -each.waiting.number))
     return sorted(found, key=lambda each: (each.tier, each.waiting.number))
+
+
+def stopped_for(snapshot: Snapshot, job: Waiting) -> list[Running]:
+    """The jobs that stop when ``job`` is put over them."""
+    settings = snapshot.cluster.settings
+    return [*snapshot.below(job.partition.tier, Mode.SUSPEND)] if settings.preempts and settings.gang else []
 
 
 def victims(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> list[Running] | None:
@@ -72,7 +81,7 @@ class _Trial:
         self._job, self._nodes, self._order = job.job, nodes, snapshot.order
         self._free = snapshot.free_without(())
         self._fitting = (snapshot.room(job.job.cpus).now & nodes).bit_count()
-        for each in snapshot.going.values():
+        for each in (*snapshot.going.values(), *stopped_for(snapshot, job)):
             self.change(each, each.cpus)
 
     @property

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.placement import place
-from emulator.policies.slurm.preemption import victims
+from emulator.policies.slurm.preemption import stopped_for, victims
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 
 
@@ -34,10 +33,11 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
     name, settings = job.job.name, snapshot.cluster.settings
     found, fits = None, snapshot.room(job.job.cpus).now & nodes
+    stops = stopped_for(snapshot, job)
     if fits.bit_count() >= job.job.nodes:
         found = place(job.job, snapshot.free, snapshot.names(fits), snapshot.order)
-    elif settings.preempts and settings.gang:
-        found = _over_stopped(snapshot, job, nodes)
+    elif stops:
+        found = place(job.job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -47,15 +47,9 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
         return Decision(name, Outcome.WAITS, why=_short(snapshot, job, nodes) + ", and no victims would make room")
     if not going:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims are in their grace")
-    free = snapshot.free_without([*going, *snapshot.going.values()])
+    free = snapshot.free_without([*stops, *going, *snapshot.going.values()])
     where = place(job.job, free, snapshot.names(nodes), snapshot.order) or ()
     return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in going))
-
-
-def _over_stopped(snapshot: Snapshot, job: Waiting, nodes: int) -> tuple[str, ...] | None:
-    """Nodes for a job that is put over those of lower tiers, which stop (``PreemptMode=SUSPEND,GANG``)."""
-    stops = list(snapshot.below(job.partition.tier, Mode.SUSPEND))
-    return place(job.job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order) if stops else None
 
 
 def _short(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
