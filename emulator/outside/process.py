@@ -6,8 +6,9 @@ A question is written to its standard input, and its standard output is read unt
 that neither side waits for the other.  It has a bound of real time for that.  What it writes to its standard error goes
 to a file without a name, whose end is shown if it fails.
 
-It is the leader of a session of its own: Ctrl-C in a terminal does not reach it, and whatever it has started ends with
-it.  If this process is killed, its standard input ends.
+It is the leader of a session of its own: Ctrl-C in a terminal does not reach it.  What it has started ends with it: its
+process group, and all that descends from it, stopped first, so that nothing is started meanwhile.  If this process is
+killed, its standard input ends.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import time
 from typing import IO
 
 import msgspec
+import psutil
 
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
 from emulator.core.job import PYTHON
 from emulator.errors import RunError
 from emulator.policies.allocation_forms import AllocationPolicy, ExternalAllocation, Outside
-from emulator.policies.news import Begin, Done, NotSaid, said, shown
+from emulator.policies.news import Begin, Decide, Done, NotSaid, said, shown
 
 _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16
@@ -65,7 +67,9 @@ class OutsideProcess:
                 self.close()
                 self._start()
             first_line = self._lines + 1
-            lines, done = self._exchange(_encoder.encode_lines(question.news), question.question)
+            data, decide = _encoder.encode_lines(question.news), question.news[-1]
+            now_ns = decide.time_ns if isinstance(decide, Decide) else 0
+            lines, done = self._exchange(data, question.question, now_ns)
         except BaseException:
             self.close()
             raise
@@ -111,8 +115,8 @@ class OutsideProcess:
     def _name(self) -> str:
         return shlex.join(self._command)
 
-    def _exchange(self, data: bytes, question: int) -> tuple[list[str], Done]:
-        """Write ``data`` and read to the end of the answer.  Raises RunError."""
+    def _exchange(self, data: bytes, question: int, now_ns: int) -> tuple[list[str], Done]:
+        """Write ``data``, a question of that time, and read to the end of the answer.  Raises RunError."""
         process, lines, left = self._process, [], memoryview(data)
         assert process is not None
         assert process.stdin is not None
@@ -120,19 +124,19 @@ class OutsideProcess:
         until_real_s = time.monotonic() + self._patience_real_s
         while True:
             while (line := self._next_line()) is not None:
-                done = self._done(line, question)
+                done = self._done(line, question, now_ns)
                 if done is not None:
                     return lines, done
                 lines.append(line)
             patience_real_s = until_real_s - time.monotonic()
+            if patience_real_s <= 0:
+                raise self._error(f"has not answered question {question} within {self._patience_real_s:g} s")
             writing = [process.stdin] if left else []
-            readable, writable, _ = select.select([process.stdout], writing, [], max(0.0, patience_real_s))
+            readable, writable, _ = select.select([process.stdout], writing, [], patience_real_s)
             if writable:
                 left = left[self._write(process.stdin, left) :]
             if readable:
                 self._read(process.stdout)
-            elif patience_real_s <= 0:
-                raise self._error(f"has not answered question {question} within {self._patience_real_s:g} s")
 
     def _write(self, pipe: IO[bytes], left: memoryview) -> int:
         try:
@@ -158,7 +162,7 @@ class OutsideProcess:
         self._lines += 1
         return line.decode(errors="surrogateescape")
 
-    def _done(self, line: str, question: int) -> Done | None:
+    def _done(self, line: str, question: int, now_ns: int) -> Done | None:
         """The end of the answer, if this line is it.  Raises RunError if it is none that it may say."""
         try:
             what = said(line)
@@ -168,6 +172,8 @@ class OutsideProcess:
             return None
         if what.question != question:
             raise self._error(f"{shown(self._lines, line)}: question {question} is asked, not {what.question}")
+        if what.again_ns is not None and what.again_ns <= now_ns:
+            raise self._error(f"{shown(self._lines, line)}: again_ns must be later than {now_ns}, the question's time")
         return what
 
     def _how_it_ended(self) -> str:
@@ -196,5 +202,17 @@ class OutsideProcess:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    stopped: set[psutil.Process] = set()
+    with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+        os.killpg(process.pid, signal.SIGSTOP)
+        root = psutil.Process(process.pid)
+        while found := set(root.children(recursive=True)) - stopped:
+            for child in found:
+                with contextlib.suppress(psutil.Error):
+                    child.suspend()
+            stopped |= found
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for child in stopped:
+        with contextlib.suppress(psutil.Error):
+            child.kill()

@@ -362,6 +362,34 @@ def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["play", str(out), "--mode", "a=OFF"]).exit_code == 2
 
 
+@pytest.mark.parametrize("null", ["null", "~", ""])
+def test_a_field_that_is_null_is_not_given(tmp_path: Path, null: str) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4}}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, deletionTimestamp: NULL}, spec: {nodeName: NULL}}".replace(
+            "NULL", null
+        )
+    )
+    assert [each.pod.name for each in read_kubernetes([path]).cluster.state.waiting] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "is nested too deeply"),
+        ("a: " * 100_000, "is neither YAML nor JSON"),
+        ("&a {apiVersion: v1, kind: List, items: [*a]}", "a list must not be in another list"),
+        ("{kind: List, items: [{kind: List, items: [{kind: List, items: []}]}]}", "a list must not be in another list"),
+    ],
+)
+def test_what_never_ends_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        read_kubernetes([path])
+
+
 def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:
     refused = 0
     raw = [(path, path.read_bytes()) for path in sorted(OBJECTS.iterdir())]

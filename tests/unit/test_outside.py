@@ -177,6 +177,9 @@ def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
     assert any(isinstance(record.message, SubmitJob) for record in records)
 
 
+GRANT = b'{"decision": "grant", "job": "low", "node": "node-1"}\n'
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -185,6 +188,8 @@ def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
         ("import time; time.sleep(100)", "has not answered question 1 within 0.5 s"),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "line 1 is longer than"),
         ("import os; os.close(1); input(); input(); input()", "has"),
+        ('print(\'{"decision": "done", "question": 1, "again_ns": 0}\')', "again_ns must be later than 0"),
+        (f"import os\nwhile True: os.write(1, {GRANT!r} * 1000)  # sleep", "has not answered question 1 within 0.5 s"),
         ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush(); input(); input()", "line 1: "),
     ],
 )
@@ -201,9 +206,13 @@ def test_one_that_is_not_there() -> None:
         process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
 
 
-def test_what_it_has_started_ends_with_it() -> None:
-    script = "import subprocess, sys; print(subprocess.Popen(['sleep', '100']).pid, file=sys.stderr, flush=True); x"
-    process = OutsideProcess(Outside((sys.executable, "-c", script)))
+@pytest.mark.parametrize("own_session", [False, True])
+def test_what_it_has_started_ends_with_it(own_session: bool) -> None:
+    started = f"subprocess.Popen(['sleep', '100'], env={{}}, start_new_session={own_session})"
+    script = (
+        f"import subprocess, sys; print({started}.pid, file=sys.stderr, flush=True); print('x', flush=True); input()"
+    )
+    process = OutsideProcess(Outside((sys.executable, "-c", f"{script}; input(); input(); input()")))
     with pytest.raises(RunError) as caught:
         process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
     started = caught.value.message.split("it says: ")[1].split()[0]

@@ -18,6 +18,7 @@ from msgspec import inspect
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
+from emulator.files.yaml_values import DEEPEST_NESTING
 from workloads.importers.source import OnBytes, ignore
 from workloads.saved import SECTIONS, is_saved
 
@@ -106,15 +107,35 @@ class _Counted(io.BytesIO):
         return piece
 
 
+class _TooDeepError(Exception):
+    """A value is inside of too many others."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """libyaml builds nodes by calling itself, and would overflow its stack."""
+
+    _depth = 0
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: Any) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST_NESTING:
+            raise _TooDeepError
+
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
+
+
 def _documents(path: Path, on_bytes: OnBytes) -> Iterator[yaml.Node]:
     stream = _Counted(read_bytes(path, LARGEST_FILE_BYTES), on_bytes)
     try:
-        yield from (node for node in yaml.compose_all(stream, Loader=yaml.CSafeLoader) if node is not None)
+        yield from (node for node in yaml.compose_all(stream, Loader=_Loader) if node is not None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
         raise ConfigError(f"{path}{line}: is neither YAML nor JSON") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+    except _TooDeepError:
+        raise ConfigError(f"{path}: is nested too deeply") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError):
         raise ConfigError(f"{path}: is neither YAML nor JSON in UTF-8") from None
 
 
@@ -126,7 +147,7 @@ class _Reader:
         self._types = {kind: inspect.type_info(of) for kind, of in kinds.items()}
         self._left = MOST_VALUES
 
-    def read(self, node: yaml.Node) -> None:
+    def read(self, node: yaml.Node, *, is_item: bool = False) -> None:
         """One object, or a list of them."""
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{self._where(node)}: must be an object with apiVersion and kind")
@@ -134,8 +155,10 @@ class _Reader:
         version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
         items = fields.get("items")
         if kind.endswith("List") and isinstance(items, yaml.SequenceNode):
+            if is_item:
+                raise ConfigError(f"{self._where(node)}: a list must not be in another list")
             for item in items.value:
-                self.read(item)
+                self.read(item, is_item=True)
             return
         if not kind:
             raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
@@ -203,7 +226,7 @@ def _text(node: yaml.Node | None) -> str:
 
 
 def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+    return isinstance(node, yaml.ScalarNode) and not node.style and node.value in ("", "~", "null", "Null", "NULL")
 
 
 def _suits(node: yaml.Node, of: inspect.Type) -> bool:
