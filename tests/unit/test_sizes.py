@@ -8,7 +8,9 @@ import pytest
 from experiment_files import complaints
 
 from emulator.assemble import make_settings
-from emulator.core.messages import Outcome
+from emulator.chaos.schedule import Fault, FaultKind
+from emulator.chaos.simulated import judge
+from emulator.core.messages import JobState, Outcome
 from emulator.core.resource_manager.sized_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -127,8 +129,6 @@ def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
          " 0.03125 of the cluster"),
         ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: with node_groups ApplicationMasters could"
          " block the nodes of gangs; set cluster.application_masters: outside"),
-        (SOFT_CAP, "  mechanism: kill\n" + SOFT_CAP.replace("soft-cap", "yarn-capacity"), "scheduler.mechanism: with"
-         " node_groups yarn-capacity takes nothing back; set it to wait, or name two-queue"),
         (SOFT_CAP, "  mechanism: {name: adaptive, among: [kill, wait]}\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
          "scheduler.mechanism.among: with node_groups a victim is named, and its room is reserved"),
         (SOFT_CAP, "  mechanism: kill\n  task_eviction: cost-aware\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
@@ -211,3 +211,14 @@ def test_a_gang_that_takes_nothing_back_holds_every_node_that_one_of_its_tasks_c
     jobs = simulated_history(resolve(load_experiment(written(tmp_path, text)))).jobs
     starts_ns = {job.name: job.start_ns or 0 for job in jobs}
     assert starts_ns["serving"] < starts_ns["single"]
+
+
+def test_a_gang_for_which_lost_nodes_have_left_too_little_fails_when_it_wants_room_again(tmp_path: Path) -> None:
+    """It was running when the last of them was lost, so it did not wait then."""
+    text = GANGS.replace("overheads: native", "overheads: hadoop-0.23").replace("calibration: auto\n", "")
+    experiment = load_experiment(written(tmp_path, text.replace("engine: live", "engine: sim")))
+    deaths = [(27_584_741_208, 862_925_020, 180_507), (83_361_878_239, 6_217_537_432, 557_198)]
+    judged = judge(experiment, 88_593_247_483, 174, [Fault(FaultKind.SILENT_DEATH, *each) for each in deaths])
+    assert judged.violation is None
+    assert judged.jobs is not None
+    assert judged.jobs[JobState.FAILED] > 0
