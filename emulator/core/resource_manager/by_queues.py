@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from emulator.core.decisions import allocate, order_jobs
 from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
-from emulator.core.resource_manager.applications import Application
+from emulator.core.resource_manager.applications import Application, HeldContainer
 from emulator.core.resource_manager.by_contract import ByContract, Parts
 from emulator.core.resource_manager.offers import TASKS, Offer
 from emulator.policies.policy import Reads
 from emulator.policies.views import JobView
+from emulator.vocabulary import Resources
 
 
 class ByQueues(ByContract):
@@ -41,6 +42,10 @@ class ByQueues(ByContract):
         """State of queues and Preemptor when everything possible had been asked for."""
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
+
+    def frees(self, container: HeldContainer) -> Resources:
+        """What taking the container back makes free; empty where all containers have one size."""
+        return self._offers.reservations.frees(container)
 
     # ---- giving ----
 
