@@ -275,3 +275,31 @@ workload:
         taken = [row for row in rows if row.outcome is not Outcome.SUCCEEDED]
         assert len(taken) == 3
         assert {row.job for row in taken} == victims
+
+
+def test_a_saved_task_resumes_when_its_queue_falls_below_its_maximum(tmp_path: Path) -> None:
+    """Two tasks hold all GPUs, so research is full, while the node of its saved task has room.  When they end, that node
+    must be heard again: the others leave the task to it."""
+    text = (
+        SIZED[: SIZED.index("cluster:")].replace("hadoop-0.23", "hadoop-0.23\nseed: 3807")
+        + """\
+cluster:
+  application_masters: outside
+  node_groups:
+  - {count: 3, resources: {cpu: 6, memory_gb: 16}}
+  - {count: 1, resources: {cpu: 4, memory_gb: 16, gpu: 2}}
+scheduler:
+  mechanism: checkpoint
+  allocation: {name: two-queue, queues: {production: {capacity: 0.4}, research: {capacity: 0.6}}}
+workload:
+  jobs:
+  - {name: fill, queue: research, reduces: 18, reduce_s: {uniform: [0.5, 1.0], longest: 40.3}, key_s: 1}
+  - {name: train, queue: research, reduces: 2, reduce_s: 59.4, key_s: 1, resources: {gpu: 1}}
+  - {name: late, queue: production, submit_s: 31.4, reduces: 3, reduce_s: 25.2, gang: {minimum: 1},
+     resources: {cpu: 3, memory_gb: 6}}
+  - {name: early, queue: production, submit_s: 15.4, reduces: 2, reduce_s: 28.8, gang: true, resources: {cpu: 2}}
+"""
+    )
+    rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
+    assert [row.job for row in rows if row.outcome is Outcome.CHECKPOINTED] == ["fill"]
+    assert [row.outcome for row in rows if row.job == "fill" and row.kind != "am"].count(Outcome.SUCCEEDED) == 18

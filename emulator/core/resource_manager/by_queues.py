@@ -60,7 +60,13 @@ class ByQueues(ByContract):
             grants = self._first_of(queue, decision.resumes_first, offer)
             if grants:
                 return grants
+        if offer.is_held or len(decision.order) < len(offer.view.queues):
+            self._note_host(offer)
         return ()
+
+    def _note_host(self, offer: Offer) -> None:
+        """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
+        offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
@@ -106,6 +112,7 @@ class ByQueues(ByContract):
         grown = tuple(replace(queue, used=queue.used + share) if queue is own else queue for queue in offer.view.queues)
         if share > 0 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
             self._offers.gangs.explain_wait(gang, max(0, own.maximum - own.used))
+            self._note_host(offer)
             return None
         return self._offers.gang_of(gang, offer)
 
