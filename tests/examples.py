@@ -96,6 +96,12 @@ EXAMPLES = {
     },
     "test_withheld_containers": {"test_containers_in_use_never_exceed_what_there_is_after_the_grace": 60},
     "test_yarn_clusters": {
+        "test_every_job_succeeds_in_containers_of_several_sizes": 40,
+        "test_every_job_ends_in_containers_of_several_sizes_whatever_goes_wrong": 60,
+        "test_heartbeats_left_out_make_no_difference_in_containers_of_several_sizes": 15,
+        "test_a_machine_whose_revision_stays_has_not_changed_in_containers_of_several_sizes": 15,
+        "test_a_round_takes_no_container_in_vain": 200,
+        "test_the_same_at_length_in_containers_of_several_sizes": 2_000,
         "test_every_job_succeeds": 60,
         "test_every_job_ends_whatever_goes_wrong": 80,
         "test_heartbeats_left_out_make_no_difference": 15,

@@ -105,8 +105,8 @@ def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take
     """The containers that an allocation would take back in this round, and from which jobs.  Raises PolicyError."""
     returned = pace.takes(view)
     items = _items(returned)
-    if items is None or not all(isinstance(item, Take) and item.containers > 0 for item in items):
-        raise _error("allocation", policy, returned, "takes of one container or more")
+    if items is None or not all(isinstance(item, Take) and any(item.amount) for item in items):
+        raise _error("allocation", policy, returned, "takes of more than nothing")
     for take in items:
         _distinct("allocation", policy, take.jobs, view.jobs, "as a take's jobs names of jobs")
     return items

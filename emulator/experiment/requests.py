@@ -164,16 +164,12 @@ def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
     mechanism = scheduler.choice("mechanism").name
     if mechanism == "wait":
         return
-    if type(allocation) is not AllocationPolicy:
+    if not isinstance(allocation, PacedAllocation) and type(allocation) is not AllocationPolicy:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
     elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
         message = "with node_groups a victim is named, and its room is reserved: it cannot be waited for; remove wait"
         yield ("scheduler", "mechanism", "among"), message
-    eviction = policies.TASK_EVICTION.by_name.get(scheduler.choice("task_eviction").name)
-    if eviction is not None and eviction.across_jobs:
-        message = f"with node_groups tasks are ranked job by job, and {eviction.name} ranks all; choose another"
-        yield ("scheduler", "task_eviction"), message
 
 
 def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:

@@ -33,6 +33,10 @@ class QueueView(Frozen):
     """Containers held now, ApplicationMasters included."""
     pending: int
     """Containers requested and not yet given."""
+    held: Resources = ()
+    """Where containers have several sizes: what they hold now, of each resource in thousandths."""
+    wanted: Resources = ()
+    """And what those requested ask for."""
 
 
 class JobView(Frozen):
@@ -68,6 +72,10 @@ class JobView(Frozen):
     """Fewest containers that it can be given, all at one time; 0: one by one."""
     begun_ns: int = 0
     """Part of ``work_left_ns`` that its running tasks have probably done, estimated from how long they have run."""
+    tasks_hold: Resources = ()
+    """Where containers have several sizes: what those of its tasks hold, of each resource in thousandths."""
+    wanted: Resources = ()
+    """And what those requested ask for."""
 
     @property
     def name(self) -> str:
@@ -241,8 +249,13 @@ class Take(Frozen):
 
     jobs: tuple[str, ...]
     """Names, the first victim first."""
-    containers: int
-    """How many, of all of them together."""
+    amount: Resources
+    """How much they must hold together, of each resource in thousandths; where all containers have one size, one
+    number, in 1/1024 of a container."""
+    at_most: Resources
+    """How much all takes of the round together may hold."""
+    enough_of_any: bool = False
+    """Whether it is enough to have one of the resources, not all."""
 
 
 class MechanismDecision(Frozen):

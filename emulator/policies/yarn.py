@@ -1,4 +1,4 @@
-"""YARN's CapacityScheduler and its ProportionalCapacityPreemptionPolicy (Hadoop 3.4), in containers of one size.
+"""YARN's CapacityScheduler and its ProportionalCapacityPreemptionPolicy (Hadoop 3.4).
 
 Each queue is guaranteed its capacity and may grow to its maximum.  The queue with the least used / guaranteed is served
 first.  Once per interval the preemption policy computes the *ideal assignment* of each queue.  First each queue gets
@@ -15,13 +15,14 @@ The policy names the containers: those of the last job first.  A container that 
 (``priority_first``: natjam has no users to limit).  ApplicationMasters are exempt, and so are maps, as everywhere in
 natjam.
 
-Amounts are counted in 1/1024 of a container and rounded as Hadoop rounds the megabytes of containers of 1 GB.
+Where containers have several sizes, all amounts are vectors, compared as YARN's DominantResourceCalculator does
+(``emulator.policies.yarn_amounts``), and a container must fit its node in all resources.  Hadoop's default, the
+DefaultResourceCalculator, sees memory only and lets nodes have more containers than cores; that is not modelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any
@@ -31,11 +32,11 @@ import msgspec
 from emulator.policies.allocation_forms import PacedAllocation
 from emulator.policies.job_selection import PRIORITY, by_priority
 from emulator.policies.queue_order import most_underserved
-from emulator.policies.views import AllocationDecision, ClusterView, JobView, QueueView, Take
-from emulator.vocabulary import Frozen
-
-UNIT = 1024
-"""Parts of a container."""
+from emulator.policies.resources import lacking, minus
+from emulator.policies.views import AllocationDecision, ClusterView, JobView, Take
+from emulator.policies.yarn_amounts import Amounts
+from emulator.policies.yarn_ideal import Need, assign_ideal, between_jobs, scale_of
+from emulator.vocabulary import Frozen, Resources
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -71,54 +72,43 @@ class YarnPreemption(Frozen):
         return int(Decimal(str(self.max_wait_before_kill_s)) * 10**9)
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
-        """What this round asks back: numbers of containers, and from which jobs."""
-        total = view.containers * UNIT
-        needs = [Need.of(queue) for queue in view.queues]
-        assign_ideal(needs, total)
-        allowed = int(total * _exact(self.total_preemption_per_round))
-        too_much = sum(max(0, need.used - need.ideal) for need in needs)
-        scale = Fraction(allowed, too_much) if too_much > allowed else Fraction(1)
+        """What this round asks back, and from which jobs."""
+        amounts = Amounts.of(view)
+        needs = [Need.of(queue, amounts) for queue in view.queues]
+        assign_ideal(needs, amounts)
+        allowed = left = amounts.part(amounts.whole, _exact(self.total_preemption_per_round))
+        scale = scale_of(needs, allowed, amounts)
         takes: list[Take] = []
         for need in needs:
-            need.asked = self._asked(need, scale)
-            jobs = _last_first(view, need.name)
-            allowed -= _take(takes, jobs, need.asked, allowed)
+            need.asked = self._asked(need, scale, amounts)
+            left = lacking(left, need.asked)
+            takes += _take(_last_first(view, need.name), need.asked, allowed)
         for need in needs if self.intra_queue else ():
-            jobs = _last_first(view, need.name)
-            allowed -= _take(takes, *self._within(need, jobs, allowed), allowed)
+            jobs, gives = self._within(need, _last_first(view, need.name), left, amounts)
+            left = lacking(left, gives)
+            takes += _take(jobs, gives, allowed, enough_of_any=True)
         return tuple(takes)
 
-    def _asked(self, need: Need, scale: Fraction) -> int:
+    def _asked(self, need: Need, scale: Fraction, amounts: Amounts) -> Resources:
         """What is asked back of a queue."""
-        if need.used <= need.guaranteed * (1 + _exact(self.max_ignored_over_capacity)):
-            return 0
-        least = max(need.ideal, min(need.used + need.pending, need.guaranteed))
-        wanted = int(max(0, need.used - least) * scale)
-        return _up(wanted * _exact(self.natural_termination_factor))
+        if not amounts.more(need.used, amounts.part(need.guaranteed, 1 + _exact(self.max_ignored_over_capacity))):
+            return amounts.none
+        least = amounts.larger(amounts.smaller(need.wanted, need.guaranteed), need.ideal)
+        if not amounts.more(need.used, least):
+            return amounts.none
+        wanted = amounts.part(minus(need.used, least), scale)
+        by = _exact(self.natural_termination_factor)
+        return lacking(amounts.part_up(wanted, [by] * len(wanted)), amounts.none)
 
-    def _within(self, need: Need, jobs: Sequence[JobView], allowed: int) -> tuple[list[JobView], int]:
-        """The jobs of a queue that give to jobs of higher priority, the lowest first, and how much in total."""
-        threshold = need.guaranteed * _exact(self.intra_queue_minimum_threshold)
-        if len(jobs) < 2 or not need.guaranteed or need.used < threshold:
-            return [], 0
-        claims = [_Claim.of(job) for job in jobs]
-        left = need.used - need.asked - sum(claim.master for claim in claims)
-        for claim in reversed(claims):
-            ideal = min(max(0, left), claim.tasks + claim.pending)
-            claim.lacks, claim.can_give = max(0, ideal - claim.tasks), max(0, claim.tasks - ideal)
-            left -= ideal
-        limit = int(need.guaranteed * _exact(self.intra_queue_max_allowable_limit)) - need.asked
-        limit = min(max(0, limit), allowed)
-        for claim in claims:
-            claim.can_give = min(claim.can_give, limit)
-            limit -= claim.can_give
-        for high in reversed(claims):
-            for low in claims:
-                if low.job.facts.priority < high.job.facts.priority:
-                    given = min(high.lacks, low.can_give - low.gives)
-                    high.lacks -= given
-                    low.gives += given
-        return [claim.job for claim in claims if claim.gives], sum(claim.gives for claim in claims)
+    def _within(
+        self, need: Need, jobs: list[JobView], allowed: Resources, amounts: Amounts
+    ) -> tuple[list[JobView], Resources]:
+        """The jobs of a queue that give to jobs of higher priority, and how much in total."""
+        threshold = amounts.part(need.guaranteed, _exact(self.intra_queue_minimum_threshold))
+        if len(jobs) < 2 or not amounts.some(need.guaranteed) or amounts.more(threshold, need.used):
+            return [], amounts.none
+        most = amounts.part(need.guaranteed, _exact(self.intra_queue_max_allowable_limit))
+        return between_jobs(need, jobs, amounts.smaller(lacking(most, need.asked), allowed), amounts)
 
 
 class YarnOptions(Frozen):
@@ -144,83 +134,7 @@ def yarn_capacity(view: ClusterView, options: YarnOptions) -> AllocationDecision
     return AllocationDecision(order, per_heartbeat=options.offswitch_per_heartbeat)
 
 
-# ---- the ideal assignment ----
-
-
-@dataclass(slots=True)
-class Need:
-    """One queue, in units."""
-
-    name: str
-    guaranteed: int
-    maximum: int
-    used: int
-    pending: int
-    ideal: int = 0
-    asked: int = 0
-
-    @classmethod
-    def of(cls, queue: QueueView) -> Need:
-        """From a view; requests beyond its maximum do not count."""
-        pending = max(0, min(queue.pending, queue.maximum - queue.used))
-        counts = (queue.capacity, queue.maximum, queue.used, pending)
-        return cls(queue.name, *(count * UNIT for count in counts))
-
-    def accept(self, offered: int) -> int:
-        """Take as much of the offer as the limits allow; returns how much."""
-        most = min(self.maximum, self.used + self.pending, max(self.guaranteed, self.used)) - self.ideal
-        taken = max(0, min(offered, most))
-        self.ideal += taken
-        return taken
-
-
-def assign_ideal(needs: Iterable[Need], total: int) -> None:
-    """Set ``ideal`` of each queue; queues without a guarantee share what the others leave."""
-    left = total
-    for group in ([need for need in needs if need.guaranteed], [need for need in needs if not need.guaranteed]):
-        for need in group:
-            need.ideal = min(need.used, need.guaranteed)
-            left -= need.ideal
-        left = _share_out([need for need in group if need.ideal < need.used + need.pending], left)
-
-
-def _share_out(hungry: list[Need], left: int) -> int:
-    """Offer the rest until no queue takes any more; returns what remains."""
-    while hungry and left > 0:
-        weights = {need.name: need.guaranteed or 1 for need in hungry}
-        weight_sum = sum(weights.values())
-        least = min(_served(need) for need in hungry)
-        first = [need for need in hungry if _served(need) == least]
-        taken = [need.accept(_up(Fraction(left * weights[need.name], weight_sum))) for need in first]
-        sated = {need.name for need, amount in zip(first, taken, strict=True) if not amount}
-        hungry = [need for need in hungry if need.name not in sated]
-        left -= sum(taken)
-    return left
-
-
-def _served(need: Need) -> Fraction:
-    return Fraction(need.ideal, need.guaranteed) if need.guaranteed else Fraction(0)
-
-
 # ---- parts ----
-
-
-@dataclass(slots=True)
-class _Claim:
-    """One job of a queue, in units."""
-
-    job: JobView
-    master: int
-    tasks: int
-    pending: int
-    lacks: int = 0
-    can_give: int = 0
-    gives: int = 0
-
-    @classmethod
-    def of(cls, job: JobView) -> _Claim:
-        master = min(1, job.containers)
-        return cls(job, master * UNIT, (job.containers - master) * UNIT, job.pending * UNIT)
 
 
 def _last_first(view: ClusterView, queue: str) -> list[JobView]:
@@ -228,21 +142,13 @@ def _last_first(view: ClusterView, queue: str) -> list[JobView]:
     return sorted((job for job in view.jobs.values() if job.facts.queue == queue), key=by_priority, reverse=True)
 
 
-def _take(takes: list[Take], jobs: Sequence[JobView], asked: int, allowed: int) -> int:
-    """Add whole containers for ``asked``, rounded up; returns the part of ``allowed`` that they use."""
-    count = min(_up(Fraction(asked, UNIT)), allowed // UNIT, sum(job.reclaimable for job in jobs))
-    if count > 0:
-        takes.append(Take(tuple(job.name for job in jobs), count))
-    return max(0, count) * UNIT
+def _take(jobs: Sequence[JobView], amount: Resources, allowed: Resources, enough_of_any: bool = False) -> list[Take]:
+    return [Take(tuple(job.name for job in jobs), amount, allowed, enough_of_any)] if jobs and any(amount) else []
 
 
 def _exact(number: float) -> Fraction:
     """The decimal number as it was written."""
     return Fraction(str(number))
-
-
-def _up(number: Fraction) -> int:
-    return -int(-number // 1)
 
 
 _WITH_OPTIONS: Any = yarn_capacity

@@ -189,11 +189,12 @@ def sized(draw: st.DrawFn, case: Case) -> Case:
     if scheduler.allocation.name == "hard-cap":  # else a queue may be full with one ApplicationMaster
         capacities = dict.fromkeys(capacities, WHOLE_PPM)
     queues = tuple(replace(queue, capacity=capacities[queue.name], maximum=WHOLE_PPM) for queue in scheduler.queues)
+    task_eviction = draw(st.sampled_from((scheduler.task_eviction, policies.TASK_EVICTION.by_name["cost-aware"])))
     settings = replace(
         case.settings,
         nodes=nodes,
         master_request=master,
-        scheduler=replace(scheduler, queues=queues),
+        scheduler=replace(scheduler, queues=queues, task_eviction=task_eviction),
         availability=None,
     )
     return replace(case, settings=settings, jobs=tuple(jobs))

@@ -6,14 +6,17 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, sized, with_sized_gangs
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated import Chaos
 
 from emulator import policies
 from emulator.core.settings import OverheadSettings
+from emulator.policies.resources import fits, plus, total
+from emulator.policies.views import Take
 from emulator.policies.yarn import YarnOptions, YarnPreemption
+from emulator.policies.yarn_ideal import Chosen
 from tests.examples import drawn, fixed
 
 _ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000, amrm_client=True)
@@ -74,9 +77,72 @@ def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
     run(case, watch_revisions=True, repeat_empty_heartbeats=True)
 
 
+SIZED = yarns(CALM).flatmap(sized)
+
+
+@given(SIZED | with_sized_gangs(SIZED))
+@fixed
+def test_every_job_succeeds_in_containers_of_several_sizes(case: Case) -> None:
+    run(case)
+
+
+@given(yarns(CALM | BAD_NETWORK, faults=True).flatmap(sized))
+@fixed
+def test_every_job_ends_in_containers_of_several_sizes_whatever_goes_wrong(case: Case) -> None:
+    run(case)
+
+
+@given(SIZED)
+@fixed
+def test_heartbeats_left_out_make_no_difference_in_containers_of_several_sizes(case: Case) -> None:
+    left_out, all_run = (run(case, every_heartbeat=every) for every in (False, True))
+    ends = [{name: master.finish_ns for name, master in cluster.masters.items()} for cluster in (left_out, all_run)]
+    assert ends[0] == ends[1]
+
+
+@given(SIZED)
+@fixed
+def test_a_machine_whose_revision_stays_has_not_changed_in_containers_of_several_sizes(case: Case) -> None:
+    run(case, watch_revisions=True, repeat_empty_heartbeats=True)
+
+
+RESOURCES = st.tuples(*[st.integers(0, 6)] * 2)
+
+
+@given(RESOURCES, RESOURCES, st.lists(RESOURCES, max_size=7), st.booleans())
+@fixed
+def test_a_round_takes_no_container_in_vain(amount: tuple, at_most: tuple, held: list, enough_of_any: bool) -> None:
+    """Each that goes makes some of what is still lacking free, and before the last of them it was not enough."""
+    take = Take(("job",), amount, at_most, enough_of_any)
+    going = [held[int(name)] for name in Chosen().choose(take, ((str(n), each) for n, each in enumerate(held)))]
+    asked = [place for place in (0, 1) if amount[place]]
+    for number, victim in enumerate(going):
+        before = total(going[:number], ("", ""))
+        lacked = [place for place in asked if before[place] < amount[place]]
+        assert lacked == asked if enough_of_any else lacked
+        assert any(victim[place] for place in lacked)
+    together = total(going, ("", ""))
+    assert fits(together, at_most) or not going
+    if all(fits(plus(together, each), at_most) for each in held):  # it was not the limit that ended it
+        left = [place for place in asked if together[place] < amount[place]]
+        spared = list(held)
+        for victim in going:
+            spared.remove(victim)
+        enough = len(left) < len(asked) if enough_of_any else not left
+        assert enough or not any(each[place] for each in spared for place in left)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(yarns(CALM | BAD_NETWORK, faults=True))
 @drawn
 def test_the_same_at_length(case: Case) -> None:
+    run(case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@given(yarns(CALM | BAD_NETWORK, faults=True).flatmap(sized))
+@drawn
+def test_the_same_at_length_in_containers_of_several_sizes(case: Case) -> None:
     run(case)

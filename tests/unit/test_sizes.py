@@ -8,7 +8,9 @@ import pytest
 from experiment_files import complaints
 
 from emulator.assemble import make_settings
-from emulator.core.messages import Outcome
+from emulator.chaos.schedule import Fault, FaultKind
+from emulator.chaos.simulated import judge
+from emulator.core.messages import JobState, Outcome
 from emulator.core.resource_manager.sized_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -127,12 +129,8 @@ def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
          " 0.03125 of the cluster"),
         ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: with node_groups ApplicationMasters could"
          " block the nodes of gangs; set cluster.application_masters: outside"),
-        (SOFT_CAP, "  mechanism: kill\n" + SOFT_CAP.replace("soft-cap", "yarn-capacity"), "scheduler.mechanism: with"
-         " node_groups yarn-capacity takes nothing back; set it to wait, or name two-queue"),
         (SOFT_CAP, "  mechanism: {name: adaptive, among: [kill, wait]}\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
          "scheduler.mechanism.among: with node_groups a victim is named, and its room is reserved"),
-        (SOFT_CAP, "  mechanism: kill\n  task_eviction: cost-aware\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
-         "scheduler.task_eviction: with node_groups tasks are ranked job by job, and cost-aware ranks all"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
         ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 15.5, memory_gb: 8, gpu: 1", "one node is large enough, and an"
          " ApplicationMaster there leaves 0.5 cpu too little"),
@@ -211,3 +209,97 @@ def test_a_gang_that_takes_nothing_back_holds_every_node_that_one_of_its_tasks_c
     jobs = simulated_history(resolve(load_experiment(written(tmp_path, text)))).jobs
     starts_ns = {job.name: job.start_ns or 0 for job in jobs}
     assert starts_ns["serving"] < starts_ns["single"]
+
+
+def test_a_gang_for_which_lost_nodes_have_left_too_little_fails_when_it_wants_room_again(tmp_path: Path) -> None:
+    """It was running when the last of them was lost, so it did not wait then."""
+    text = GANGS.replace("overheads: native", "overheads: hadoop-0.23").replace("calibration: auto\n", "")
+    experiment = load_experiment(written(tmp_path, text.replace("engine: live", "engine: sim")))
+    deaths = [(27_584_741_208, 862_925_020, 180_507), (83_361_878_239, 6_217_537_432, 557_198)]
+    judged = judge(experiment, 88_593_247_483, 174, [Fault(FaultKind.SILENT_DEATH, *each) for each in deaths])
+    assert judged.violation is None
+    assert judged.jobs is not None
+    assert judged.jobs[JobState.FAILED] > 0
+
+
+@pytest.mark.parametrize("mechanism", ["kill", "checkpoint"])
+def test_yarn_takes_back_up_to_the_guarantee_and_room_is_reserved_for_what_is_large(
+    tmp_path: Path, mechanism: str
+) -> None:
+    """Each node holds eight small tasks of research; production's two tasks need half a node each."""
+    text = TAKES_BACK.replace("MECHANISM", mechanism).replace("overheads: none", "overheads: hadoop-0.23")
+    text = text[: text.index("scheduler:")].replace("count: 1, resources: {cpu: 8", "count: 2, resources: {cpu: 8")
+    text = text[: text.index("  - {count: 1, resources: {cpu: 16")] + YARN.replace("MECHANISM", mechanism)
+    run = resolve(load_experiment(written(tmp_path, text)))
+    rows = [row for row in simulated_history(run).attempts if row.kind != "am"]
+    victims = [row for row in rows if row.outcome is not Outcome.SUCCEEDED]
+    urgent = [row for row in rows if row.job == "urgent"]
+    assert {row.job for row in victims} == {"fill"}
+    assert len(victims) == 8, "four cores for each of the two, though they are taken anywhere"
+    first_end_ns = min(row.ended_ns or 0 for row in rows if row.job == "fill" and row not in victims)
+    assert min(row.ready_ns for row in urgent) < first_end_ns
+    assert all(row.outcome is Outcome.SUCCEEDED for row in urgent)
+
+
+YARN = """\
+scheduler:
+  mechanism: MECHANISM
+  task_eviction: newest
+  allocation:
+    name: yarn-capacity
+    queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}
+    preemption: {interval_s: 1, max_wait_before_kill_s: 1, total_preemption_per_round: 1,
+                 natural_termination_factor: 1, max_ignored_over_capacity: 0}
+workload:
+  jobs:
+  - {name: fill, queue: research, reduces: 16, reduce_s: 120, resources: {cpu: 1, memory_gb: 2}}
+  - {name: urgent, queue: production, submit_s: 20, reduces: 2, reduce_s: 5, resources: {cpu: 4, memory_gb: 8}}
+"""
+
+
+def test_cost_aware_takes_the_tasks_whose_images_are_cheapest_of_all_jobs(tmp_path: Path) -> None:
+    """All ask for the same.  By the order of jobs the larger one is the victim; the tasks of the other use less."""
+    jobs = """\
+workload:
+  jobs:
+  - {name: large, queue: research, reduces: 5, reduce_s: 60, memory_gb: 4, resources: {cpu: 1, memory_gb: 4}}
+  - {name: small, queue: research, reduces: 3, reduce_s: 60, memory_gb: 1, resources: {cpu: 1, memory_gb: 4}}
+  - {name: urgent, queue: production, submit_s: 20, reduces: 1, reduce_s: 5, resources: {cpu: 3, memory_gb: 12}}
+"""
+    text = TAKES_BACK.replace("mechanism: MECHANISM", "mechanism: image\n  task_eviction: TASKS")
+    text = text[: text.index("  - {count: 1, resources: {cpu: 16")] + text[text.index("scheduler:") :]
+    text = text[: text.index("workload:")] + "storage: {tier: ssd}\n" + jobs
+    for tasks, victims in (("cost-aware", {"small"}), ("newest", {"large"})):
+        path = written(tmp_path, text.replace("TASKS", tasks))
+        rows = [row for row in simulated_history(resolve(load_experiment(path))).attempts if row.kind != "am"]
+        taken = [row for row in rows if row.outcome is not Outcome.SUCCEEDED]
+        assert len(taken) == 3
+        assert {row.job for row in taken} == victims
+
+
+def test_a_saved_task_resumes_when_its_queue_falls_below_its_maximum(tmp_path: Path) -> None:
+    """Two tasks hold all GPUs, so research is full, while the node of its saved task has room.  When they end, that node
+    must be heard again: the others leave the task to it."""
+    text = (
+        SIZED[: SIZED.index("cluster:")].replace("hadoop-0.23", "hadoop-0.23\nseed: 3807")
+        + """\
+cluster:
+  application_masters: outside
+  node_groups:
+  - {count: 3, resources: {cpu: 6, memory_gb: 16}}
+  - {count: 1, resources: {cpu: 4, memory_gb: 16, gpu: 2}}
+scheduler:
+  mechanism: checkpoint
+  allocation: {name: two-queue, queues: {production: {capacity: 0.4}, research: {capacity: 0.6}}}
+workload:
+  jobs:
+  - {name: fill, queue: research, reduces: 18, reduce_s: {uniform: [0.5, 1.0], longest: 40.3}, key_s: 1}
+  - {name: train, queue: research, reduces: 2, reduce_s: 59.4, key_s: 1, resources: {gpu: 1}}
+  - {name: late, queue: production, submit_s: 31.4, reduces: 3, reduce_s: 25.2, gang: {minimum: 1},
+     resources: {cpu: 3, memory_gb: 6}}
+  - {name: early, queue: production, submit_s: 15.4, reduces: 2, reduce_s: 28.8, gang: true, resources: {cpu: 2}}
+"""
+    )
+    rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
+    assert [row.job for row in rows if row.outcome is Outcome.CHECKPOINTED] == ["fill"]
+    assert [row.outcome for row in rows if row.job == "fill" and row.kind != "am"].count(Outcome.SUCCEEDED) == 18

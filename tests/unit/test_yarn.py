@@ -29,8 +29,10 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.paced import Candidates
 from emulator.core.settings import Settings
 from emulator.policies.task_eviction import newest
-from emulator.policies.views import ClusterView, JobView, Known, QueueView, Take, TaskView
-from emulator.policies.yarn import UNIT, Need, YarnOptions, YarnPreemption, assign_ideal
+from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
+from emulator.policies.yarn import YarnOptions, YarnPreemption
+from emulator.policies.yarn_amounts import ONE_CONTAINER, UNIT, Amounts
+from emulator.policies.yarn_ideal import Chosen, Need, assign_ideal
 from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
@@ -56,9 +58,24 @@ def two(research: int, production: int, pending: int) -> ClusterView:
     return view(queues, (job("r", "research", 0, research), job("p", "production", 1, production, pending)))
 
 
+def units(*counts: int) -> list[tuple[int]]:
+    """So many containers each."""
+    return [(count * UNIT,) for count in counts]
+
+
+def taken(preemption: YarnPreemption, cluster: ClusterView) -> list[tuple[tuple[str, ...], int]]:
+    """From which jobs, and how many containers, if each of them has many."""
+    chosen, found = Chosen(), []
+    for take in preemption.takes(cluster):
+        many = ((str(number), ONE_CONTAINER) for number in range(100))
+        if count := len(chosen.choose(take, many)):
+            found.append((take.jobs, count))
+    return found
+
+
 class TestAmounts:
     @pytest.mark.parametrize(
-        ("preemption", "cluster", "taken"),
+        ("preemption", "cluster", "count"),
         [
             (YarnPreemption(), two(48, 0, 1), 1),  # a fifth of a container is one
             (YarnPreemption(), two(47, 1, 11), 1),  # 10% of the cluster, a fifth of that
@@ -74,9 +91,8 @@ class TestAmounts:
             (YarnPreemption(total_preemption_per_round=0), two(48, 0, 1), 0),
         ],
     )
-    def test_a_round(self, preemption: YarnPreemption, cluster: ClusterView, taken: int):
-        expected = (Take(("r",), taken),) if taken else ()
-        assert preemption.takes(cluster) == expected
+    def test_a_round(self, preemption: YarnPreemption, cluster: ClusterView, count: int):
+        assert taken(preemption, cluster) == ([(("r",), count)] if count else [])
 
     def test_the_last_job_of_the_queue_gives_first(self):
         queues = (queue("production", 12, 0, 3), queue("research", 36, 48, 9))
@@ -84,19 +100,20 @@ class TestAmounts:
             *(job("old", "research", 0, 20), job("new", "research", 1, 20, 9)),
             *(job("urgent", "research", 2, 8, priority=1), job("p", "production", 3, 0, 3)),
         )
-        assert TUNED.takes(view(queues, jobs)) == (Take(("new", "old", "urgent"), 3),)
+        assert taken(TUNED, view(queues, jobs)) == [(("new", "old", "urgent"), 3)]
 
     def test_several_queues_give_in_proportion_to_what_they_hold_too_much(self):
         queues = (queue("a", 24, 0, 40), queue("b", 12, 30, 0), queue("c", 12, 18, 0))
         jobs = (job("jb", "b", 0, 30), job("jc", "c", 1, 18))
-        assert TUNED.takes(view(queues, jobs)) == (Take(("jb",), 18), Take(("jc",), 6))
+        assert taken(TUNED, view(queues, jobs)) == [(("jb",), 18), (("jc",), 6)]
         half = YarnPreemption(1, 1, 0.25, 1, 0)  # 12 of the 24
-        assert half.takes(view(queues, jobs)) == (Take(("jb",), 9), Take(("jc",), 3))
+        assert taken(half, view(queues, jobs)) == [(("jb",), 9), (("jc",), 3)]
 
     def test_a_queue_without_a_guarantee_has_what_the_others_leave(self):
-        needs = [Need("a", 0, 48 * UNIT, 30 * UNIT, 10 * UNIT), Need("b", 48 * UNIT, 48 * UNIT, 10 * UNIT, 8 * UNIT)]
-        assign_ideal(needs, 48 * UNIT)
-        assert [need.ideal for need in needs] == [30 * UNIT, 18 * UNIT], "no more than it holds, which is above 0"
+        amounts = Amounts((48 * UNIT,))
+        needs = [Need("a", *units(0, 48, 30, 10)), Need("b", *units(48, 48, 10, 8))]
+        assign_ideal(needs, amounts)
+        assert [need.ideal for need in needs] == units(30, 18), "no more than it holds, which is above 0"
 
     @given(st.data())
     def test_an_ideal_assignment_is_one(self, data: st.DataObject):
@@ -108,15 +125,53 @@ class TestAmounts:
             maximum = data.draw(st.integers(guaranteed, total))
             used = data.draw(st.integers(0, maximum))
             pending = data.draw(st.integers(0, maximum - used))
-            needs.append(Need(str(number), *(count * UNIT for count in (guaranteed, maximum, used, pending))))
-        if sum(need.used for need in needs) > total * UNIT:
+            needs.append(Need(str(number), *units(guaranteed, maximum, used, pending)))
+        if sum(need.used[0] for need in needs) > total * UNIT:
             return
-        assign_ideal(needs, total * UNIT)
-        assert sum(need.ideal for need in needs) <= total * UNIT + len(needs) * 64, "but for rounding up"
+        assign_ideal(needs, Amounts((total * UNIT,)))
+        assert sum(need.ideal[0] for need in needs) <= total * UNIT
         for need in needs:
-            assert min(need.used, need.guaranteed) <= need.ideal <= need.used + need.pending
+            assert min(need.used, need.guaranteed) <= need.ideal <= need.wanted
             assert need.ideal <= max(need.guaranteed, need.used)
             assert need.ideal <= need.maximum
+
+
+class TestSizes:
+    """10 cpu, 40 GB and 4 gpu; production is guaranteed half of it."""
+
+    WHOLE = (10_000, 40_000, 4_000)
+
+    def of(
+        self, preemption: YarnPreemption, research: tuple[int, ...], production: tuple[int, ...]
+    ) -> list[tuple[int, ...]]:
+        """What a round asks for, if research holds and production wants so much."""
+        node = NodeView("node-1", "", True, 10, 0, resources=self.WHOLE, resource_names=("cpu", "memory_gb", "gpu"))
+        queues = (
+            QueueView("production", 0, 500_000, 10**6, 0, 0, (0, 0, 0), production),
+            QueueView("research", 1, 500_000, 10**6, 0, 0, research, (0, 0, 0)),
+        )
+        jobs = (job("r", "research", 0, 9), job("p", "production", 1, 0, 9))
+        cluster = ClusterView(0, Known(queues, jobs, nodes=(node,)))
+        return [take.amount for take in preemption.takes(cluster)]
+
+    @pytest.mark.parametrize(
+        ("research", "production", "asked"),
+        [
+            ((10_000, 10_000, 0), (2_000, 1_000, 0), [(2_000, 0, 0)]),
+            # An offer is of all resources: with the gpu that nobody wants production has its guarantee after the first.
+            ((10_000, 40_000, 0), (8_000, 8_000, 0), [(4_000, 15_000, 0)]),
+            ((5_000, 5_000, 0), (8_000, 8_000, 0), []),  # within its guarantee
+            ((2_000, 5_000, 4_000), (1_000, 1_000, 1_000), [(0, 0, 1_000)]),  # gpu is its dominant resource
+        ],
+    )
+    def test_the_larger_share_decides(self, research: tuple, production: tuple, asked: list):
+        assert self.of(TUNED, research, production) == asked
+
+    def test_a_round_asks_for_whole_cores(self):
+        """A tenth of the cluster is one core; a fifth of four is one."""
+        assert self.of(YarnPreemption(1, 1, 1, 0.2, 0), (10_000, 10_000, 0), (4_000, 1_000, 0)) == [(1_000, 0, 0)]
+        preemption = YarnPreemption(1, 1, 0.25, 1, 0)  # 2.5 of 10 cores, rounded down
+        assert self.of(preemption, (10_000, 10_000, 0), (4_000, 1_000, 0)) == [(2_000, 0, 0)]
 
 
 class TestInsideAQueue:
@@ -125,22 +180,22 @@ class TestInsideAQueue:
         return view((queue("q", 48, low + high, pending),), jobs)
 
     def test_off_unless_asked_for(self):
-        assert YarnPreemption().takes(self.of(48, 0, 1)) == ()
+        assert taken(YarnPreemption(), self.of(48, 0, 1)) == []
 
     def test_a_job_takes_from_one_of_lower_priority(self):
         preemption = YarnPreemption(intra_queue=True)
-        assert preemption.takes(self.of(48, 0, 1)) == (Take(("low",), 1),)
-        assert preemption.takes(self.of(47, 1, 11)) == (Take(("low",), 4),), "10% of the cluster a round, whole ones"
-        assert preemption.takes(self.of(47, 1, 11, priority=0)) == (), "not from one of its own"
+        assert taken(preemption, self.of(48, 0, 1)) == [(("low",), 1)]
+        assert taken(preemption, self.of(47, 1, 11)) == [(("low",), 4)], "10% of the cluster a round, whole ones"
+        assert taken(preemption, self.of(47, 1, 11, priority=0)) == [], "not from one of its own"
 
     def test_no_more_than_a_fifth_of_the_guarantee(self):
         tuned = YarnPreemption(1, 1, 1, 1, 0, intra_queue=True)
-        assert tuned.takes(self.of(47, 1, 30)) == (Take(("low",), 10),), "9.6"
+        assert taken(tuned, self.of(47, 1, 30)) == [(("low",), 10)], "9.6"
         wide = YarnPreemption(1, 1, 1, 1, 0, True, intra_queue_max_allowable_limit=1)
-        assert wide.takes(self.of(47, 1, 30)) == (Take(("low",), 30),)
+        assert taken(wide, self.of(47, 1, 30)) == [(("low",), 30)]
 
     def test_not_below_half_of_the_guarantee(self):
-        assert YarnPreemption(intra_queue=True).takes(self.of(20, 1, 11)) == ()
+        assert taken(YarnPreemption(intra_queue=True), self.of(20, 1, 11)) == []
 
 
 class TestTheList:

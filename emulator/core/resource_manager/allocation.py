@@ -74,6 +74,8 @@ class StrictContract(NamedTuple):
     held: HeldContainer
     stays_ns: int = 0
     """How long it stays taken after its process has been killed."""
+    queue_ns: int | None = None
+    """How long an image of it waits for the device of its node, if that is counted."""
 
 
 AS_IT_WAS_TO_END = "its scheduler has ended the job as it was to end"

@@ -288,6 +288,10 @@ class Application:
     """Containers held, by the name of the group."""
     done: dict[str, Done] = field(init=False)
     """Work done by its tasks, by the name of their group."""
+    tasks_hold: Resources = ()
+    """What the containers of its tasks hold together; empty where all containers have one size."""
+    wants: Resources = ()
+    """What it asks for beside that."""
     victims: dict[str, HeldContainer] = field(default_factory=dict)
     """By container: tasks in a slot, of the groups that can be victims."""
     taken: int = 0

@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from emulator.core.decisions import allocate, order_jobs
 from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
-from emulator.core.resource_manager.applications import Application
+from emulator.core.resource_manager.applications import Application, HeldContainer
 from emulator.core.resource_manager.by_contract import ByContract, Parts
 from emulator.core.resource_manager.offers import TASKS, Offer
 from emulator.policies.policy import Reads
 from emulator.policies.views import JobView
+from emulator.vocabulary import Resources
 
 
 class ByQueues(ByContract):
@@ -42,6 +43,10 @@ class ByQueues(ByContract):
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
 
+    def frees(self, container: HeldContainer) -> Resources:
+        """What taking the container back makes free; empty where all containers have one size."""
+        return self._offers.reservations.frees(container)
+
     # ---- giving ----
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
@@ -55,7 +60,13 @@ class ByQueues(ByContract):
             grants = self._first_of(queue, decision.resumes_first, offer)
             if grants:
                 return grants
+        if offer.is_held or len(decision.order) < len(offer.view.queues):
+            self._note_host(offer)
         return ()
+
+    def _note_host(self, offer: Offer) -> None:
+        """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
+        offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
@@ -101,6 +112,7 @@ class ByQueues(ByContract):
         grown = tuple(replace(queue, used=queue.used + share) if queue is own else queue for queue in offer.view.queues)
         if share > 0 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
             self._offers.gangs.explain_wait(gang, max(0, own.maximum - own.used))
+            self._note_host(offer)
             return None
         return self._offers.gang_of(gang, offer)
 

@@ -197,7 +197,8 @@ class BySizedQueues(ByQueues):
                 ranked = self._ranked(jobs, now_ns) if ranked is None else ranked
                 left = [task for task in ranked if task.container not in gone]
                 spare = {name: plus(room, trial.coming[name]) for name, room in free.items()}
-                taken = choose_room(request, spare, left, self._frees, self._whole)
+                across_jobs = self._victim_jobs.tasks is not None
+                taken = choose_room(request, spare, left, self._frees, self._whole, across_jobs)
             if taken is None:
                 return False
             places.append((group, taken))
@@ -219,7 +220,7 @@ class BySizedQueues(ByQueues):
             for held in going:
                 if held.id not in gone:
                     gone.add(held.id)
-                    rooms.coming[held.node] = plus(rooms.coming[held.node], self._reservations.frees(held))
+                    rooms.coming[held.node] = plus(rooms.coming[held.node], self.frees(held))
 
     def _carry_out(
         self,
@@ -238,11 +239,14 @@ class BySizedQueues(ByQueues):
             self._reservations.make(application, group, taken.node, now_ns)
         for _, taken in places:
             for task in taken.tasks:
-                yield StrictContract(self._state.containers[task.container])
+                queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)
+                yield StrictContract(self._state.containers[task.container], queue_ns=queue_ns)
 
     def _ranked(self, jobs: _Jobs, now_ns: int) -> list[TaskView]:
         """The tasks of these jobs that may be victims, in the order of eviction."""
         view, scheduler, ranked = self._state.view(now_ns), self._scheduler, list[TaskView]()
+        if self._victim_jobs.tasks is not None:
+            return [task for of_queue in jobs for task in self._victim_jobs.tasks.ranked(of_queue, view)]
         random = keyed_random(self._seed, "rm", "room", self._reservations.made)
         for of_queue in jobs:
             left = of_queue
@@ -259,7 +263,7 @@ class BySizedQueues(ByQueues):
         return ranked
 
     def _frees(self, task: TaskView) -> Resources:
-        return self._reservations.frees(self._state.containers[task.container])
+        return self.frees(self._state.containers[task.container])
 
     def _note_why(
         self, application: Application, jobs: _Jobs, ranked: Sequence[TaskView], taken: Taken, now_ns: int

@@ -82,18 +82,18 @@ class Contracts:
             going += [each for each in application.containers.values() if each.id in application.victims]
         for each in going:
             if not each.taken:
-                self._take(application, each, contract.stays_ns, now_ns)
+                self._take(application, each, contract, now_ns)
 
-    def _take(self, application: Application, held: HeldContainer, stays_ns: int, now_ns: int) -> None:
+    def _take(self, application: Application, held: HeldContainer, contract: StrictContract, now_ns: int) -> None:
         state = self._state
         held.taken = True
         application.taken += 1
         state.queues.note(application)
         if self._nodes_kill:
-            self._kill_later(held, stays_ns)
+            self._kill_later(held, contract.stays_ns)
             return
         self._asked_ns[held.id] = now_ns + self._grace_ns(held)
-        application.news.ask_by_name(held.id)
+        application.news.ask_by_name(held.id, contract.queue_ns if held is contract.held else None)
 
     def _grace_ns(self, held: HeldContainer | None) -> int:
         """That of the container's job; 0 if one of them has ended."""

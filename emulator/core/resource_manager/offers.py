@@ -96,7 +96,7 @@ class Offers:
         state.attention.selection_left_out = False
         while node.free and state.queues.pending:
             if state.used >= state.limit:
-                state.attention.refused(node.address, self._is_awaited(node), None)
+                state.attention.refused(node.address, self.is_awaited(node), None)
                 return
             offer = Offer(node, state.view(now_ns), given)
             grants = choose(offer)
@@ -116,7 +116,7 @@ class Offers:
             return None
         return state.attention.free_node_ns(now_ns)
 
-    def _is_awaited(self, node: Node) -> bool:
+    def is_awaited(self, node: Node) -> bool:
         """Whether a suspended task waits that was suspended there."""
         waiting = (application.requests.resumes.values() for application in self._state.applications.values())
         return any(resume.node == node.name for resumes in waiting for resume, _ in resumes)

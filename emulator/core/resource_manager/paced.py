@@ -2,15 +2,16 @@
 
 Theory of operation
 -------------------
-Containers are given out by the order of the queues.  Once per interval the policy's pace says how many containers it
-would take back, and from which jobs.  The task eviction order names these containers.  Each goes on a list with the
-current time.  If a container is chosen again in a later round, at least ``wait`` after it went on the list, it is
-taken by a strict contract.  If it is not chosen again, it is forgotten after twice ``wait``.
+Containers are given out by the order of the queues.  Once per interval the policy's pace says how much it would take
+back, and from which jobs.  The task eviction order names the containers: one after another, those that make some of it
+free (``emulator.policies.yarn_ideal.Chosen``).  Each goes on a list with the current time.  If a container is chosen
+again in a later round, at least ``wait`` after it went on the list, it is taken by a strict contract.  If it is not
+chosen again, it is forgotten after twice ``wait``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from emulator.core.decisions import order_tasks, takes
@@ -22,7 +23,11 @@ from emulator.core.resource_manager.allocation import Asked, Decision, Occasion,
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.policies.allocation_forms import Pace
+from emulator.policies.resources import total
 from emulator.policies.views import ClusterView, Take, TaskView
+from emulator.policies.yarn_amounts import ONE_CONTAINER
+from emulator.policies.yarn_ideal import Chosen
+from emulator.vocabulary import Resources
 
 
 class Candidates:
@@ -59,9 +64,9 @@ class _ChosenFrom(NamedTuple):
 class Paced:
     """See the module's theory of operation; an ``Allocation``."""
 
-    def __init__(self, parts: Parts, pace: Pace) -> None:
-        self.changes = 0
-        self._offers = ByQueues(parts)
+    def __init__(self, parts: Parts, pace: Pace, offers: ByQueues) -> None:
+        self._rounds_that_changed = 0
+        self._offers = offers
         self._scheduler = parts.settings.scheduler
         self._seed = parts.settings.seed
         self._pace = pace
@@ -70,6 +75,11 @@ class Paced:
         self._explains = needs_no_job(self._scheduler.mechanism.among)
         """Whether nobody else will explain: a job that is asked explains what it gives."""
         self._whys: list[Effect] = []
+
+    @property
+    def changes(self) -> int:
+        """See ``Allocation``."""
+        return self._rounds_that_changed + self._offers.changes
 
     def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
         """See ``Allocation``."""
@@ -88,12 +98,12 @@ class Paced:
         if self.asked_ns(Occasion.TIME, now_ns) is None:
             return
         view = self._state.view(now_ns)
-        chosen: dict[str, _ChosenFrom] = {}
+        chosen, among = dict[str, _ChosenFrom](), Chosen()
         for take in takes(self._scheduler.allocation, self._pace, view):
-            self._choose(take, view, chosen)
+            self._choose(take, view, chosen, among)
         before = self._candidates.since_ns
         due = self._candidates.round(chosen, planned_ns)
-        self.changes += self._candidates.since_ns != before
+        self._rounds_that_changed += self._candidates.since_ns != before
         for container in due:
             held = self._state.containers[container]
             if self._explains:
@@ -102,25 +112,36 @@ class Paced:
                 self._whys.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
             yield StrictContract(held)
 
-    def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom]) -> None:
+    def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: Chosen) -> None:
         """Add the containers of ``take`` to ``chosen``."""
-        left = take.containers
+        found: dict[str, _ChosenFrom] = {}
+        names = among.choose(take, self._in_order(take, view, chosen, found))
+        chosen |= {name: found[name] for name in names}
+
+    def _in_order(
+        self, take: Take, view: ClusterView, chosen: Container[str], found: dict[str, _ChosenFrom]
+    ) -> Iterator[tuple[str, Resources]]:
+        """The containers that may go for ``take``, the first victim first, each with what it makes free: all of a gang
+        that goes with it.  They are noted in ``found``."""
+        state = self._state
         for job in take.jobs:
             tasks = tuple(
                 task
                 for task in view.tasks(job)
-                if self._state.may_be_victim(task, view.now_ns) and task.container not in chosen
+                if state.may_be_victim(task, view.now_ns) and task.container not in chosen
             )
-            if not left:
-                return
-            if tasks:
-                # One draw per job, so that a random order stays the same from round to round.
-                random = keyed_random(self._seed, "rm", "candidates", job)
-                order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
-                chosen |= dict.fromkeys(order[:left], _ChosenFrom(tasks, order))
-                left -= len(order[:left])
+            if not tasks:
+                continue
+            # One draw per job, so that a random order stays the same from round to round.
+            random = keyed_random(self._seed, "rm", "candidates", job)
+            order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
+            found |= dict.fromkeys(order, _ChosenFrom(tasks, order))
+            frees = [self._offers.frees(state.containers[name]) or ONE_CONTAINER for name in order]
+            if state.applications[job].goes_whole:
+                order, frees = order[:1], [total(frees, ())][: len(order)]
+            yield from zip(order, frees, strict=True)
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
         whys, self._whys = self._whys, []
-        return whys
+        return [*self._offers.explain(), *whys]

@@ -215,6 +215,8 @@ def job_view(application: Application, now_ns: int) -> JobView:
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
         members=0 if application.facts.gang is None else application.members,
         at_once=application.requests.at_once,
+        tasks_hold=application.tasks_hold,
+        wanted=application.wants,
     )
     if progress is None and not application.facts.minimum_runtime_ns:
         application.view = view

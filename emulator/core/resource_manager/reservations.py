@@ -19,7 +19,7 @@ anew, and what is still to come counts for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from emulator.core.mechanisms import TRAITS
@@ -100,11 +100,21 @@ class Reservations:
         free = {
             node.name: minus(node.settings.resources, node.ledger.charged)
             for node in self._state.nodes.values()
-            if node.state is NodeState.ALIVE
+            if _is_there(node)
         }
         for each in self.standing():
             free[each.node] = minus(free[each.node], each.request)
         return free
+
+    def beside_stopped(self) -> dict[str, Resources]:
+        """What each node that is there has without what stopped processes hold: as much can become free before they
+        resume."""
+        rooms = {name: node.settings.resources for name, node in self._state.nodes.items() if _is_there(node)}
+        for container in self._state.containers.values() if self._keeps_processes else ():
+            if container.node in rooms and container.group is not MASTER_GROUP and not self._state.on_slot(container):
+                held = self._state.nodes[container.node].settings.held_when_stopped(container.request)
+                rooms[container.node] = minus(rooms[container.node], held)
+        return rooms
 
     def coming(self) -> dict[str, Resources]:
         """What is still to become free of each node, because it was taken back."""
@@ -130,16 +140,26 @@ class Reservations:
             if place is not None:
                 del self._all[place]
 
+    def keep(self, wanted: Callable[[Reservation], bool]) -> None:
+        """Forget those that have ended, and those that are not ``wanted``."""
+        before = len(self._all)
+        self._all = [each for each in self.standing() if wanted(each)]
+        self.ended += before - len(self._all)
+
     def settle(self, now_ns: int) -> None:
         """Forget those that have ended, have stood too long, or will not get their room."""
+        self.keep(lambda each: now_ns < each.since_ns + self._lasts_ns)
         before = len(self._all)
-        self._all = [each for each in self.standing() if now_ns < each.since_ns + self._lasts_ns]
         free, coming = self.free(), self.coming()
         for each in reversed(self._all):
             if min(plus(free[each.node], coming[each.node])) < 0:
                 free[each.node] = plus(free[each.node], each.request)
                 self._all.remove(each)
         self.ended += before - len(self._all)
+
+
+def _is_there(node: Node) -> bool:
+    return node.state is NodeState.ALIVE
 
 
 def wanted_anywhere(application: Application, group: str) -> int:

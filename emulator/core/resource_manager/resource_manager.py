@@ -233,6 +233,11 @@ class ResourceManager(StateMachine):
         if message.ask is not None and message.id > application.last_heartbeat_id:
             self._take_ask(application, message, message.ask, now_ns)
             effects = self._triggers.passed(application.name, message.marks)
+            if application.requests.at_once and self.state.containers_left < self.state.containers_total:
+                # A gang whose tasks are lost with their node wants room again: is there as much at all?
+                effects += self._admit(now_ns)
+                if message.job in self._ended:
+                    return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus

@@ -9,8 +9,8 @@ passed over.  Then every one is left out that is not needed, the last in the ord
 irreducible: with any one less it is too little.
 
 Of the nodes where that is enough, the one is chosen whose last victim job in the order, the one to be spared longest,
-comes earliest; then the one with the fewest victims; then the one where least is taken, by the dominant share of the
-cluster; then the first in the order of the cluster.
+comes earliest (the last victim task, where tasks are ranked across jobs); then the one with the fewest victims; then
+the one where least is taken, by the dominant share of the cluster; then the first in the order of the cluster.
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ def choose_room(
     ranked: Sequence[TaskView],
     frees: Callable[[TaskView], Resources],
     whole: Resources,
+    across_jobs: bool = False,
 ) -> Taken | None:
     """Where room for ``request`` is made, and by which of the tasks, which are ``ranked`` in the order of eviction;
-    None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has."""
-    ranks = {job: rank for rank, job in enumerate(dict.fromkeys(task.job for task in ranked))}
+    None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has;
+    ``across_jobs``: whether the order is one of tasks, not of jobs."""
+    in_order = dict.fromkeys(task.container if across_jobs else task.job for task in ranked)
+    ranks = {name: rank for rank, name in enumerate(in_order)}
     by_node: dict[str, list[TaskView]] = {name: [] for name in spare}
     for task in ranked:
         if task.node in by_node:
@@ -70,7 +73,7 @@ def choose_room(
         tasks = irreducible(lacking(request, there), by_node[name], frees)
         if tasks is None:
             continue
-        last = max((ranks[task.job] for task in tasks), default=-1)
+        last = max((ranks[task.container if across_jobs else task.job] for task in tasks), default=-1)
         rank = last, len(tasks), dominant_ppm(_sum(map(frees, tasks), whole), whole)
         if best is None or rank < best[0]:
             best = rank, Taken(name, tasks)

@@ -7,7 +7,8 @@ saved task on its old one if that has room, every other where room is reserved f
 room.  What is reserved for other jobs is left alone.  Only if all have room is any given.
 
 The first gang that has too little room holds every node that is large enough for one of its tasks: nothing that asks
-after it is given a container there.
+after it is given a container there.  But it holds nothing if it would have too little room even if all that runs had
+ended, because of what stopped processes hold: these would wait for it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,16 @@ class SizedGangs(Gangs):
 
     def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
         """See ``Gangs``."""
-        rooms, reserved = _Rooms(self._reservations.free(), application.requests.avoided), dict[str, list[str]]()
+        reserved: dict[str, list[str]] = {}
         for each in self._reservations.standing():
             if each.requester == application.name:
                 reserved.setdefault(each.group, []).append(each.node)
-        grants: list[Grant] = []
+        return self._placed_in(self._reservations.free(), application, reserved)
+
+    def _placed_in(
+        self, free: dict[str, Resources], application: Application, reserved: dict[str, list[str]]
+    ) -> list[Grant]:
+        rooms, grants = _Rooms(free, application.requests.avoided), list[Grant]()
         for group, task, home in self._in_order(application):
             if len(grants) >= application.requests.at_once:
                 break
@@ -72,8 +78,12 @@ class SizedGangs(Gangs):
         return Hold(application, {}, application.requests.at_once)
 
     def spares(self, hold: Hold, node: Node) -> bool:
-        """See ``Gangs``: no task of the gang can ever be there."""
+        """See ``Gangs``: no task of the gang can ever be there, or it must wait for stopped processes to go on."""
         gang, size = hold.application, node.settings.resources
+        if any(other.ledger.stopped for other in self._state.nodes.values()):
+            rooms = self._reservations.beside_stopped()
+            if len(self._placed_in(rooms, gang, {})) < gang.requests.at_once:
+                return True
         return node.name in gang.requests.avoided or not any(fits(g.request, size) for g in gang.facts.groups)
 
     def members(self, application: Application) -> tuple[TaskGroup, ...]:

@@ -47,9 +47,17 @@ class SizedQueueLedger(QueueLedger):
         }
         self._parts: dict[str, tuple[Resources, Resources]] = {}
 
+    def add(self, application: Application) -> None:
+        """See ``QueueLedger``."""
+        application.tasks_hold = application.wants = (0,) * len(self._whole)
+        super().add(application)
+
     def note(self, application: Application) -> None:
         """See ``QueueLedger``."""
-        self._change(application, (held_by(application), wanted_by(application)))
+        held, wanted = held_by(application), wanted_by(application)
+        masters = times(application.held[MASTER], application.master_request)
+        application.tasks_hold, application.wants = minus(held, masters), wanted
+        self._change(application, (held, wanted))
         super().note(application)
 
     def forget(self, application: Application) -> None:
@@ -72,7 +80,12 @@ class SizedQueueLedger(QueueLedger):
         """See ``QueueLedger``."""
         return tuple(
             QueueView(
-                q.name, q.rank, q.capacity, q.maximum, *(dominant_ppm(s, self._whole) for s in self._sums[q.name])
+                q.name,
+                q.rank,
+                q.capacity,
+                q.maximum,
+                *(dominant_ppm(s, self._whole) for s in self._sums[q.name]),
+                *self._sums[q.name],
             )
             for q in self._settings
         )

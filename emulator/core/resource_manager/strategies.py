@@ -11,6 +11,7 @@ from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.paced import Paced
+from emulator.core.resource_manager.reserving_queues import ReservingQueues
 from emulator.policies.allocation_forms import (
     CycleAllocation,
     ExternalAllocation,
@@ -25,8 +26,9 @@ def strategy(parts: Parts) -> Allocation:
     match parts.settings.scheduler.allocation:
         case ShareAllocation():
             return ByShares(parts)
-        case PacedAllocation(pace=pace) if pace is not None:
-            return Paced(parts, pace)
+        case PacedAllocation(pace=pace):
+            offers = ReservingQueues(parts) if parts.settings.has_sizes else ByQueues(parts)
+            return offers if pace is None else Paced(parts, pace, offers)
         case CycleAllocation():
             return ByCycles(parts)
         case ExternalAllocation():

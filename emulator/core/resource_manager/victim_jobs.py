@@ -40,7 +40,8 @@ class VictimJobs:
         self._choices: list[JobChoice] = []
         """Choices made since the last ``explain``."""
         across_jobs = settings.scheduler.task_eviction.across_jobs
-        self._tasks = VictimTasks(settings, state) if across_jobs else None
+        self.tasks = VictimTasks(settings, state) if across_jobs else None
+        """Chooses where tasks are ranked across jobs; None: they are not."""
 
     def among(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` with a task to give, without the tasks already asked back."""
@@ -55,7 +56,7 @@ class VictimJobs:
     ) -> list[Contract]:
         """Contracts with one of the jobs ``among``: one, or as many as are ``lacking`` and a gang that goes whole has.
         Updates ``jobs``, all jobs that have a container to give."""
-        if self._tasks is None or (contract := self._tasks.choose(requester, among, view)) is None:
+        if self.tasks is None or (contract := self.tasks.choose(requester, among, view)) is None:
             contract = Contract(requester, self._choose_job(requester, among, view))
         victim, count = jobs[contract.victim], 1
         if victim.goes_whole:
@@ -75,7 +76,7 @@ class VictimJobs:
 
     def explain(self) -> list[Effect]:
         """Explanations of the victims chosen since the last call."""
-        explained = [] if self._tasks is None else self._tasks.explain()
+        explained = [] if self.tasks is None else self.tasks.explain()
         if not self._choices:
             return explained
         choices, self._choices = self._choices, []

@@ -42,6 +42,15 @@ class VictimTasks:
 
     def choose(self, requester: str, among: tuple[JobView, ...], view: ClusterView) -> Contract | None:
         """A contract that names a container of one of the jobs ``among``; None: all were asked for before."""
+        ranked = self.ranked(among, view)
+        if not ranked:
+            return None
+        chosen = ranked[0]
+        self._choices.append(JobChoice(requester, among[0].facts.queue, chosen.job, view.now_ns, among))
+        return Contract(requester, chosen.job, chosen.container, self.queue_up(chosen))
+
+    def ranked(self, among: tuple[JobView, ...], view: ClusterView) -> list[TaskView]:
+        """The tasks of the jobs ``among`` that may go and were not asked for before, in the order of eviction."""
         self._forget_freed()
         tasks = tuple(
             self._weighed(task)
@@ -51,15 +60,15 @@ class VictimTasks:
         )
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "task-eviction", self._decisions)
-        order = order_tasks(self._policy, view, tasks, random) if tasks else ()
-        if not order:
-            return None
-        chosen = next(task for task in tasks if task.container == order[0])
-        self._choices.append(JobChoice(requester, among[0].facts.queue, chosen.job, view.now_ns, among))
-        queue_ns = self._queue_ns(chosen.node)
-        slot_ns = self._state.containers[chosen.container].slot_ns
-        self._queues.setdefault(chosen.node, {})[chosen.container] = (slot_ns, chosen.image_dump_ns or 0)
-        return Contract(requester, chosen.job, chosen.container, queue_ns)
+        by_container = {task.container: task for task in tasks}
+        return [by_container[name] for name in order_tasks(self._policy, view, tasks, random)] if tasks else []
+
+    def queue_up(self, task: TaskView) -> int:
+        """The task goes; returns how long an image of it waits for those in front of it."""
+        queue_ns = self._queue_ns(task.node)
+        slot_ns = self._state.containers[task.container].slot_ns
+        self._queues.setdefault(task.node, {})[task.container] = (slot_ns, task.image_dump_ns or 0)
+        return queue_ns
 
     def explain(self) -> list[Effect]:
         """Explanations of the jobs whose containers were chosen since the last call; the job itself explains why this
