@@ -15,6 +15,7 @@ import numpy
 from emulator.display.closing_tables import WORK_KEPT
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.disturbance import disturbances
+from emulator.records.history import percentiles
 
 _Summary = Mapping[str, Any]
 
@@ -161,8 +162,7 @@ def _queue_row(queue: str, jobs: Sequence[Mapping[str, Any]]) -> Iterable[Cell]:
     yield figure(len(jobs))
     yield failed_jobs(jobs)
     yield figure(float(completions.mean()) if some else None)
-    for which in (50, 95, 100):
-        yield figure(float(numpy.percentile(completions, which)) if some else None)
+    yield from map(figure, percentiles(completions, (50, 95, 100)))
     yield figure(len(with_deadline))
     yield figure(sum(_missed(job) for job in with_deadline))
     yield figure(sum(job["suspensions"] for job in jobs))

@@ -123,9 +123,11 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
     """Texts of the attempts: one name for each; other texts as indices in a list of distinct ones."""
     texts: dict[str, Any] = {name: attempts.column(name).to_pylist() for name in ("attempt", "container")}
     for name in ("job", "kind", "outcome", "reason"):
-        encoded = attempts.column(name).combine_chunks().dictionary_encode()
-        texts[f"{name}_names"] = encoded.dictionary.to_pylist()
-        texts[f"{name}_places"] = [_NONE if place is None else place for place in encoded.indices.to_pylist()]
+        values = attempts.column(name).to_pylist()
+        distinct = dict.fromkeys(text for text in values if text is not None)
+        places = {text: place for place, text in enumerate(distinct)}
+        texts[f"{name}_names"] = list(places)
+        texts[f"{name}_places"] = [places.get(text, _NONE) for text in values]
     return texts
 
 

@@ -24,12 +24,12 @@ def run() -> int:
     if why := of_the_same_name():
         os.write(2, f"natjam: {why}\n".encode())
         return 2
-    gc.set_threshold(100_000)  # most of what a command makes, first its imports, lives until it ends
+    gc.set_threshold(300_000)  # most of what a command makes, first its imports, lives until it ends
     try:
         with interruptible(finally_ignored=True):
-            from emulator.cli.main import app
+            from emulator.cli.main import app_for
 
-            app(prog_name="natjam")
+            app_for(sys.argv[1:])(prog_name="natjam")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:

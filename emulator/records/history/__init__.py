@@ -4,7 +4,7 @@ from emulator.records.history.columns import columns_of
 from emulator.records.history.containers import Operation, PagingSpan, SuspendedSpan
 from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder
-from emulator.records.history.overheads import overhead_statistics
+from emulator.records.history.overheads import overhead_statistics, percentiles
 from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
 from emulator.records.history.tables import joined
 
@@ -24,4 +24,5 @@ __all__ = [
     "columns_of",
     "joined",
     "overhead_statistics",
+    "percentiles",
 ]
