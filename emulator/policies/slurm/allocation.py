@@ -8,7 +8,8 @@ its containers.  After all news those whose wish is not fulfilled yet are looked
 room for all; to take one back takes all of a rigid job.
 
 ``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
-is ``mechanism: suspend``, of all jobs or of a queue.  A job that waits for a container again is requeued, as Slurm does when a node fails.
+is ``mechanism: suspend``, of all jobs or of a queue.  A job that waits for a container again is requeued, as Slurm does
+when a node fails.
 """
 
 from __future__ import annotations
