@@ -7,7 +7,7 @@ holds for such days and not for one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from statistics import fmean
 
@@ -20,15 +20,17 @@ from emulator.policies.kueue.player import Arrival, Player
 from emulator.vocabulary import Frozen
 
 _MINUTE_NS = 60 * 10**9
-_SWEPT_NS = {
+_WAYS_NS = {
+    "no preemption": 0,
     "0": 0,
     "1 min": _MINUTE_NS,
     "5 min": 5 * _MINUTE_NS,
     "15 min": 15 * _MINUTE_NS,
     "1 h": 60 * _MINUTE_NS,
 }
-NO_PREEMPTION = "no preemption"
+NO_PREEMPTION = next(iter(_WAYS_NS))
 DAYS = 20
+PLAYS = DAYS * len(_WAYS_NS)
 RELEASE_NS = 5 * 10**9
 """From an eviction until the quota is free: as in most of the days that Kueue was recorded with."""
 
@@ -77,12 +79,17 @@ def drawn(arrivals: Sequence[Arrival], number: int) -> list[Arrival]:
     return found
 
 
-def results_of(cluster: Cluster, arrivals: Sequence[Arrival]) -> Iterator[KueueResult]:
-    """For no preemption, and for each minimum runtime."""
+def results_of(
+    cluster: Cluster, arrivals: Sequence[Arrival], on_day: Callable[[], None] = lambda: None
+) -> Iterator[KueueResult]:
+    """For no preemption, and for each minimum runtime.  ``on_day`` is called after each of ``DAYS`` days of each."""
     never = replace(cluster, queues=tuple(replace(queue, preemption=Preemption()) for queue in cluster.queues))
-    for name, minimum_ns in {NO_PREEMPTION: 0, **_SWEPT_NS}.items():
+    for name, minimum_ns in _WAYS_NS.items():
         chosen = never if name == NO_PREEMPTION else cluster
-        days = [_day(chosen, drawn(arrivals, number), minimum_ns) for number in range(DAYS)]
+        days: list[Day | None] = []
+        for number in range(DAYS):
+            days.append(_day(chosen, drawn(arrivals, number), minimum_ns))
+            on_day()
         ended = [day for day in days if day is not None]
         columns = {
             field: _interval([value for day in ended if (value := getattr(day, field)) is not None])

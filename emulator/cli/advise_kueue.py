@@ -17,7 +17,8 @@ def advise_kueue(file: Path, out: Path, as_json: bool) -> None:
 
     Raises ConfigError.
     """
-    from analysis.advise.kueue import RELEASE_NS, results_of, results_table, words
+    from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
+    from emulator.display.work_display import progress_bar
     from emulator.files.whole_files import write_json
     from workloads.kueue.saved import read_saved
 
@@ -28,7 +29,9 @@ def advise_kueue(file: Path, out: Path, as_json: bool) -> None:
             " Workloads, or a table with --arrivals, of several priorities"
         )
     console = results_console(stderr=as_json)
-    found = list(results_of(kueue.cluster, kueue.arrivals))
+    with progress_bar(console, "playing days", "{task.completed} of {task.total}") as bar:
+        task = bar.add_task("", total=PLAYS)
+        found = list(results_of(kueue.cluster, kueue.arrivals, lambda: bar.advance(task)))
     lines = [*words(found)]
     facts = {"release_s": RELEASE_NS / 1e9, "ways": msgspec.to_builtins(found), "text": lines}
     write_json(out / "advise.json", facts)

@@ -89,6 +89,12 @@ def kueue(
         Path | None,
         typer.Option(metavar="FILE.csv", help="Workloads from a table, instead of the Workloads among the objects."),
     ] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="As many workloads, drawn from those with a known length, arrive."),
+    ] = None,
+    over_h: Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which drawn workloads arrive.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
 ) -> None:
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
@@ -107,6 +113,7 @@ def kueue(
       kubectl get clusterqueues,cohorts,workloadpriorityclasses,resourceflavors,nodes -o yaml > queues.yaml
       kubectl get localqueues,workloads.kueue.x-k8s.io -A -o yaml > workloads.yaml
       natjam import kueue queues.yaml workloads.yaml --out mine.yaml
+      natjam import kueue queues.yaml workloads.yaml --draw 500 --over-h 12 --out drawn.yaml
     """
     from msgspec.structs import replace
 
@@ -114,13 +121,15 @@ def kueue(
     from workloads.kueue.nodes import shortages
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
-    from workloads.kueue.table import read_arrivals
+    from workloads.kueue.table import drawn, read_arrivals
 
     _check_out(out)
     with reading(*paths) as on_bytes:
         imported, unread = read_kueue(paths, on_bytes)
     if arrivals is not None:
         imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
+    if draw is not None:
+        imported = replace(imported, arrivals=drawn(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed))
     write_saved(out, imported, _head("kueue", paths, unread))
     for line in shortages(imported.cluster, imported.nodes) if imported.nodes else ():
         warn(line)

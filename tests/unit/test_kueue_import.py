@@ -21,6 +21,7 @@ from emulator.policies.kueue.model import (
     Quota,
     ShareStrategy,
 )
+from emulator.policies.kueue.player import Arrival
 from tests.damage import damaged
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.saved import read_any, read_saved, write_saved
@@ -174,6 +175,31 @@ def test_problems_of_a_table(imported: Kueue, tmp_path: Path, old: str, new: str
     with pytest.raises(ConfigError) as raised:
         read_arrivals(path, imported.cluster)
     assert raised.value.message.startswith(f"{path}{problem}")
+
+
+def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> None:
+    def drawn(*more: str) -> tuple[Arrival, ...]:
+        out = tmp_path / "mine.yaml"
+        arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(out), "--draw", "200", *more]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        return read_saved(out).arrivals
+
+    table = tmp_path / "arrivals.csv"
+    table.write_text(TABLE)
+    found = drawn("--arrivals", str(table), "--over-h", "2")
+    assert len({each.workload.name for each in found}) == 200
+    assert {each.duration_ns for each in found} == {60 * SECOND_NS}, "the other has no known length"
+    assert {each.workload.queue for each in found} == {"research"}
+    times_ns = [each.workload.created_ns for each in found]
+    assert times_ns == sorted(times_ns)
+    assert 1.5 < times_ns[-1] / SECOND_NS / 3600 < 2.5
+    assert found == drawn("--arrivals", str(table), "--over-h", "2")
+    assert found != drawn("--arrivals", str(table), "--over-h", "2", "--seed", "2")
+    arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(tmp_path / "x.yaml"), "--draw", "2"]
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 2, refused.output
+    assert "no Workload has ended" in refused.output
 
 
 def test_damaged_tables_give_workloads_or_a_clear_error(imported: Kueue, tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
-"""Arrivals from a table in CSV with named columns: one row is one workload.
+"""Arrivals from a table in CSV with named columns, or drawn from other arrivals.
 
-``queue`` (a ClusterQueue) and ``submit_s`` are needed; ``name``, ``priority``, ``duration_s`` and ``count`` (pods, 1)
-may be there.  Each other column is a resource, with what one pod requests.
+One row is one workload: ``queue`` (a ClusterQueue) and ``submit_s`` are needed; ``name``, ``priority``, ``duration_s``
+and ``count`` (pods, 1) may be there.  Each other column is a resource, with what one pod requests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+
+from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.policies.kueue.model import Cluster, PodSet, Workload
 from emulator.policies.kueue.player import Arrival
+from workloads.draws import exponential
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
 
 _NEEDED = ("queue", "submit_s")
@@ -35,3 +40,21 @@ def _arrival(row: Row, queues: set[str]) -> Arrival:
     name = row.value("name", str, f"row-{row.number}")
     rank, created_ns = row.value("priority", priority, 0), row.value("submit_s", seconds_ns, 0)
     return Arrival(Workload(name, queue, (podset,), rank, created_ns), row.value("duration_s", length_ns, None))
+
+
+def drawn(arrivals: Sequence[Arrival], workloads: int, over_ns: int, seed: int) -> tuple[Arrival, ...]:
+    """Copies of workloads whose length is known, at random times: a Poisson process of so many over this time.
+
+    Raises ConfigError: no workload of a known length.
+    """
+    known = [each for each in arrivals if each.duration_ns is not None]
+    if not known:
+        raise ConfigError("--draw: no Workload has ended, so nothing says how long they run; give --arrivals too")
+    times, choices = (Random(f"{seed}:kueue-{what}") for what in ("times", "workloads"))
+    now_ns, found = 0.0, list[Arrival]()
+    for number in range(workloads):
+        now_ns += exponential(times, over_ns / workloads)
+        like = known[int(choices.random() * len(known))]
+        named = replace(like.workload, name=f"drawn-{number + 1}", created_ns=round(now_ns))
+        found.append(replace(like, workload=named))
+    return tuple(found)

@@ -40,7 +40,9 @@ class Controller:
         self._note_freed(held.node.root, now_ns)
 
     def unspare(self, held: Held) -> None:
-        """A workload may be preempted from now on: whoever was set aside looks again."""
+        """A workload may be preempted from now on, if it is still there: whoever was set aside looks again."""
+        if self.snapshot.held[held.workload.queue].get(held.workload.name) is not held:
+            return
         self.snapshot.revisions[held.node.root] += 1
         self.queues.wake(held.node.root)
 

@@ -1,0 +1,76 @@
+"""``natjam advise`` for an imported cluster with Kueue: what a minimum runtime means for days like its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_kueue import SECOND_NS, queue, workload
+from typer.testing import CliRunner
+
+from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of
+from emulator.cli.main import app
+from emulator.policies.kueue.model import Cluster, Policy, Preemption
+from emulator.policies.kueue.player import Arrival
+from workloads.kueue.saved import write_saved
+from workloads.kueue.state import Kueue
+
+ONE_QUEUE = Cluster((queue("q", 4000, Preemption(within_queue=Policy.LOWER_PRIORITY)),))
+"""Every urgent workload finds the whole quota taken by another one, which it may preempt."""
+
+
+def arrivals() -> list[Arrival]:
+    low = [Arrival(workload(f"low-{n}", "q", 4000, 0, 1000 * n), 600 * SECOND_NS) for n in range(10)]
+    high = [Arrival(workload(f"high-{n}", "q", 4000, 10, 1000 * n + 200), 60 * SECOND_NS) for n in range(10)]
+    return sorted([*low, *high], key=lambda each: each.workload.created_ns)
+
+
+def test_what_a_minimum_runtime_means() -> None:
+    days: list[None] = []
+    found = {each.minimum_runtime: each for each in results_of(ONE_QUEUE, arrivals(), lambda: days.append(None))}
+    assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
+    assert len(days) == PLAYS == DAYS * len(found)
+    never, at_once, minute = found["no preemption"], found["0"], found["1 min"]
+    assert (never.evictions.mean, never.lost_pod_h.mean) == (0, 0)
+    assert found["1 h"].evictions.mean == 0, "all end before"
+    assert found["1 h"].urgent_wait_s == never.urgent_wait_s, "and the time that is over then wakes nobody"
+    waits = [each.urgent_wait_s.mean for each in (at_once, minute, found["5 min"], never)]
+    assert waits == sorted(waits), waits
+    assert waits[0] < waits[-1]
+    assert at_once.evictions.mean is not None
+    assert at_once.evictions.mean > 0
+    assert at_once.evictions.low is not None
+    assert at_once.evictions.low < at_once.evictions.mean
+    assert {each.loops for each in found.values()} == {0}
+
+
+def test_the_first_day_is_the_recorded_one_and_the_others_keep_its_times() -> None:
+    day = arrivals()
+    assert drawn(day, 0) == day
+    other = drawn(day, 1)
+    assert other == drawn(day, 1) != drawn(day, 2)
+    assert [each.workload.created_ns for each in other] == [each.workload.created_ns for each in day]
+    shapes = {(each.workload.priority, each.duration_ns) for each in day}
+    assert {(each.workload.priority, each.duration_ns) for each in other} <= shapes
+
+
+@pytest.mark.parametrize("priorities", [(0, 10), (0, 0)])
+def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
+    low, high = priorities
+    day = [
+        Arrival(workload("low", "q", 4000, low, 0), 100 * SECOND_NS),
+        Arrival(workload("high", "q", 4000, high, 10), 10 * SECOND_NS),
+    ]
+    write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(day)), [])
+    arguments = ["advise", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "advice"), "--json"]
+    done = CliRunner().invoke(app, arguments)
+    if low == high:
+        assert done.exit_code == 2, done.output
+        assert "all workloads have one priority" in done.output
+        return
+    assert done.exit_code == 0, done.output
+    kept = json.loads((tmp_path / "advice/advise.json").read_text())
+    assert json.loads(done.stdout) == kept
+    assert kept["ways"][0]["minimum_runtime"] == "no preemption"
+    assert kept["text"][0].startswith("Without preemption urgent workloads wait ")
