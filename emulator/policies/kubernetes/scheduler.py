@@ -24,11 +24,12 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     Bound,
     BudgetSpec,
+    Group,
     Node,
     Pending,
     Pod,
@@ -82,6 +83,7 @@ class Rules(Frozen):
     """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
     budgets: tuple[BudgetSpec, ...] = ()
     victims: Victims = Victims.IMPORTANCE
+    groups: tuple[Group, ...] = ()
     too_large: Mapping[str, str] = {}
     """Pods that are left out because no node is large enough, and what they lack."""
 
@@ -171,12 +173,14 @@ class KubeScheduler:
         self._look_ns: int | None = None
         self._now_ns = 0
         """With the microseconds that events take within an instant."""
+        self._instant_ns = 0
+        self._circle = Circle()
         self._said: list[Said] = []
 
     def _empty(self, terms: Terms) -> Snapshot:
         """The cluster without a pod."""
         budgets = tuple(each.standing(0) for each in self._rules.budgets)
-        return Snapshot(State(self._rules.nodes, budgets=budgets), terms)
+        return Snapshot(State(self._rules.nodes, budgets=budgets, groups=self._rules.groups), terms)
 
     def answer(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -279,7 +283,7 @@ class KubeScheduler:
     def _take_in(self, now_ns: int) -> None:
         """All that has happened at this instant, and the cycles that follow."""
         instant, self._instant, self._quiet_asks = self._instant, _Instant(), 0
-        self._now_ns = max(self._now_ns, now_ns)
+        self._now_ns, self._instant_ns = max(self._now_ns, now_ns), now_ns
         for pod in sorted(instant.gone, key=self._turns.__getitem__):
             self._gone(pod)
         for pod in sorted(instant.finished, key=self._turns.__getitem__):
@@ -309,7 +313,7 @@ class KubeScheduler:
             self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
             self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
         else:
-            self._queue.add(Pending(pod, since_ns=since_ns))
+            arrive(self._snapshot, self._queue, Pending(pod, since_ns=since_ns))
 
     def _going_on(self, pod: Pod, node: str) -> Pod:
         """A pod that is stopped on its node, and fits nowhere else; it asks for what it does not hold."""
@@ -318,7 +322,7 @@ class KubeScheduler:
         host = self._nodes[node].label(HOSTNAME) or node
         return replace(self._snapshot.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
 
-    def _goes_on(self, job: _Job, node: str) -> None:
+    def _goes_on(self, job: _Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         self._snapshot.remove(f"{job.pod}{_STOPPED}")
         bound = self._snapshot.remove(job.pod)
@@ -349,12 +353,11 @@ class KubeScheduler:
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self._step()  # the pod's new state becomes known
-        if decision.outcome is Outcome.BOUND:
-            assert decision.node is not None
-            job = self._jobs[self._job_of[decision.pod.name]]
+        for pod, node in decision.bound.items():
+            job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
-                self._goes_on(job, decision.node)
-            self._bound(job, decision.node, text_of(decision))
+                self._goes_on(job)
+            self._bound(job, node, text_of(decision))
         for pod in decision.evicted:
             self._evict(pod, decision)
 
@@ -365,8 +368,9 @@ class KubeScheduler:
         if not job.is_endless:
             self._ends.add(job.pod)
 
-    def _evict(self, pod: str, decision: Decision) -> None:
+    def _evict(self, pod: str, decision: Decision | GangCycle) -> None:
         name = self._job_of[pod]
+        self._circle.evicted(self._instant_ns, name)
         job = self._jobs[name]
         is_there = self._take_back(name, job, decision)
         self._ends.add(pod)
@@ -380,7 +384,7 @@ class KubeScheduler:
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: _Job, decision: Decision) -> bool:
+    def _take_back(self, name: str, job: _Job, decision: Decision | GangCycle) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]
@@ -399,7 +403,7 @@ class KubeScheduler:
             self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
 
 
-def text_of(decision: Decision) -> str:
+def text_of(decision: Decision | GangCycle) -> str:
     """The decision in words, as a journal keeps it."""
     lines = [*why(decision)]
     more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
