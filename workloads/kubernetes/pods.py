@@ -141,7 +141,7 @@ class PodMaker:
             requests,
             {**labels, NAMESPACE: namespace},
             selector,
-            tuple(_toleration(found, each) for each in spec.tolerations),
+            tuple(_tolerations(found, spec, left_out)),
             anti_affinity,
             self._group(spec, namespace, left_out),
         )
@@ -193,7 +193,15 @@ def _anti_affinity(given: api.PodAntiAffinity, namespace: str, left_out: list[st
             yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
 
 
-def _toleration(found: Found[Any], given: api.Toleration) -> Toleration:
-    operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
-    effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
-    return Toleration(given.key, operator, given.value, effect)
+_COMPARING = ("Lt", "Gt")
+"""Operators of tolerations that compare numbers, which are alpha."""
+
+
+def _tolerations(found: Found[Any], spec: api.PodSpec, left_out: list[str]) -> Iterator[Toleration]:
+    for given in spec.tolerations:
+        if given.operator in _COMPARING:
+            left_out.append("spec.tolerations")
+            continue
+        operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
+        effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
+        yield Toleration(given.key, operator, given.value, effect)

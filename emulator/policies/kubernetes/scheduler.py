@@ -48,6 +48,7 @@ from emulator.policies.news import (
     Answer,
     Begin,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -220,8 +221,8 @@ class KubeScheduler:
             case NodeGone(node=node):
                 self._up.discard(node)
             case JobSubmitted(job=job):
-                group, arrival = news.groups[0].group, self._to_come.pop(job)
-                self._jobs[job] = _Job(arrival, group, news.checkpoint_period_ns, news.grace_ns)
+                arrival = self._arrival_of(news)
+                self._jobs[job] = _Job(arrival, news.groups[0].group, news.checkpoint_period_ns, news.grace_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -237,6 +238,18 @@ class KubeScheduler:
                 self._forget(job)
             case _:
                 pass
+
+    def _arrival_of(self, news: JobSubmitted) -> Arrival:
+        """The pod of a job.  Raises CannotGoOnError: it has none, or several."""
+        tasks = sum(group.tasks for group in news.groups)
+        if tasks != 1:
+            raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
+        arrival = self._to_come.pop(news.job, None)
+        if arrival is None:
+            raise CannotGoOnError(
+                f"job {news.job} is none of scheduler.allocation.pods; give it a pod of its name there"
+            )
+        return arrival
 
     def _waits(self, name: str, news: JobWaits) -> None:
         job = self._jobs[name]
