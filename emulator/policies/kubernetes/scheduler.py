@@ -25,6 +25,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
+from emulator.policies.kubernetes.job import Job
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     Bound,
@@ -90,41 +91,6 @@ class Rules(Frozen):
 
 
 @dataclass(slots=True)
-class _Job:
-    """A pod, with those that come in its place one after the other."""
-
-    arrival: Arrival
-    group: str
-    """Of its task."""
-    saves_ns: int | None
-    """How often it saves by itself."""
-    grace_ns: int
-    """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
-    pod: str = ""
-    """The present pod."""
-    made: int = 0
-    """How many pods there were."""
-    wants: int = 0
-    """Containers that the job waits for."""
-    node: str | None = None
-    """Where the present pod is bound."""
-    why: str = ""
-    """Why it is bound there."""
-    container: str | None = None
-    """Of the present pod."""
-    resumes: int | None = None
-    """Number of the task, if it goes on where it was saved or stopped."""
-    stopped: str | None = None
-    """Node of its stopped process."""
-    has_ended: bool = False
-    """Whether the present pod has left its node by itself."""
-
-    @property
-    def is_endless(self) -> bool:
-        return self.arrival.duration_ns is None
-
-
-@dataclass(slots=True)
 class _Instant:
     """What has happened and was not taken in yet, by its kind."""
 
@@ -153,7 +119,7 @@ class KubeScheduler:
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
         self._queue = Queue()
         self._to_come = {each.pod.name: each for each in rules.pods}
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
         self._pod_of: dict[str, str] = {}
@@ -222,7 +188,7 @@ class KubeScheduler:
                 self._up.discard(node)
             case JobSubmitted(job=job):
                 arrival = self._arrival_of(news)
-                self._jobs[job] = _Job(arrival, news.groups[0].group, news.checkpoint_period_ns, news.grace_ns)
+                self._jobs[job] = Job(arrival, news.groups[0].group, news.checkpoint_period_ns, news.grace_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -259,7 +225,7 @@ class KubeScheduler:
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, job: _Job) -> None:
+    def _started(self, container: str, job: Job) -> None:
         self._pod_of[container] = job.pod
         job.container = container
         if job.pod in self._to_take:
@@ -335,7 +301,7 @@ class KubeScheduler:
         host = self._nodes[node].label(HOSTNAME) or node
         return replace(self._snapshot.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
 
-    def _goes_on(self, job: _Job) -> None:
+    def _goes_on(self, job: Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         self._snapshot.remove(f"{job.pod}{_STOPPED}")
         bound = self._snapshot.remove(job.pod)
@@ -374,7 +340,7 @@ class KubeScheduler:
         for pod in decision.evicted:
             self._evict(pod, decision)
 
-    def _bound(self, job: _Job, node: str, why: str) -> None:
+    def _bound(self, job: Job, node: str, why: str) -> None:
         job.node, job.why = node, why
         self._to_give[job.arrival.pod.name] = None
         self._turns[job.pod] = self._now_ns
@@ -397,7 +363,7 @@ class KubeScheduler:
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: _Job, decision: Decision | GangCycle) -> bool:
+    def _take_back(self, name: str, job: Job, decision: Decision | GangCycle) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]
