@@ -122,7 +122,8 @@ def notes(explanation: Explanation) -> list[str]:
     said = []
     found, attempt = explanation.evictions, explanation.attempt
     if not found:
-        whom = f"{attempt} was never chosen" if attempt else "nobody was evicted"
+        nobody = "nobody" if explanation.job is None else f"no task of {explanation.job}"
+        whom = f"{attempt} was never chosen" if attempt else f"{nobody} was evicted"
         said.append(f"{whom} (mechanism {explanation.mechanism})")
     if len(found) > _ROWS:
         said.append(f"{len(found) - _ROWS} more: --json prints all; --job and --attempt select some")

@@ -125,8 +125,7 @@ DAMAGED = {
     "traces": 200,
     "files of YARN": 200,
     "sites": 60,
-    "objects": 25,
-    "tables of arrivals": 100,
+    "tables of pods": 100,
 }
 """Damaged inputs of each kind; ``make fuzz`` tries more."""
 

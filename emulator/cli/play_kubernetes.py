@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, numbers
 from emulator.display.work_display import WorkDisplay, WorkStatus
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import written_whole
 from emulator.policies.kubernetes.model import first_of_best
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Day, Player
+from emulator.policies.news import CannotGoOnError
 from workloads.kubernetes.saved import read_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
-    from emulator.policies.kubernetes.cycle import Decision
     from emulator.policies.kubernetes.model import PriorityClass
     from emulator.policies.kubernetes.player import Run
     from workloads.kubernetes.cluster import Kubernetes
@@ -30,13 +30,16 @@ _LOOK_CYCLES = 500
 
 
 def play_kubernetes(file: Path, out: Path | None) -> None:
-    """Play the pods of a file, and print what became of each priority.  Raises ConfigError."""
+    """Play the pods of a file, and print what became of each priority.  Raises ConfigError, RunError."""
     cluster = read_saved(file)
     if not cluster.arrivals:
         raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
     say(f"playing {len(cluster.arrivals):,} pods on {len(cluster.state.nodes):,} nodes")
     began_s = time.monotonic()
-    day = _play(cluster)
+    try:
+        day = _play(cluster)
+    except CannotGoOnError as error:
+        raise RunError(f"{file}: {error}") from None
     took_s = max(time.monotonic() - began_s, 1e-3)
     results_console().print(outcome_table(outcomes(cluster.arrivals, day.runs), cluster.classes))
     say(f"{day.cycles:,} scheduling cycles, {day.evictions:,} evictions; {day.cycles / took_s:,.0f} cycles a second")
@@ -61,14 +64,14 @@ def _play(cluster: Kubernetes) -> Day:
     last_ns, cycles = max(1, *(each.submit_ns for each in cluster.arrivals)), 0
     with WorkDisplay(results_console(stderr=True)) as display:
 
-        def show(at_ns: int, _: Decision) -> None:
+        def show(at_ns: int, _: object) -> None:
             nonlocal cycles
             cycles += 1
             if cycles % _LOOK_CYCLES == 0:
                 display.update(WorkStatus("playing", max(0.0, min(1.0, at_ns / last_ns)), None))
 
-        player = Player(cluster.state.nodes, cluster.arrivals, first_of_best, cluster.budgets, on_decision=show)
-        return player.play()
+        state = cluster.state
+        return Player(state.nodes, cluster.arrivals, first_of_best, cluster.budgets, show, state.groups).play()
 
 
 def _write(out: Path, runs: Mapping[str, Run]) -> None:

@@ -11,7 +11,9 @@ from emulator.display.console import say, warn
 from emulator.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from emulator.policies.kubernetes.model import Pod
+    from collections.abc import Iterator
+
+    from emulator.policies.kubernetes.model import Pod, State
     from workloads.kubernetes.cluster import Kubernetes
 
 _SAMPLED_NODES = 100
@@ -31,7 +33,8 @@ def who(
     """Say who would be evicted for a pod now, by kube-scheduler's rules, and from which node.
 
     Answers from one snapshot, without a cluster and without an experiment. For every other node it says why the pod
-    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown.
+    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown. For a pod of
+    a PodGroup the answer is that for all of it that wait.
 
     A manifest may have a Pod, or a Job or Deployment, of which one pod is taken.
 
@@ -42,25 +45,32 @@ def who(
       natjam who cluster.json new-pod.yaml
     """
     from emulator.cli.workload import reading
-    from emulator.policies.kubernetes.decisions import place, victims
-    from emulator.policies.kubernetes.model import first_of_best
-    from emulator.policies.kubernetes.why import why_placement, why_preemption
     from workloads.kubernetes.saved import read_any
 
     with reading(file) as on_bytes:
         cluster = read_any([file], on_bytes)
     asked, partial = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
-    placement = place(cluster.state, asked, first_of_best)
-    if placement.node is None:
-        lines = why_preemption(victims(cluster.state, asked, first_of_best))
-    else:
-        lines = why_placement(placement)
-    for line in lines:
+    for line in _answer(cluster.state, asked):
         say(line)
     for field in partial:
         warn(f"{field} of this pod is not carried over; kube-scheduler may decide otherwise for it")
     if len(cluster.state.nodes) > _SAMPLED_NODES:
         warn(f"above {_SAMPLED_NODES} nodes kube-scheduler looks at a sample of them; natjam looked at all")
+
+
+def _answer(state: State, pod: Pod) -> Iterator[str]:
+    from emulator.policies.kubernetes.decisions import place, victims
+    from emulator.policies.kubernetes.gangs import gang_of, place_gang
+    from emulator.policies.kubernetes.model import first_of_best
+    from emulator.policies.kubernetes.why import why_gang, why_placement, why_preemption
+
+    gang = gang_of(state, pod)
+    if gang is not None:
+        return why_gang(place_gang(state, gang, first_of_best))
+    placement = place(state, pod, first_of_best)
+    if placement.node is not None:
+        return why_placement(placement)
+    return why_preemption(victims(state, pod, first_of_best))
 
 
 def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
@@ -88,7 +98,9 @@ def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...
     from workloads.kubernetes.reading import read_objects
 
     classes = {each.name: each for each in cluster.classes}
-    pods = Pods(read_objects([path], KINDS), classes, {each.name: each for each in cluster.state.nodes})
+    nodes = {each.name: each for each in cluster.state.nodes}
+    groups = {each.name: each for each in cluster.state.groups}
+    pods = Pods(read_objects([path], KINDS), classes, nodes, groups)
     found = [each.pod for each in pods.read() if not each.node and not each.ended]
     if not found:
         raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits")

@@ -27,15 +27,16 @@ from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
 from emulator.policies.allocation_forms import SchedulerAllocation
-from emulator.policies.kubernetes.cycle import Decision, Outcome
+from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
-from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
+from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     AntiAffinity,
     Bound,
     Budget,
     BudgetSpec,
     Effect,
+    Group,
     Node,
     Operator,
     Pending,
@@ -288,7 +289,8 @@ def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> I
             yield Arrival(named, submit_ns, duration_ns, grace_ns, replacement)
 
 
-def _line(at_ns: int, decision: Decision) -> list[Any]:
+def _line(at_ns: int, decision: Decision | GangCycle) -> list[Any]:
+    assert isinstance(decision, Decision), "the recorded days have no gangs"
     head = [at_ns // SECOND_NS, decision.pod.name]
     if decision.outcome is Outcome.BOUND:
         return [*head, "bind", decision.node]
@@ -361,8 +363,8 @@ def differs_in_gang(case: Mapping[str, Any]) -> str | None:
     pod = replace(pod_of(case["incoming"], classes_of(case)), group=given["name"])
     pods = tuple(replace(pod, name=f"{pod.name}-{number}") for number in range(case["count"]))
     gang = Gang(given["name"], pods, given["min"], given["priority"])
-    groups = [Group(each["name"], each["priority"], each.get("whole", False)) for each in case.get("groups") or ()]
-    decision = place_gang(state_of(case), gang, groups, head_of_heap)
+    groups = tuple(Group(each["name"], each["priority"], each.get("whole", False)) for each in case.get("groups") or ())
+    decision = place_gang(replace(state_of(case), groups=groups), gang, head_of_heap)
     outcome = decision.outcome.value if decision.outcome in _GANG_OUTCOMES else "unschedulable"
     victims = [name for unit in decision.victims for name in unit.names]
     mine = (outcome, dict(Counter(decision.nodes.values())), victims)

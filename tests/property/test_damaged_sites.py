@@ -1,5 +1,5 @@
-"""Imported clusters and the files that they are made from, damaged: taken or refused in words, as in
-``test_damaged_inputs.py``; and what is taken can be run."""
+"""Imported clusters as experiments, and tables of pods, damaged: taken or refused in words, as in
+``test_damaged_inputs.py``."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ from emulator.resolved import resolve
 from tests.damage import damaged, try_many
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
 from tests.unit.test_slurm_import import CONF, SACCT
-from workloads.kubernetes import arrivals as kubernetes_arrivals
-from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
+from workloads.kubernetes.arrivals import read_arrivals
+from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import write_saved as write_kubernetes
-from workloads.kueue import table as kueue_table
 from workloads.kueue.saved import write_saved as write_kueue
 from workloads.kueue.state import read_kueue
 from workloads.slurm.conf import read_conf
@@ -62,7 +61,6 @@ CLUSTER = Kubernetes(
     ),
 )
 TABLE = b"submit_s,name,class,duration_s,grace_s,count,cpu,memory\n0,x,urgent,5,1,2,500m,1Gi\n1e1,y,,,,,1.5,2e3\n"
-QUEUES = "queue,submit_s,name,priority,duration_s,count,cpu\n{queue},0,x,5,9,2,500m\n{queue},3.5,y,,,1,1e1\n"
 
 
 def kubernetes(path: Path) -> None:
@@ -99,38 +97,11 @@ def test_sites(tmp_path: Path, write: Callable[[Path], None]) -> None:
     try_many("sites", one)
 
 
-@pytest.mark.parametrize(
-    ("file", "read"),
-    [
-        ("kubernetes/objects/cluster.json", read_kubernetes),
-        (
-            "kubernetes/objects/rest.yaml",
-            lambda paths: read_kubernetes([DATA / "kubernetes/objects/cluster.json", *paths]),
-        ),
-        ("kueue/objects/queues.yaml", read_kueue),
-        ("kueue/objects/workloads.json", lambda paths: read_kueue([DATA / "kueue/objects/queues.yaml", *paths])),
-    ],
-)
-def test_objects(tmp_path: Path, file: str, read: Callable[[list[Path]], object]) -> None:
-    whole, path = (DATA / file).read_bytes(), tmp_path / Path(file).name
+def test_tables_of_pods(tmp_path: Path) -> None:
+    path = tmp_path / "arrivals.csv"
 
     def one(rng: random.Random) -> None:
-        path.write_bytes(damaged(rng, whole, ALL_PIECES))
-        read([path])
+        path.write_bytes(damaged(rng, TABLE, ALL_PIECES))
+        read_arrivals(path, CLUSTER)
 
-    try_many("objects", one)
-
-
-def test_tables_of_arrivals(tmp_path: Path) -> None:
-    path, cluster = tmp_path / "arrivals.csv", read_kueue([DATA / "kueue/objects"])[0].cluster
-    queues = QUEUES.format(queue=cluster.queues[0].name).encode()
-
-    def one(rng: random.Random) -> None:
-        whole, of_kueue = rng.choice(((TABLE, False), (queues, True)))
-        path.write_bytes(damaged(rng, whole, ALL_PIECES))
-        if of_kueue:
-            kueue_table.read_arrivals(path, cluster)
-        else:
-            kubernetes_arrivals.read_arrivals(path, CLUSTER)
-
-    try_many("tables of arrivals", one)
+    try_many("tables of pods", one)

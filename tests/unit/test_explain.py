@@ -144,7 +144,7 @@ def test_one_attempt_with_the_choices_it_was_in(runs: Path) -> None:
 def test_one_job(runs: Path) -> None:
     run = runs / "kill"
     assert explain(run, "--job", "research-XL") == explain(run)
-    assert "nobody was evicted (mechanism kill)" in explain(run, "--job", "production-S")
+    assert "no task of production-S was evicted (mechanism kill)" in explain(run, "--job", "production-S")
 
 
 def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
 from emulator.policies.kubernetes.filters import Filter
-from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
+from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     ZONE,
@@ -25,6 +25,7 @@ from emulator.policies.kubernetes.model import (
     Budget,
     BudgetSpec,
     Effect,
+    Group,
     Node,
     Operator,
     Pending,
@@ -499,18 +500,19 @@ def test_a_victim_holds_its_room_for_its_grace_and_its_replacement_starts_anew(
 def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:
     members = tuple(pod(f"g-{number}", 2, 9, group="g") for number in range(3))
     gang, nodes = Gang("g", members, 3, 9), (node("n0"), node("n1"))
-    assert place_gang(State(nodes), gang, (), first_of_best).nodes == {"g-0": "n0", "g-1": "n1", "g-2": "n0"}
+    assert place_gang(State(nodes), gang, first_of_best).nodes == {"g-0": "n0", "g-1": "n1", "g-2": "n0"}
     few = Gang("g", members[:2], 3, 9)
-    assert place_gang(State(nodes), few, (), first_of_best).outcome is GangOutcome.TOO_FEW
+    assert place_gang(State(nodes), few, first_of_best).outcome is GangOutcome.TOO_FEW
     placed = (
         *(bound("lone", "n0", 2, start=1), bound("w0", "n0", 2, group="w")),
         *(bound("w1", "n1", 2, group="w"), bound("late", "n1", 2, start=9)),
     )
     for is_whole, taken in ((True, [("lone",), ("late",)]), (False, [("w1",), ("lone",), ("late",)])):
         wanted = replace(gang, min_count=2 if is_whole else 3)
-        decision = place_gang(State(nodes, placed), wanted, [Group("w", 0, is_whole)], first_of_best)
+        decision = place_gang(State(nodes, placed, groups=(Group("w", 0, is_whole),)), wanted, first_of_best)
         assert (decision.outcome, [unit.names for unit in decision.victims]) == (GangOutcome.PREEMPTS, taken)
-    whole = place_gang(State(nodes, placed), gang, [Group("w", 0, True)], first_of_best)
+    state = State(nodes, placed, groups=(Group("w", 0, True),))
+    whole = place_gang(state, gang, first_of_best)
     assert [unit.names for unit in whole.victims] == [("w0", "w1"), ("late",)], (
         "with w in place there is no room for three"
     )
@@ -521,4 +523,4 @@ def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:
         "lone (priority 0) may stay",
     ]
     top = replace(gang, priority=0)
-    assert place_gang(State(nodes, placed), top, [Group("w", 0, True)], first_of_best).outcome is GangOutcome.NO_LOWER
+    assert place_gang(state, top, first_of_best).outcome is GangOutcome.NO_LOWER

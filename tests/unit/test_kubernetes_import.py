@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -254,7 +255,7 @@ def test_problems_of_who(pod: str, problem: str) -> None:
         ("rest.yaml", "maxUnavailable: 30%", "", "spec: has neither minAvailable nor maxUnavailable"),
         ("rest.yaml", "value: 100\n", "value: many\n", "PriorityClass service: value: is of another type"),
         ("rest.yaml", "preemptionPolicy: Never", "preemptionPolicy: No", "preemptionPolicy: must be one of"),
-        ("rest.yaml", "operator: Exists}", "operator: Lt}", "spec.tolerations, operator: must be one of"),
+        ("rest.yaml", "operator: Exists}", "operator: Like}", "spec.tolerations, operator: must be one of"),
         ("rest.yaml", "name: critical", "name: batch", "PriorityClass batch: metadata.name: is in"),
         ("cluster.json", '"3920m"', '"SECRET"', "Node control-1: status.allocatable: is not a quantity"),
         ("cluster.json", '"2026-02-03T08:40:01Z"', '"SECRET"', "status, finishedAt: is not a time"),
@@ -388,6 +389,26 @@ def test_what_never_ends_is_refused(tmp_path: Path, text: str, problem: str) -> 
     path.write_text(text)
     with pytest.raises(ConfigError, match=problem):
         read_kubernetes([path])
+
+
+def test_items_of_a_typed_list_need_not_say_their_kind(tmp_path: Path) -> None:
+    items = [{"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1e1"}}} for name in "ab"]
+    (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": items}))
+    nodes = read_kubernetes([tmp_path]).cluster.state.nodes
+    assert [(node.name, node.allocatable) for node in nodes] == [("a", {"cpu": 10_000}), ("b", {"cpu": 10_000})]
+
+
+def test_tolerations_that_compare_numbers_are_listed_and_left_out(tmp_path: Path) -> None:
+    comparing = [{"key": "sla", "operator": "Gt", "value": "3"}, {"key": "spot", "operator": "Exists"}]
+    spec = {"containers": [], "tolerations": comparing}
+    items = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec},
+    ]
+    (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    found = read_kubernetes([tmp_path])
+    assert found.cluster.state.waiting[0].pod.tolerations == (Toleration("spot", Operator.EXISTS),)
+    assert [each.what for each in found.unread] == ["Pod p.spec.tolerations"]
 
 
 def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
-from workloads.kubernetes.pods import NAMESPACE, class_of, labels_of, node_of, problem
+from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of, problem
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, Unread, read_objects
 
@@ -55,7 +55,9 @@ def read_kubernetes(
         raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
     nodes = {each.name: each for each in _once(objects.of(NODE), node_of)}
     classes = tuple(_revalued(_once(objects.of(PRIORITY_CLASS), class_of), values or {}))
-    pods = Pods(objects, {each.name: each for each in classes}, nodes, frozenset(values or ()))
+    by_name = {each.name: each for each in classes}
+    groups = tuple(_once(objects.of(api.POD_GROUP), lambda each: group_of(each, by_name, values or ())))
+    pods = Pods(objects, by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
     present = pods.read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
     budgets, specs = _budgets(objects.of(api.BUDGET), present, pods.unread)
@@ -64,6 +66,7 @@ def read_kubernetes(
         tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
         tuple(_pending(each, now_ns) for each in present if not each.node and not each.ended),
         budgets,
+        groups,
     )
     cluster = Kubernetes(state, classes, specs, _by_creation(present, now_ns, pods.unread), pods.maker.partial)
     return Imported(cluster, [*objects.unread, *pods.unread], tuple(_running(present, now_ns)))

@@ -91,8 +91,12 @@ class Gate(Silent, frozen=True):
     name: str = ""
 
 
+class SchedulingGroup(Silent, frozen=True):
+    podGroupName: str = ""
+
+
 class PodSpec(Requesting, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(("topologySpreadConstraints", "resourceClaims", "schedulingGroup"))
+    LISTED: ClassVar[frozenset[str]] = frozenset(("topologySpreadConstraints", "resourceClaims"))
 
     nodeName: str = ""
     schedulerName: str = "default-scheduler"
@@ -104,6 +108,7 @@ class PodSpec(Requesting, frozen=True):
     affinity: Affinity = Affinity()
     terminationGracePeriodSeconds: int = 30
     schedulingGates: tuple[Gate, ...] = ()
+    schedulingGroup: SchedulingGroup = SchedulingGroup()
     volumes: tuple[Volume, ...] = ()
 
 
@@ -184,10 +189,33 @@ class PodDisruptionBudget(Object, frozen=True):
     status: BudgetStatus = BudgetStatus()
 
 
+class GangPolicy(Silent, frozen=True):
+    minCount: int = 1
+
+
+class GroupPolicy(Silent, frozen=True):
+    gang: GangPolicy = GangPolicy()
+    """Left out: its pods need not start together, so one is enough."""
+
+
+class PodGroupSpec(Silent, frozen=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset(("schedulingConstraints", "resourceClaims"))
+
+    schedulingPolicy: GroupPolicy = GroupPolicy()
+    disruptionMode: str = ""
+    priorityClassName: str = ""
+    priority: int | None = None
+
+
+class PodGroup(Object, frozen=True):
+    spec: PodGroupSpec = PodGroupSpec()
+
+
 POD: Kind = ("", "Pod")
 BUDGET: Kind = ("policy", "PodDisruptionBudget")
 JOB: Kind = ("batch", "Job")
 DEPLOYMENT: Kind = ("apps", "Deployment")
+POD_GROUP: Kind = ("scheduling.k8s.io", "PodGroup")
 
 KINDS: dict[Kind, type[msgspec.Struct]] = {
     NODE: Node,
@@ -196,4 +224,5 @@ KINDS: dict[Kind, type[msgspec.Struct]] = {
     BUDGET: PodDisruptionBudget,
     JOB: Job,
     DEPLOYMENT: Deployment,
+    POD_GROUP: PodGroup,
 }

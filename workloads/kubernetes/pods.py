@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
     Effect,
+    Group,
     Node,
     Operator,
     Pod,
@@ -65,6 +66,35 @@ def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
 
 
+def _class_of(
+    found: Found[Any], spec: api.PodSpec | api.PodGroupSpec, classes: Mapping[str, PriorityClass]
+) -> PriorityClass:
+    """The PriorityClass of a pod or a group, else the usual one; it may have another priority than that."""
+    none = PriorityClass("", 0)
+    if not spec.priorityClassName:
+        return next((each for each in classes.values() if each.is_default), none)
+    if spec.priorityClassName not in classes and spec.priority is None:
+        what = f"there is no PriorityClass '{printable(spec.priorityClassName)}' in the files"
+        raise problem(found, "spec.priorityClassName", what)
+    return classes.get(spec.priorityClassName, none)
+
+
+_DISRUPTION_MODES = ("", "Pod", "PodGroup")
+
+
+def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass], revalued: Collection[str]) -> Group:
+    """A PodGroup.  Raises ConfigError: a bad mode, count or class."""
+    spec = found.value.spec
+    chosen = _class_of(found, spec, classes)
+    if spec.disruptionMode not in _DISRUPTION_MODES:
+        raise problem(found, "spec.disruptionMode", "must be Pod or PodGroup")
+    count = spec.schedulingPolicy.gang.minCount
+    if not 1 <= count < 2**31:
+        raise problem(found, "spec.schedulingPolicy.gang.minCount", "must be 1 or more")
+    priority = chosen.value if spec.priority is None or chosen.name in revalued else spec.priority
+    return Group(found.value.metadata.full_name, priority, spec.disruptionMode == "PodGroup", count)
+
+
 def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
     """The labels that a selector wants, if it can be said so: expressions with In and one value."""
     labels = dict(selector.matchLabels)
@@ -86,6 +116,7 @@ class PodMaker:
 
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
+    groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
     unread: list[Unread] = field(default_factory=list)
@@ -98,7 +129,7 @@ class PodMaker:
             requests = requests_of(spec)
         except ValueError as error:
             raise problem(found, "resources", error) from None
-        chosen = self._class(found, spec)
+        chosen = _class_of(found, spec, self.classes)
         left_out = list(found.unread)
         namespace = found.value.metadata.namespace
         selector = self._selector(spec, left_out)
@@ -110,8 +141,9 @@ class PodMaker:
             requests,
             {**labels, NAMESPACE: namespace},
             selector,
-            tuple(_toleration(found, each) for each in spec.tolerations),
+            tuple(_tolerations(found, spec, left_out)),
             anti_affinity,
+            self._group(spec, namespace, left_out),
         )
         if left_out:
             self.partial[name] = tuple(dict.fromkeys(left_out))
@@ -120,14 +152,12 @@ class PodMaker:
             self.unread.extend(Unread(f"{what}.{each}", found.where) for each in more)
         return pod
 
-    def _class(self, found: Found[Any], spec: api.PodSpec) -> PriorityClass:
-        none = PriorityClass("", 0)
-        if not spec.priorityClassName:
-            return next((each for each in self.classes.values() if each.is_default), none)
-        if spec.priorityClassName not in self.classes and spec.priority is None:
-            what = f"there is no PriorityClass '{printable(spec.priorityClassName)}' in the files"
-            raise problem(found, "spec.priorityClassName", what)
-        return self.classes.get(spec.priorityClassName, none)
+    def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:
+        named = spec.schedulingGroup.podGroupName
+        group = f"{namespace}/{named}" if namespace else named
+        if named and group not in self.groups:
+            left_out.append("spec.schedulingGroup")
+        return group if group in self.groups else ""
 
     def _selector(self, spec: api.PodSpec, left_out: list[str]) -> dict[str, str]:
         """The node selector, and what the required node affinity wants, if that can be said as labels."""
@@ -163,7 +193,15 @@ def _anti_affinity(given: api.PodAntiAffinity, namespace: str, left_out: list[st
             yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
 
 
-def _toleration(found: Found[Any], given: api.Toleration) -> Toleration:
-    operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
-    effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
-    return Toleration(given.key, operator, given.value, effect)
+_COMPARING = ("Lt", "Gt")
+"""Operators of tolerations that compare numbers, which are alpha."""
+
+
+def _tolerations(found: Found[Any], spec: api.PodSpec, left_out: list[str]) -> Iterator[Toleration]:
+    for given in spec.tolerations:
+        if given.operator in _COMPARING:
+            left_out.append("spec.tolerations")
+            continue
+        operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
+        effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
+        yield Toleration(given.key, operator, given.value, effect)

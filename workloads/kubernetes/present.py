@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from emulator.errors import printable
-from emulator.policies.kubernetes.model import Node, Pod, PriorityClass
+from emulator.policies.kubernetes.model import Group, Node, Pod, PriorityClass
 from emulator.policies.kubernetes.player import Replacement
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
@@ -57,12 +57,13 @@ class Pods:
     objects: Objects
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
+    groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """See ``PodMaker``."""
     unread: list[Unread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.maker = PodMaker(self.classes, self.nodes, self.revalued, self.unread)
+        self.maker = PodMaker(self.classes, self.nodes, self.groups, self.revalued, self.unread)
         self._jobs: dict[str, api.Job] = {
             each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
         }

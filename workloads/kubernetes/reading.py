@@ -147,18 +147,22 @@ class _Reader:
         self._types = {kind: inspect.type_info(of) for kind, of in kinds.items()}
         self._left = MOST_VALUES
 
-    def read(self, node: yaml.Node, *, is_item: bool = False) -> None:
-        """One object, or a list of them."""
+    def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
+        """One object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: that is
+        ``of_list``, with the version."""
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{self._where(node)}: must be an object with apiVersion and kind")
         fields = _fields(node)
-        version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
+        version, kind = (
+            _text(fields.get(name)) or usual
+            for name, usual in zip(("apiVersion", "kind"), of_list or ("", ""), strict=True)
+        )
         items = fields.get("items")
         if kind.endswith("List") and isinstance(items, yaml.SequenceNode):
-            if is_item:
+            if of_list is not None:
                 raise ConfigError(f"{self._where(node)}: a list must not be in another list")
             for item in items.value:
-                self.read(item, is_item=True)
+                self.read(item, (version, kind.removesuffix("List")))
             return
         if not kind:
             raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
@@ -167,7 +171,7 @@ class _Reader:
             self._objects.unread.append(Unread(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
             return
         name, before = f"{kind} {self._name(fields)}".strip(), len(self._objects.unread)
-        value = self._pick(node, self._types[key], name)
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, self._types[key], name)
         unread = tuple(each.what.removeprefix(f"{name}.") for each in self._objects.unread[before:])
         try:
             converted = msgspec.convert(value, self._kinds[key], strict=False)

@@ -52,6 +52,7 @@ def kubernetes_site(path: Path) -> Site:
             "nodes": plain(nodes),
             "pods": plain(pods),
             "budgets": plain(cluster.budgets),
+            "groups": plain(cluster.state.groups),
             TOO_LARGE: too_large,
         },
         words={"victims": Victims.IMPORTANCE.value},

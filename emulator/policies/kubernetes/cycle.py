@@ -1,16 +1,26 @@
-"""One scheduling cycle: the next pod is bound, or preempts and waits, or is set aside."""
+"""One scheduling cycle: the next pod is bound, or preempts and waits, or is set aside; a pod of a group with all of it
+that wait.
+
+kube-scheduler 1.36 tries a gang that does not fit again and again, by back-off alone.  Here it is tried again when
+something has changed, like any pod, but without back-off: no node is kept for it, and whoever comes in a victim's place
+would get that room first.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.model import Bound, Pending, Pod, Ties
+from emulator.policies.kubernetes.gangs import Gang, GangDecision, GangOutcome, place_gang_in
+from emulator.policies.kubernetes.model import Bound, Group, Pending, Pod, Ties
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt_in
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.news import CannotGoOnError
 from emulator.vocabulary import Frozen
 
 
@@ -44,8 +54,75 @@ class Decision(Frozen):
         chosen = None if self.preemption is None else self.preemption.chosen
         return () if chosen is None else tuple(each.pod.name for each in chosen.victims)
 
+    @property
+    def bound(self) -> Mapping[str, str]:
+        """The node of the pod, if it is bound."""
+        node = self.placement.node
+        return {} if node is None else {self.pod.name: node}
 
-def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Decision | None:
+
+class GangCycle(Frozen):
+    """Of one cycle with a gang."""
+
+    decision: GangDecision
+    evicted: tuple[str, ...] = ()
+    """See ``Decision``."""
+
+    @property
+    def pod(self) -> Pod:
+        """The first of the gang, in whose name others are evicted."""
+        return self.decision.gang.pods[0]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the whole gang."""
+        return _OF_GANG.get(self.decision.outcome, Outcome.FAILS)
+
+    @property
+    def bound(self) -> Mapping[str, str]:
+        """The nodes of its pods that are bound."""
+        return self.decision.nodes
+
+
+_OF_GANG = {GangOutcome.FITS: Outcome.BOUND, GangOutcome.PREEMPTS: Outcome.PREEMPTS}
+
+
+_MOST_EVICTIONS = 100
+"""At one instant, of one pod and those in its place."""
+
+
+class Circle:
+    """Evictions at one instant, which must not go on for ever: a gang whose pods have a lower priority than itself can
+    evict those again that come back before it and leave at once."""
+
+    def __init__(self) -> None:
+        self._at_ns = -1
+        self._counts: Counter[str] = Counter()
+
+    def evicted(self, at_ns: int, first: str) -> None:
+        """A pod is evicted, or one in its place.  Raises CannotGoOnError."""
+        if at_ns != self._at_ns:
+            self._at_ns, self._counts = at_ns, Counter()
+        self._counts[first] += 1
+        if self._counts[first] > _MOST_EVICTIONS:
+            raise CannotGoOnError(
+                f"at {at_ns / 1e9:g} s evictions of {first} go round in a circle; give the pods of PodGroups their"
+                " group's priority, or the others a grace"
+            )
+
+
+def arrive(snapshot: Snapshot, queue: Queue, pending: Pending) -> None:
+    """A pod comes that is to be placed; one of a group is looked at when enough of it are there."""
+    group = snapshot.groups.get(pending.pod.group)
+    if group is None:
+        queue.add(pending)
+        return
+    queue.hold(pending)
+    if snapshot.members[group.name] + queue.members(group.name) >= group.min_count:
+        queue.release(group.name)
+
+
+def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Decision | GangCycle | None:
     """Try the next pod, change snapshot and queue; None if no pod is ready.
 
     Victims are marked and hold their room until the caller takes them out, and tells the queue.
@@ -54,13 +131,16 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
     if pending is None:
         return None
     pod = pending.pod
+    if pod.group in snapshot.groups:
+        members = sorted((pending, *queue.pop_group(pod.group)), key=lambda each: -each.pod.priority)
+        return _gang_cycle(snapshot, queue, snapshot.groups[pod.group], members, now_ns, ties)
     placement = place_in(snapshot, pod, pending.nominated, ties)
     if placement.node is not None:
         snapshot.nominate(pod, pending.nominated, None)
         snapshot.add(Bound(pod, placement.node, now_ns))
         return Decision(pod, Outcome.BOUND, placement)
     preemption = preempt_in(snapshot, pod, pending.nominated, placement.misfits, ties, now_ns)
-    evicted = _evict(snapshot, preemption)
+    evicted = _evict(snapshot, () if preemption.chosen is None else preemption.chosen.victims)
     may_fit = any(not each.is_hard for each in placement.misfits.values())
     _set_aside(snapshot, queue, pending, preemption, now_ns, may_fit)
     if evicted:
@@ -71,10 +151,25 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
     return Decision(pod, outcome, placement, preemption, evicted)
 
 
-def _evict(snapshot: Snapshot, preemption: Preemption) -> tuple[str, ...]:
+def _gang_cycle(
+    snapshot: Snapshot, queue: Queue, group: Group, members: Sequence[Pending], now_ns: int, ties: Ties
+) -> GangCycle:
+    gang = Gang(group.name, tuple(each.pod for each in members), group.min_count, group.priority)
+    nominated = {each.pod.name: each.nominated for each in members if each.nominated is not None}
+    decision = place_gang_in(snapshot.copy(), gang, nominated, ties, now_ns)
+    for each in members:
+        pod, node = each.pod, decision.nodes.get(each.pod.name)
+        if node is not None:
+            snapshot.nominate(pod, each.nominated, None)
+            snapshot.add(Bound(pod, node, now_ns))
+        else:
+            _wait(snapshot, queue, each, decision.nominated.get(pod.name), now_ns, may_fit=True)
+    return GangCycle(decision, _evict(snapshot, (each for unit in decision.victims for each in unit.pods)))
+
+
+def _evict(snapshot: Snapshot, victims: Iterable[Bound]) -> tuple[str, ...]:
     """Mark the victims that are not going yet."""
-    chosen = preemption.chosen
-    going = [] if chosen is None else [each for each in chosen.victims if not each.terminating]
+    going = [each for each in victims if not each.terminating]
     for victim in going:
         snapshot.change(replace(victim, terminating=True, preempted=True))
     return tuple(victim.pod.name for victim in going)
@@ -83,11 +178,16 @@ def _evict(snapshot: Snapshot, preemption: Preemption) -> tuple[str, ...]:
 def _set_aside(
     snapshot: Snapshot, queue: Queue, pending: Pending, preemption: Preemption, now_ns: int, may_fit: bool
 ) -> None:
-    """The pod waits; with victims, nominated to their node.  A nomination that moves is lost where it was."""
-    before = pending.nominated
+    """The pod waits; with victims, nominated to their node."""
     stays = preemption.verdict in (Verdict.NEVER, Verdict.WAITS)
-    after = before if stays else preemption.node
+    _wait(snapshot, queue, pending, pending.nominated if stays else preemption.node, now_ns, may_fit)
+
+
+def _wait(snapshot: Snapshot, queue: Queue, pending: Pending, after: str | None, now_ns: int, may_fit: bool) -> None:
+    """The pod is set aside, and nominated to ``after``.  A nomination that moves is lost where it was."""
+    before = pending.nominated
     snapshot.nominate(pending.pod, before, after)
-    queue.add(Pending(pending.pod, after, pending.failures + 1, now_ns, aside=True, may_fit=may_fit))
+    failures = 0 if pending.pod.group in snapshot.groups else pending.failures + 1
+    queue.add(Pending(pending.pod, after, failures, now_ns, aside=True, may_fit=may_fit))
     if before is not None and after != before:
         queue.nomination_lost(pending.pod.priority)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, run_cycle
+from emulator.policies.kubernetes.cycle import Decision, GangCycle, run_cycle
 from emulator.policies.kubernetes.model import Pod, State, Ties
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, preempt_in
@@ -36,8 +36,10 @@ def nominated(state: State, pod: Pod) -> str | None:
     return next((each.nominated for each in state.waiting if each.pod.name == pod.name), None)
 
 
-def cycle(state: State, now_ns: int, ties: Ties) -> tuple[Decision | None, State]:
+def cycle(state: State, now_ns: int, ties: Ties) -> tuple[Decision | GangCycle | None, State]:
     """One scheduling cycle at ``now_ns``: what it does with the next pod that is ready, and the state after it.
+
+    A pod of one of the state's groups is tried with all of it that wait.
 
     None: no pod is ready.  Victims are marked as terminating and hold their room until the caller takes them out with
     ``leave``.

@@ -1,8 +1,9 @@
 """Gangs: pods that start together or not at all, as kube-scheduler 1.36 places them under its alpha gates.
 
 These are GangScheduling and WorkloadAwarePreemption.  Preemption for a gang is in the whole cluster at once, and by
-units: a pod, or all pods of a group whose ``disruptionMode`` is PodGroup.  Nobody is nominated to a node.  As for
-single pods, all nodes are looked at; above 100 kube-scheduler samples them.
+units: a pod, or all pods of a group whose ``disruptionMode`` is PodGroup.  No node is kept for those that need the
+victims' room; pods of the gang that fit anyway wait for their nodes.  As for single pods, all nodes are looked at;
+above 100 kube-scheduler samples them.
 """
 
 from __future__ import annotations
@@ -10,24 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from emulator.policies.kubernetes.model import Bound, Pod, Policy, State, Ties
+from emulator.policies.kubernetes.model import Bound, Group, Pod, Policy, State, Ties, Victims
 from emulator.policies.kubernetes.placement import place_in
 from emulator.policies.kubernetes.preemption import start_of, violating
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.vocabulary import Frozen
 
 
-class Group(Frozen):
-    """A PodGroup of running pods."""
-
-    name: str
-    priority: int = 0
-    is_whole: bool = False
-    """Its pods are preempted together."""
-
-
 class Gang(Frozen):
-    """Pods that wait together; so many of them at least have to start at once."""
+    """The pods of a group that wait; with those that run, so many of them at least have to run at once."""
 
     name: str
     pods: tuple[Pod, ...]
@@ -74,6 +66,8 @@ class GangDecision(Frozen):
     outcome: GangOutcome
     nodes: Mapping[str, str] = {}
     """Of each pod that is bound."""
+    nominated: Mapping[str, str] = {}
+    """The nodes of those that fit already, and wait for the others."""
     victims: tuple[Unit, ...] = ()
     """The most important first."""
     violating: tuple[Unit, ...] = ()
@@ -82,36 +76,86 @@ class GangDecision(Frozen):
     """Those of lower priority that may stay."""
 
 
-def place_gang(state: State, gang: Gang, groups: Iterable[Group], ties: Ties) -> GangDecision:
-    """Where the pods of a gang go, or whom it preempts.  ``groups``: those of the running pods."""
-    if len(gang.pods) < gang.min_count:
+def gang_of(state: State, pod: Pod) -> Gang | None:
+    """A pod with all that wait of its group; None: the state does not have its group."""
+    group = next((each for each in state.groups if each.name == pod.group), None)
+    if group is None:
+        return None
+    others = (each.pod for each in state.waiting if each.pod.group == group.name and each.pod.name != pod.name)
+    return Gang(group.name, (pod, *others), group.min_count, group.priority)
+
+
+def place_gang(state: State, gang: Gang, ties: Ties) -> GangDecision:
+    """Where the pods of a gang go, or whom it preempts.  Those of it that wait in the state keep their nominations."""
+    nominated = {each.pod.name: each.nominated for each in state.waiting if each.nominated is not None}
+    return place_gang_in(Snapshot(state), gang, nominated, ties)
+
+
+def place_gang_in(
+    snapshot: Snapshot, gang: Gang, nominated: Mapping[str, str], ties: Ties, now_ns: int = 0
+) -> GangDecision:
+    """As ``place_gang``; the snapshot is spoilt."""
+    running = snapshot.members[gang.name]
+    if len(gang.pods) + running < gang.min_count:
         return GangDecision(gang, GangOutcome.TOO_FEW)
-    snapshot = Snapshot(state)
-    nodes = _place_all(snapshot, gang, ties)
-    if len(nodes) >= gang.min_count:
+    trial = _Trial(snapshot, gang, nominated, ties)
+    nodes = trial.nodes()
+    if len(nodes) >= trial.needed:
         return GangDecision(gang, GangOutcome.FITS, nodes)
     if gang.pods[0].policy is Policy.NEVER:
         return GangDecision(gang, GangOutcome.NEVER)
-    lower = sorted(
-        (unit for unit in _units(snapshot.bound(), groups) if unit.priority < gang.priority),
-        key=lambda unit: unit.importance,
-    )
+    units = _units(snapshot.bound(), snapshot.groups.values())
+    lower = sorted((each for each in units if each.priority < gang.priority), key=lambda unit: unit.importance)
     if not lower:
         return GangDecision(gang, GangOutcome.NO_LOWER)
-    return _preempt(snapshot, gang, lower, ties)
+    return _preempt(trial, lower, nodes, now_ns)
 
 
-def _place_all(snapshot: Snapshot, gang: Gang, ties: Ties) -> dict[str, str]:
-    """The nodes of the pods that fit one after another; the snapshot is left as it was."""
-    nodes: dict[str, str] = {}
-    for pod in gang.pods:
-        node = place_in(snapshot, pod, None, ties).node
-        if node is not None:
-            snapshot.add(Bound(pod, node))
-            nodes[pod.name] = node
-    for name in nodes:
-        snapshot.remove(name)
-    return nodes
+class _Trial:
+    """A cluster for one gang, with others taken away or put back."""
+
+    def __init__(self, snapshot: Snapshot, gang: Gang, nominated: Mapping[str, str], ties: Ties) -> None:
+        self.snapshot, self.gang = snapshot, gang
+        self._nominated, self._ties = nominated, ties
+        self.needed = max(1, gang.min_count - snapshot.members[gang.name])
+        """So many of its pods have to get a node."""
+
+    def nodes(self) -> dict[str, str]:
+        """The nodes of the pods that fit one after another; the cluster is left as it was."""
+        snapshot, nodes = self.snapshot, dict[str, str]()
+        for pod in self.gang.pods:
+            before = self._nominated.get(pod.name)
+            node = place_in(snapshot, pod, before, self._ties).node
+            if node is not None:
+                snapshot.nominate(pod, before, None)
+                snapshot.add(Bound(pod, node))
+                nodes[pod.name] = node
+        for pod in self.gang.pods:
+            if pod.name in nodes:
+                snapshot.remove(pod.name)
+                snapshot.nominate(pod, None, self._nominated.get(pod.name))
+        return nodes
+
+    @property
+    def fits(self) -> bool:
+        """Whether as many get a node as have to."""
+        return len(self.nodes()) >= self.needed
+
+    def take(self, unit: Unit) -> None:
+        """Take a unit away, but for what its pods go on holding."""
+        terms = self.snapshot.terms
+        for each in unit.pods:
+            self.snapshot.remove(each.pod.name)
+            held = {name: amount for name, amount in each.pod.requests.items() if name in terms.holds}
+            if held:
+                self.snapshot.add(Bound(Pod(each.pod.name, requests=held), each.node))
+
+    def put_back(self, unit: Unit) -> None:
+        """Undo ``take``."""
+        for each in unit.pods:
+            if each.pod.name in self.snapshot:
+                self.snapshot.remove(each.pod.name)
+            self.snapshot.add(each)
 
 
 def _units(bound: Iterable[Bound], groups: Iterable[Group]) -> list[Unit]:
@@ -126,29 +170,28 @@ def _units(bound: Iterable[Bound], groups: Iterable[Group]) -> list[Unit]:
     return [*(Unit(tuple(pods), whole[name].priority) for name, pods in members.items()), *units]
 
 
-def _preempt(snapshot: Snapshot, gang: Gang, lower: Sequence[Unit], ties: Ties) -> GangDecision:
+def _preempt(trial: _Trial, lower: Sequence[Unit], nominated: Mapping[str, str], now_ns: int) -> GangDecision:
     """Take all units away, and put back whoever leaves the gang fitting: those that a budget protects first."""
+    snapshot, terms = trial.snapshot, trial.snapshot.terms
     for unit in lower:
-        for name in unit.names:
-            snapshot.remove(name)
-    if len(_place_all(snapshot, gang, ties)) < gang.min_count:
-        return GangDecision(gang, GangOutcome.NO_FIT)
+        trial.take(unit)
+    if not trial.fits:
+        return GangDecision(trial.gang, GangOutcome.NO_FIT)
     protected = _violating_units(snapshot, lower)
-    order = sorted(lower, key=lambda unit: unit.names not in protected)  # stable: the most important ones first
-    spared: list[Unit] = []
+    order = list(lower)
+    if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
+        order.sort(key=lambda unit: (-unit.priority, -sum(terms.cost(each, now_ns) for each in unit.pods)))
+    order.sort(key=lambda unit: unit.names not in protected)
     victims: list[Unit] = []
     for unit in order:
-        for each in unit.pods:
-            snapshot.add(each)
-        if len(_place_all(snapshot, gang, ties)) >= gang.min_count:
-            spared.append(unit)
-            continue
-        victims.append(unit)
-        for name in unit.names:
-            snapshot.remove(name)
+        trial.put_back(unit)
+        if not trial.fits:
+            trial.take(unit)
+            victims.append(unit)
     victims.sort(key=lambda unit: unit.importance)
     taken = tuple(unit for unit in victims if unit.names in protected)
-    return GangDecision(gang, GangOutcome.PREEMPTS, {}, tuple(victims), taken, tuple(spared))
+    spared = tuple(unit for unit in order if unit not in victims)
+    return GangDecision(trial.gang, GangOutcome.PREEMPTS, {}, nominated, tuple(victims), taken, spared)
 
 
 def _violating_units(snapshot: Snapshot, units: Iterable[Unit]) -> set[tuple[str, ...]]:

@@ -138,13 +138,24 @@ class Pod(Frozen):
     tolerations: tuple[Toleration, ...] = ()
     anti_affinity: tuple[AntiAffinity, ...] = ()
     group: str = ""
-    """Its PodGroup, which only ``gangs`` looks at."""
+    """Its PodGroup, with which it is placed if the state has that."""
     saves_ns: int | None = None
     """How often it saves its work by itself, which Kubernetes does not know; None: never."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""
         return any(each.tolerates(taint) for each in self.tolerations)
+
+
+class Group(Frozen):
+    """A PodGroup: pods that start together or not at all."""
+
+    name: str
+    priority: int = 0
+    is_whole: bool = False
+    """``disruptionMode`` PodGroup: its pods are preempted together."""
+    min_count: int = 1
+    """``minCount``: so many of them at least have to run at once."""
 
 
 class Bound(Frozen):
@@ -228,6 +239,7 @@ class State(Frozen):
     bound: tuple[Bound, ...] = ()
     waiting: tuple[Pending, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    groups: tuple[Group, ...] = ()
 
 
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:

@@ -16,8 +16,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.agenda import Agenda
-from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
-from emulator.policies.kubernetes.model import Bound, BudgetSpec, Node, Pending, Pod, State, Ties
+from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, Outcome, arrive, run_cycle
+from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Pending, Pod, State, Ties
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.vocabulary import Frozen
@@ -89,7 +89,7 @@ class _Kind(IntEnum):
     LOOK = 3
 
 
-OnDecision = Callable[[int, Decision], None]
+OnDecision = Callable[[int, Decision | GangCycle], None]
 """Called with the time and what the cycle decided."""
 
 
@@ -103,9 +103,11 @@ class Player:
         ties: Ties,
         budgets: Iterable[BudgetSpec] = (),
         on_decision: OnDecision | None = None,
+        groups: Iterable[Group] = (),
     ) -> None:
         self._budgets = tuple(budgets)
-        self._snapshot = Snapshot(State(tuple(nodes), budgets=tuple(each.standing(0) for each in self._budgets)))
+        standing = tuple(each.standing(0) for each in self._budgets)
+        self._snapshot = Snapshot(State(tuple(nodes), budgets=standing, groups=tuple(groups)))
         self._queue = Queue()
         self._ties, self._on_decision = ties, on_decision
         self._arrivals: dict[str, Arrival] = {}
@@ -115,12 +117,13 @@ class Player:
         self._now_ns = 0
         """With the microseconds that events take within an instant."""
         self._will_look = False
+        self._circle = Circle()
         self.day = Day()
         for each in arrivals:
             self._agenda.add(each.submit_ns, _Kind.ARRIVE, partial(self._create, each))
 
     def play(self) -> Day:
-        """Play until nothing is left to happen."""
+        """Play until nothing is left to happen.  Raises CannotGoOnError: evictions go round in a circle."""
         while self._agenda:
             self._agenda.go_on()
             while self._queue.has_ready:
@@ -141,7 +144,7 @@ class Player:
         self.day.runs[name] = Run(self._agenda.now_ns)
         since_ns = self._step()
         if arrival.node is None:
-            self._queue.add(Pending(arrival.pod, since_ns=since_ns))
+            arrive(self._snapshot, self._queue, Pending(arrival.pod, since_ns=since_ns))
         else:
             self._snapshot.add(Bound(arrival.pod, arrival.node, since_ns))
             self._start(name, arrival.node)
@@ -183,14 +186,13 @@ class Player:
         if self._on_decision is not None:
             self._on_decision(self._agenda.now_ns, decision)
         self._step()  # the pod's new state becomes known
-        if decision.outcome is Outcome.BOUND:
-            self._start(decision.pod.name, decision.node)
-            return
+        for name, node in decision.bound.items():
+            self._start(name, node)
         self.day.preemptions += decision.outcome is Outcome.PREEMPTS
         for name in decision.evicted:
             self._evict(name, decision.pod.name)
 
-    def _start(self, name: str, node: str | None) -> None:
+    def _start(self, name: str, node: str) -> None:
         run, duration_ns = self.day.runs[name], self._arrivals[name].duration_ns
         run.start_ns, run.node = self._agenda.now_ns, node
         if duration_ns is not None:
@@ -200,6 +202,7 @@ class Player:
         run, grace_ns = self.day.runs[name], self._arrivals[name].grace_ns
         assert run.start_ns is not None, "only a pod that runs is evicted"
         run.end_ns, run.by, run.lost_ns = self._agenda.now_ns, by, self._agenda.now_ns - run.start_ns
+        self._circle.evicted(self._agenda.now_ns, self._replaced.get(name, (name, 0))[0])
         self.day.evictions += 1
         self.day.lost_ns += run.lost_ns
         self._step()

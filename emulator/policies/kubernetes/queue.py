@@ -3,11 +3,13 @@
 After a failure a pod is set aside.  It is ready again when a pod leaves a node, if there is a node where it would fit
 without others; when a pod of at least its priority loses its nomination; or five minutes after its attempt.  Back-off
 only changes the order: a scheduler with nobody else to look at does not wait for it to end.
+
+A pod of a gang is held until as many of it are there as have to start together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
@@ -34,17 +36,36 @@ class Queue:
         self._active: list[tuple[int, int, str]] = []
         self._backing_off: list[tuple[int, int, int, str]] = []
         self._aside: dict[str, None] = {}
+        self._held: dict[str, None] = {}
+        """Those that are not looked at before more of their group are there."""
+        self._groups: dict[str, dict[str, None]] = {}
+        """All that wait of each group."""
         for each in pending:
             self.add(each)
 
     def add(self, pending: Pending) -> None:
         """A pod comes, or comes back from an attempt."""
-        name = pending.pod.name
-        self._waiting[name] = pending
+        self._enter(pending)
         if pending.aside:
-            self._aside[name] = None
+            self._aside[pending.pod.name] = None
         else:
             self._make_ready(pending)
+
+    def hold(self, pending: Pending) -> None:
+        """A pod comes that is not looked at before its group is released."""
+        self._enter(pending)
+        self._held[pending.pod.name] = None
+
+    def release(self, group: str) -> None:
+        """All of a group are ready."""
+        for name in self._groups[group]:
+            if name in self._held or name in self._aside:
+                self._held.pop(name, None)
+                self._wake_one(name)
+
+    def members(self, group: str) -> int:
+        """How many of a group wait."""
+        return len(self._groups.get(group, ()))
 
     def pop(self, now_ns: int) -> Pending | None:
         """The pod for the next attempt: of the highest priority, then the one whose last attempt is longest ago.
@@ -54,18 +75,39 @@ class Queue:
         while self._backing_off and self._backing_off[0][0] < now_ns // SECOND_NS:
             heappush(self._active, heappop(self._backing_off)[1:])
         if self._active:
-            return self._waiting.pop(heappop(self._active)[-1])
-        return self._waiting.pop(heappop(self._backing_off)[-1]) if self._backing_off else None
+            return self._exit(heappop(self._active)[-1])
+        return self._exit(heappop(self._backing_off)[-1]) if self._backing_off else None
+
+    def pop_group(self, group: str) -> list[Pending]:
+        """All that wait of a group, in the order in which they came, for one attempt."""
+        return self._take([*self._groups.get(group, ())])
 
     def discard(self, name: str) -> None:
         """A pod is deleted, if it waits here."""
-        if self._waiting.pop(name, None) is None:
-            return
-        self._aside.pop(name, None)
-        self._active = [each for each in self._active if each[-1] != name]
-        self._backing_off = [each for each in self._backing_off if each[-1] != name]
+        if name in self._waiting:
+            self._take([name])
+
+    def _take(self, names: Sequence[str]) -> list[Pending]:
+        taken = {name: self._exit(name) for name in names}
+        for name in names:
+            self._aside.pop(name, None)
+            self._held.pop(name, None)
+        self._active = [each for each in self._active if each[-1] not in taken]
+        self._backing_off = [each for each in self._backing_off if each[-1] not in taken]
         heapify(self._active)
         heapify(self._backing_off)
+        return list(taken.values())
+
+    def _enter(self, pending: Pending) -> None:
+        self._waiting[pending.pod.name] = pending
+        if pending.pod.group:
+            self._groups.setdefault(pending.pod.group, {})[pending.pod.name] = None
+
+    def _exit(self, name: str) -> Pending:
+        pending = self._waiting.pop(name)
+        if pending.pod.group:
+            del self._groups[pending.pod.group][name]
+        return pending
 
     def denominate(self, name: str) -> int:
         """A waiting pod loses its nomination; its priority."""
@@ -95,15 +137,18 @@ class Queue:
         return bool(self._aside)
 
     def pending(self) -> tuple[Pending, ...]:
-        """All that wait: the ready ones, those that back off, and those that are set aside."""
+        """All that wait: the ready ones, those that back off, and those that are set aside or held."""
         names = [*(key[-1] for key in sorted(self._active)), *(key[-1] for key in sorted(self._backing_off))]
-        return tuple(self._waiting[name] for name in (*names, *self._aside))
+        return tuple(self._waiting[name] for name in (*names, *self._aside, *self._held))
 
     def _wake(self, wakes: Callable[[Pending], bool]) -> None:
         for name in [name for name in self._aside if wakes(self._waiting[name])]:
-            del self._aside[name]
-            pending = self._waiting[name] = replace(self._waiting[name], aside=False)
-            self._make_ready(pending)
+            self._wake_one(name)
+
+    def _wake_one(self, name: str) -> None:
+        self._aside.pop(name, None)
+        pending = self._waiting[name] = replace(self._waiting[name], aside=False)
+        self._make_ready(pending)
 
     def _make_ready(self, pending: Pending) -> None:
         heappush(self._backing_off, (backoff_end_s(pending), -pending.pod.priority, pending.since_ns, pending.pod.name))

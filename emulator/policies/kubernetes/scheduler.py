@@ -24,11 +24,13 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
+from emulator.policies.kubernetes.job import Job
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     Bound,
     BudgetSpec,
+    Group,
     Node,
     Pending,
     Pod,
@@ -46,6 +48,7 @@ from emulator.policies.news import (
     Answer,
     Begin,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -81,43 +84,9 @@ class Rules(Frozen):
     """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
     budgets: tuple[BudgetSpec, ...] = ()
     victims: Victims = Victims.IMPORTANCE
+    groups: tuple[Group, ...] = ()
     too_large: Mapping[str, str] = {}
     """Pods that are left out because no node is large enough, and what they lack."""
-
-
-@dataclass(slots=True)
-class _Job:
-    """A pod, with those that come in its place one after the other."""
-
-    arrival: Arrival
-    group: str
-    """Of its task."""
-    saves_ns: int | None
-    """How often it saves by itself."""
-    grace_ns: int
-    """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
-    pod: str = ""
-    """The present pod."""
-    made: int = 0
-    """How many pods there were."""
-    wants: int = 0
-    """Containers that the job waits for."""
-    node: str | None = None
-    """Where the present pod is bound."""
-    why: str = ""
-    """Why it is bound there."""
-    container: str | None = None
-    """Of the present pod."""
-    resumes: int | None = None
-    """Number of the task, if it goes on where it was saved or stopped."""
-    stopped: str | None = None
-    """Node of its stopped process."""
-    has_ended: bool = False
-    """Whether the present pod has left its node by itself."""
-
-    @property
-    def is_endless(self) -> bool:
-        return self.arrival.duration_ns is None
 
 
 @dataclass(slots=True)
@@ -152,7 +121,7 @@ class KubeScheduler:
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
         self._queue = Queue()
         self._to_come = {each.pod.name: each for each in options.pods}
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
         self._pod_of: dict[str, str] = {}
@@ -172,12 +141,14 @@ class KubeScheduler:
         self._look_ns: int | None = None
         self._now_ns = 0
         """With the microseconds that events take within an instant."""
+        self._instant_ns = 0
+        self._circle = Circle()
         self._said: list[Said] = []
 
     def _empty(self, terms: Terms) -> Snapshot:
         """The cluster without a pod."""
         budgets = tuple(each.standing(0) for each in self._rules.budgets)
-        return Snapshot(State(self._rules.nodes, budgets=budgets), terms)
+        return Snapshot(State(self._rules.nodes, budgets=budgets, groups=self._rules.groups), terms)
 
     def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -216,8 +187,8 @@ class KubeScheduler:
             case NodeGone(node=node):
                 self._up.discard(node)
             case JobSubmitted(job=job):
-                group, arrival = news.groups[0].group, self._to_come.pop(job)
-                self._jobs[job] = _Job(arrival, group, news.checkpoint_period_ns, news.grace_ns)
+                arrival = self._arrival_of(news)
+                self._jobs[job] = Job(arrival, news.groups[0].group, news.checkpoint_period_ns, news.grace_ns)
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -234,6 +205,18 @@ class KubeScheduler:
             case _:
                 pass
 
+    def _arrival_of(self, news: JobSubmitted) -> Arrival:
+        """The pod of a job.  Raises CannotGoOnError: it has none, or several."""
+        tasks = sum(group.tasks for group in news.groups)
+        if tasks != 1:
+            raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
+        arrival = self._to_come.pop(news.job, None)
+        if arrival is None:
+            raise CannotGoOnError(
+                f"job {news.job} is none of scheduler.allocation.pods; give it a pod of its name there"
+            )
+        return arrival
+
     def _waits(self, name: str, news: JobWaits) -> None:
         job = self._jobs[name]
         job.wants = sum(news.new.values()) + len(news.suspended)
@@ -242,7 +225,7 @@ class KubeScheduler:
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, job: _Job) -> None:
+    def _started(self, container: str, job: Job) -> None:
         self._pod_of[container] = job.pod
         job.container = container
         if job.pod in self._to_take:
@@ -279,7 +262,7 @@ class KubeScheduler:
     def _take_in(self, now_ns: int) -> None:
         """All that has happened at this instant, and the cycles that follow."""
         instant, self._instant = self._instant, _Instant()
-        self._now_ns = max(self._now_ns, now_ns)
+        self._now_ns, self._instant_ns = max(self._now_ns, now_ns), now_ns
         for pod in sorted(instant.gone, key=self._turns.__getitem__):
             self._gone(pod)
         for pod in sorted(instant.finished, key=self._turns.__getitem__):
@@ -309,7 +292,7 @@ class KubeScheduler:
             self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
             self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
         else:
-            self._queue.add(Pending(pod, since_ns=since_ns))
+            arrive(self._snapshot, self._queue, Pending(pod, since_ns=since_ns))
 
     def _going_on(self, pod: Pod, node: str) -> Pod:
         """A pod that is stopped on its node, and fits nowhere else; it asks for what it does not hold."""
@@ -318,7 +301,7 @@ class KubeScheduler:
         host = self._nodes[node].label(HOSTNAME) or node
         return replace(self._snapshot.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
 
-    def _goes_on(self, job: _Job, node: str) -> None:
+    def _goes_on(self, job: Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         self._snapshot.remove(f"{job.pod}{_STOPPED}")
         bound = self._snapshot.remove(job.pod)
@@ -349,24 +332,24 @@ class KubeScheduler:
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self._step()  # the pod's new state becomes known
-        if decision.outcome is Outcome.BOUND:
-            assert decision.node is not None
-            job = self._jobs[self._job_of[decision.pod.name]]
+        for pod, node in decision.bound.items():
+            job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
-                self._goes_on(job, decision.node)
-            self._bound(job, decision.node, text_of(decision))
+                self._goes_on(job)
+            self._bound(job, node, text_of(decision))
         for pod in decision.evicted:
             self._evict(pod, decision)
 
-    def _bound(self, job: _Job, node: str, why: str) -> None:
+    def _bound(self, job: Job, node: str, why: str) -> None:
         job.node, job.why = node, why
         self._to_give[job.arrival.pod.name] = None
         self._turns[job.pod] = self._now_ns
         if not job.is_endless:
             self._ends.add(job.pod)
 
-    def _evict(self, pod: str, decision: Decision) -> None:
+    def _evict(self, pod: str, decision: Decision | GangCycle) -> None:
         name = self._job_of[pod]
+        self._circle.evicted(self._instant_ns, name)
         job = self._jobs[name]
         is_there = self._take_back(name, job, decision)
         self._ends.add(pod)
@@ -380,7 +363,7 @@ class KubeScheduler:
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: _Job, decision: Decision) -> bool:
+    def _take_back(self, name: str, job: Job, decision: Decision | GangCycle) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]
@@ -399,7 +382,7 @@ class KubeScheduler:
             self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
 
 
-def text_of(decision: Decision) -> str:
+def text_of(decision: Decision | GangCycle) -> str:
     """The decision in words, as a journal keeps it."""
     lines = [*why(decision)]
     more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []

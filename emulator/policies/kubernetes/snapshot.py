@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
-from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pod, State, Terms
+from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pending, Pod, State, Terms
 
 AnswerT = TypeVar("AnswerT")
 
@@ -56,6 +56,9 @@ class Snapshot:
     def __init__(self, state: State, terms: Terms = _TERMS) -> None:
         self.terms = terms
         self.rooms = {node.name: Room(node) for node in in_turn(state.nodes)}
+        self.groups = {group.name: group for group in state.groups}
+        self.members: Counter[str] = Counter()
+        """How many bound pods each group has."""
         self.healthy: Counter[str] = Counter()
         """How many bound pods that do not terminate each budget counts."""
         self._budgets = state.budgets
@@ -77,6 +80,14 @@ class Snapshot:
             self.add(bound)
         for pending in state.waiting:
             self.nominate(pending.pod, None, pending.nominated)
+
+    def copy(self) -> Snapshot:
+        """One to try things in."""
+        rooms = self.rooms.values()
+        waiting = (Pending(pod, room.node.name) for room in rooms for pod in room.nominated.values())
+        nodes = tuple(room.node for room in rooms)
+        state = State(nodes, tuple(self.bound()), tuple(waiting), self._budgets, tuple(self.groups.values()))
+        return Snapshot(state, self.terms)
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -120,6 +131,8 @@ class Snapshot:
     def _count(self, bound: Bound, sign: int) -> None:
         self._changes.append(bound.node)
         self._moves.append((bound, sign))
+        if bound.pod.group:
+            self.members[bound.pod.group] += sign
         if bound.pod.anti_affinity:
             self._moves_of_unsociable.append((bound, sign))
             self._labels_matter = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emulator.policies.kubernetes.cycle import Decision
+from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.filters import Filter, Misfit
 from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement
@@ -39,9 +39,11 @@ def amount_text(resource: str, amount: int) -> str:
     return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
 
 
-def why(decision: Decision) -> Iterator[str]:
+def why(decision: Decision | GangCycle) -> Iterator[str]:
     """What a cycle did with its pod, node by node."""
-    if decision.preemption is None:
+    if isinstance(decision, GangCycle):
+        yield from why_gang(decision.decision)
+    elif decision.preemption is None:
         yield from why_placement(decision.placement)
     else:
         yield from why_preemption(decision.preemption)
@@ -54,6 +56,8 @@ def why_gang(decision: GangDecision) -> Iterator[str]:
     yield f"{gang.name} (priority {gang.priority}, {count}) {_GANG_OUTCOMES[decision.outcome]}"
     for name, node in decision.nodes.items():
         yield f"{name} goes to {node}"
+    for name, node in decision.nominated.items():
+        yield f"{name} fits on {node}, and waits for the others"
     for unit in decision.victims:
         yield f"{_unit_text(unit)}{_PROTECTED * (unit in decision.violating)}) would go"
     for unit in decision.spared:

@@ -1,0 +1,209 @@
+"""Gangs of pods through days and whole machines, from an import to an answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from emulator.core.messages import JobState
+from emulator.core.messages import Outcome as AttemptOutcome
+from emulator.errors import NatjamError
+from emulator.experiment.load import load_experiment
+from emulator.files.yaml_values import dump_yaml
+from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
+from emulator.policies.kubernetes.model import Group, Node, Pod, State, first_of_best
+from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.policies.news import CannotGoOnError
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
+from workloads.kubernetes.saved import write_saved
+
+S, GIB = 10**9, 1 << 30
+NODES = (Node("a", {"cpu": 2000, "memory": 8 * GIB}), Node("b", {"cpu": 1000, "memory": 8 * GIB}))
+CPU = {"cpu": 1000, "memory": GIB}
+PAIR = Group("g", 9, min_count=2)
+
+
+def pod(name: str, priority: int = 0, group: str = "") -> Pod:
+    """A pod of one CPU."""
+    return Pod(name, priority, requests=CPU, group=group)
+
+
+LOW = [Arrival(pod(f"low-{number}"), 0, 100 * S, 3 * S) for number in range(3)]
+GANG = [Arrival(pod(f"g-{number}", 9, "g"), (5 + number) * S, 20 * S) for number in range(2)]
+
+
+def test_a_gang_waits_until_enough_of_it_are_there_and_starts_when_its_victims_are_gone() -> None:
+    said: list[tuple[float, Outcome, list[str]]] = []
+
+    def keep(at_ns: int, decision: Decision | GangCycle) -> None:
+        said.append((at_ns / S, decision.outcome, [*decision.bound, *decision.evicted]))
+
+    day = Player(NODES, [*LOW, *GANG], first_of_best, on_decision=keep, groups=(PAIR,)).play()
+    of_gang = [each for each in said if 0 < each[0] < 10 and each[1] is not Outcome.FAILS]
+    assert of_gang == [
+        (6, Outcome.PREEMPTS, ["low-1", "low-2"]),
+        (9, Outcome.BOUND, ["g-0", "g-1"]),
+    ]
+    assert {day.runs[name].start_ns for name in ("g-0", "g-1")} == {9 * S}
+    assert day.evictions == 2
+
+
+def test_a_gang_with_too_few_pods_is_never_tried() -> None:
+    day = Player(NODES, GANG[:1], first_of_best, groups=(PAIR,)).play()
+    assert (day.cycles, day.runs["g-0"].start_ns) == (0, None)
+
+
+def test_who_comes_in_a_victims_place_at_once_does_not_take_the_room_of_the_gang() -> None:
+    low = [replace(each, grace_ns=0) for each in LOW]
+    day = Player(NODES, [*low, *GANG], first_of_best, groups=(PAIR,)).play()
+    assert (day.evictions, day.runs["g-0"].start_ns) == (2, 6 * S)
+
+
+def test_evictions_that_go_round_in_a_circle_end_the_play() -> None:
+    gang = [replace(each, pod=replace(each.pod, priority=-1)) for each in GANG]
+    low = [replace(each, grace_ns=0) for each in LOW]
+    with pytest.raises(CannotGoOnError, match="at 6 s evictions of low-1 go round in a circle"):
+        Player(NODES, [*low, *gang], first_of_best, groups=(PAIR,)).play()
+
+
+def drawn(random: Random) -> Kubernetes:
+    """Lone pods and gangs, some of which go whole."""
+    nodes = tuple(Node(f"n{number}", {"cpu": 1000 * random.randint(1, 4), "memory": 8 * GIB}) for number in range(4))
+    arrivals, groups = list[Arrival](), list[Group]()
+    for number in range(14):
+        submit_ns, length_ns = random.randrange(60) * S, random.randrange(5, 40) * S
+        priority, grace_ns = random.choice((0, 0, 5, 9)), random.choice((0, 2, 7)) * S
+        count = random.choice((1, 1, 2, 3, 4))
+        if count > 1:
+            groups.append(Group(f"g{number}", priority, random.random() < 0.5, random.randint(1, count)))
+        for member in range(count):
+            one = pod(f"p{number}-{member}", priority, f"g{number}" if count > 1 else "")
+            at_ns = submit_ns + random.choice((0, 0, 3)) * S
+            arrivals.append(Arrival(one, at_ns, length_ns, grace_ns, random.choice([*Replacement])))
+    return Kubernetes(State(nodes, groups=tuple(groups)), arrivals=tuple(arrivals))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_gang_runs_with_fewer_than_it_needs_when_it_starts(seed: int) -> None:
+    cluster = drawn(Random(f"gangs-{seed}"))
+    needs = {group.name: group.min_count for group in cluster.state.groups}
+    first: Counter[str] = Counter()
+
+    def look(_: int, decision: Decision | GangCycle) -> None:
+        if isinstance(decision, GangCycle) and decision.bound and not first[decision.pod.group]:
+            first[decision.pod.group] = len(decision.bound)
+
+    state = cluster.state
+    Player(state.nodes, cluster.arrivals, first_of_best, on_decision=look, groups=state.groups).play()
+    assert first, "some gang starts"
+    assert all(count >= needs[group] for group, count in first.items())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gangs_go_through_the_machines_as_they_are_played(seed: int, tmp_path: Path) -> None:
+    cluster = drawn(Random(f"gangs-{seed}"))
+    state = cluster.state
+    played = Player(state.nodes, cluster.arrivals, first_of_best, groups=state.groups).play()
+    runs = ((name.partition(".")[0], run) for name, run in played.runs.items() if run.start_ns is not None)
+    expected = {(name, run.node, run.start_ns) for name, run in runs if run.start_ns != run.end_ns}
+    write_saved(tmp_path / "mine.yaml", cluster, ())
+    attempts = simulated_history(resolve(load_experiment(tmp_path / "mine.yaml"))).attempts
+    assert {(row.job, row.node, row.launched_ns) for row in attempts if row.kind == "pod"} == expected
+
+
+@pytest.mark.parametrize("mechanism", ["suspend", "checkpoint", "image"])
+def test_what_is_taken_for_a_gang_goes_on_afterwards(mechanism: str, tmp_path: Path) -> None:
+    write_saved(tmp_path / "mine.yaml", Kubernetes(State(NODES, groups=(PAIR,)), arrivals=(*LOW, *GANG)), ())
+    options = [f"scheduler.mechanism={mechanism}", "protocol.kill_timeout_s=60", "storage.tier=ssd"]
+    history = simulated_history(resolve(load_experiment(tmp_path / "mine.yaml", options)))
+    assert len(history.jobs) == len(LOW) + len(GANG)
+    assert {job.state for job in history.jobs} == {JobState.SUCCEEDED}
+    assert {row.outcome for row in history.attempts if row.job.startswith("g-")} == {AttemptOutcome.SUCCEEDED}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "problem"),
+    [("y", 1, "y is none of scheduler.allocation.pods"), ("x", 2, "job x has 2 tasks")],
+)
+def test_jobs_that_are_no_pods_are_refused_in_words(name: str, count: int, problem: str, tmp_path: Path) -> None:
+    tasks = {"name": "pod", "count": count, "length_s": 3, "resources": {"cpu": 1, "memory_gb": 1}}
+    experiment = {
+        "name": "by-hand",
+        "engine": "sim",
+        "overheads": "none",
+        "cluster": {
+            "node_groups": [{"name": "a", "count": 1, "resources": {"cpu": 2, "memory_gb": 8}}],
+            "application_masters": "outside",
+        },
+        "scheduler": {
+            "mechanism": "kill",
+            "allocation": {
+                "name": "kube-scheduler",
+                "queues": {"q": {"capacity": 0}},
+                "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}],
+                "pods": [{"pod": {"name": "x"}, "submit_ns": 0}],
+            },
+        },
+        "workload": {"jobs": [{"name": name, "queue": "q", "groups": [tasks]}]},
+    }
+    (tmp_path / "by-hand.yaml").write_text(dump_yaml(experiment))
+    with pytest.raises(NatjamError, match=problem):
+        simulated_history(resolve(load_experiment(tmp_path / "by-hand.yaml")))
+
+
+OBJECTS = [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "2"}}},
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9},
+    {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "disruptionMode": "PodGroup",
+            "priorityClassName": "high",
+        },
+    },
+    *(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "ml"},
+            "spec": {
+                "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+                "schedulingGroup": {"podGroupName": group},
+                "priority": 9,
+            },
+        }
+        for name, group in (("train-0", "train"), ("train-1", "train"), ("other", "unknown"))
+    ),
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "old", "namespace": "ml"},
+        "spec": {"nodeName": "a", "containers": [{"resources": {"requests": {"cpu": 1}}}]},
+    },
+]
+
+
+def test_who_answers_for_the_whole_gang(tmp_path: Path) -> None:
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    found = read_kubernetes([path])
+    assert found.cluster.state.groups == (Group("ml/train", 9, True, 2),)
+    assert [each.what for each in found.unread] == ["Pod ml/other.spec.schedulingGroup"]
+    done = CliRunner().invoke(app, ["who", str(path), "train-1"])
+    assert done.output.splitlines() == [
+        "ml/train (priority 9, 2 pods, 2 of them together) preempts",
+        "ml/train-1 fits on a, and waits for the others",
+        "ml/old (priority 0) would go",
+    ]
