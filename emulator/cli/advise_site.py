@@ -31,6 +31,8 @@ def advise_site(file: Path, out: Path, as_json: bool) -> None:
     from workloads.slurm.saved import read_saved
 
     site = read_saved(file)
+    if site.cluster.qos:
+        raise ConfigError(f"{file}: slurm.cluster.qos: advice is for tiers of partitions; natjam play it, with --mode")
     urgent = urgent_partitions(site.cluster)
     called = f"{', '.join(sorted(urgent))} (the highest PriorityTier)"
     sides = {job.partition in urgent for job in site.jobs}

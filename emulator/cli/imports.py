@@ -213,26 +213,29 @@ def slurm(
     conf: Annotated[Path, typer.Option(help="The site's slurm.conf.", show_default=False)],
     out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
     sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
+    qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them, for preempt/qos.")] = None,
 ) -> None:
     """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
 
-    Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio). What is not carried over
-    is listed with its line; included files are read.
+    Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio) or by QOS (preempt/qos).
+    What is not carried over is listed with its line; included files are read.
 
     The written file is for natjam play, advise and run.
 
     \b
     Examples:
       sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
-        --format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw > jobs.txt
+        --format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
+      sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
+      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
     from workloads.slurm.conf import read_conf
     from workloads.slurm.sacct import read_sacct
     from workloads.slurm.saved import Slurm, write_saved
 
     _check_out(out)
-    cluster, left_out = read_conf(conf)
+    cluster, left_out = read_conf(conf, qos)
     jobs, unread = read_sacct(sacct, cluster) if sacct is not None else ((), [])
     left_out += unread
     lines = [f"Made by natjam import slurm from {conf.name}" + (f" and {sacct.name}." if sacct else ".")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +27,9 @@ def play(
     file: Annotated[Path, typer.Argument(help="From natjam import slurm or kubernetes.", show_default=False)],
     mode: Annotated[
         list[str] | None,
-        typer.Option(metavar="PARTITION=MODE", help="Play it also with this PreemptMode of a partition; repeatable."),
+        typer.Option(
+            metavar="PARTITION=MODE", help="Play it also with this PreemptMode of a partition or QOS; repeatable."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Table of all starts and ends to write (CSV).")] = None,
 ) -> None:
@@ -98,16 +100,18 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     from emulator.policies.slurm.model import Mode
 
     found = {AS_CONFIGURED: cluster}
+    what, choices = ("QOS", cluster.qos) if cluster.qos else ("partition", cluster.partitions)
     for given in modes:
         name, _, text = given.partition("=")
-        if name not in {each.name for each in cluster.partitions}:
-            known = ", ".join(each.name for each in cluster.partitions)
-            raise ConfigError(f"--mode {given}: there is no partition '{name}' (partitions: {known})")
+        if name not in {each.name for each in choices}:
+            known = ", ".join(each.name for each in choices)
+            raise ConfigError(f"--mode {given}: there is no {what} '{name}' ({known})")
         with contextlib.suppress(ValueError):
             chosen = Mode(text.upper())
-            partitions = (replace(each, mode=chosen) if each.name == name else each for each in cluster.partitions)
+            changed = tuple(replace(each, mode=chosen) if each.name == name else each for each in choices)
             settings = replace(cluster.settings, preempts=True, gang=cluster.settings.gang or chosen is Mode.SUSPEND)
-            found[f"{name}={chosen}"] = replace(cluster, partitions=tuple(partitions), settings=settings)
+            of_these: dict[str, Any] = {"qos" if cluster.qos else "partitions": changed}
+            found[f"{name}={chosen}"] = replace(cluster, settings=settings, **of_these)
             continue
         raise ConfigError(f"--mode {given}: the mode must be one of {', '.join(Mode)}")
     return found

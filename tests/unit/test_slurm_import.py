@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from emulator.cli.main import app
 from emulator.errors import ConfigError
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition, Qos
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from tests.damage import damaged
 from workloads.slurm.conf import read_conf
@@ -167,6 +167,53 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     ]
 
 
+QOS = """\
+Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|Flags|
+normal|0|00:00:00|||cluster||
+urgent|100|00:00:00|normal,scavenger||cluster||
+scavenger|0|00:00:30||10|cancel||
+"""
+
+
+def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
+    def preempting(text: str) -> str:
+        return CONF.replace("preempt/partition_prio", "preempt/qos") + text
+
+    table, sacct, out = tmp_path / "qos.txt", tmp_path / "jobs.txt", tmp_path / "mine.yaml"
+    table.write_text(QOS)
+    conf.write_text(preempting("PreemptExemptTime=5\n"))
+    cluster, left_out = read_conf(conf, table)
+    assert cluster.settings.preempts
+    assert cluster.qos == (
+        Qos("normal", (), Mode.REQUEUE, 0, 5 * MINUTE_NS),
+        Qos("urgent", ("normal", "scavenger"), Mode.REQUEUE, 0, 5 * MINUTE_NS, 100),
+        Qos("scavenger", (), Mode.CANCEL, 30 * SECOND_NS, 10 * MINUTE_NS),
+    )
+    assert not left_out
+    cluster, left_out = read_conf(conf)
+    assert (cluster.settings.preempts, left_out[0].why) == (
+        False,
+        "nobody is preempted: give the table of QOS with --qos",
+    )
+    table.write_text(QOS.replace("normal,scavenger", "normal,other"))
+    with pytest.raises(ConfigError, match=r"qos\.txt:3: Preempt: there is no QOS 'other'"):
+        read_conf(conf, table)
+    table.write_text(QOS)
+    lines = SACCT.splitlines()
+    qos = {"11": "normal", "12": "urgent", "16": "gone"}
+    sacct.write_text("\n".join([f"{lines[0]}|QOS", *(f"{line}|{qos.get(line[:2], 'normal')}" for line in lines[1:])]))
+    conf.write_text(preempting(""))
+    files = ("--conf", str(conf), "--sacct", str(sacct), "--qos", str(table), "--out", str(out))
+    done = CliRunner().invoke(app, ["import", "slurm", *files])
+    assert done.exit_code == 0, done.output
+    assert "there is no QOS 'gone' in the table of QOS" in done.output
+    played = CliRunner().invoke(app, ["play", str(out), "--mode", "normal=OFF", "--out", str(tmp_path / "stays.csv")])
+    assert played.exit_code == 0, played.output
+    ends = [row.split(",")[:2] + row.split(",")[4:5] for row in (tmp_path / "stays.csv").read_text().splitlines()]
+    assert ["as configured", "11", "requeued"] in ends
+    assert ["normal=OFF", "11", "requeued"] not in ends
+
+
 def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text(SACCT)
     out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
@@ -185,7 +232,7 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     assert suspended == "low=SUSPEND,11,0.0,3600.0,done,n1 n2,600.0,"
     refused = CliRunner().invoke(app, ["play", str(out), "--mode", "medium=CANCEL"])
     assert refused.exit_code == 2
-    assert "there is no partition 'medium' (partitions: low, high)" in refused.output
+    assert "there is no partition 'medium' (low, high)" in refused.output
 
 
 @pytest.mark.parametrize(

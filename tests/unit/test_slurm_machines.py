@@ -29,7 +29,7 @@ from emulator.policies.news import (
     TakeBack,
 )
 from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.player import Player
 from tests.examples import drawn
 from tests.peers.slurm import WITHIN_NS, differences, in_machines, played, run_in_machines
@@ -51,13 +51,10 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
     sizes = draw(st.lists(st.sampled_from((2, 4, 8)), min_size=1, max_size=5))
     nodes = {f"n{place}": size for place, size in enumerate(sizes)}
     some = st.lists(st.sampled_from(sorted(nodes)), min_size=1, unique=True).map(lambda names: tuple(sorted(names)))
-    seconds = st.integers(0, 10**10)
+    seconds, graces = st.integers(0, 10**10), st.sampled_from((0, 0, 7_500_000_000))
     tiers = draw(st.lists(st.sampled_from((1, 2, 3, 5)), min_size=1, max_size=4, unique=True))
     partitions = tuple(
-        Partition(
-            f"p{tier}", draw(some), tier, draw(st.sampled_from(Mode)), draw(st.sampled_from((0, 0, 7_500_000_000)))
-        )
-        for tier in tiers
+        Partition(f"p{tier}", draw(some), tier, draw(st.sampled_from(Mode)), draw(graces)) for tier in tiers
     )
     settings = Settings(
         preempts=draw(st.booleans()) or len(tiers) > 1,
@@ -76,6 +73,12 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
         strict_order=draw(st.booleans()),
         reorder_count=draw(st.integers(0, 2)),
     )
+    qos: tuple[Qos, ...] = ()
+    if draw(st.booleans()):
+        names = ("a", "b", "c")
+        others = st.lists(st.sampled_from(names), unique=True).map(tuple)
+        mode = st.sampled_from(Mode if settings.gang else (Mode.CANCEL, Mode.REQUEUE))
+        qos = tuple(Qos(name, draw(others), draw(mode), draw(graces), priority=len(name)) for name in names)
     jobs: list[Job] = []
     for number in range(draw(st.integers(1, 20))):
         partition = draw(st.sampled_from(partitions))
@@ -85,9 +88,11 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
             count, limit_s = draw(st.integers(1, min(3, room))), draw(st.sampled_from((None, 30, 90)))
             length_ns, submit_ns = SECOND_NS + 6 * draw(seconds), 7 * draw(seconds)
             limit_ns = None if limit_s is None else limit_s * SECOND_NS
-            jobs.append(Job(f"j{number}", partition.name, count, cpus, length_ns, submit_ns, limit_ns))
+            of_qos = draw(st.sampled_from(qos)).name if qos else ""
+            one = Job(f"j{number}", partition.name, count, cpus, length_ns, submit_ns, limit_ns, qos=of_qos)
+            jobs.append(one)
     assume(jobs)
-    return Cluster(nodes, partitions, settings), jobs
+    return Cluster(nodes, partitions, settings, qos), jobs
 
 
 @given(site=sites())

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Settings
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
 from workloads.slurm.lines import Line, NotCarriedOver, Where, node_names, read_lines, time_ns, whole
+from workloads.slurm.qos import read_mode, read_qos
 
 MICROSECOND_NS = 1000
 _SELECTS = ("select/cons_tres", "select/cons_res")
@@ -33,6 +34,7 @@ class Site:
         self.nodes: dict[str, int] = {}
         self.partitions: dict[str, tuple[Where, dict[str, str]]] = {}
         self.global_mode = Mode.OFF
+        self.preempts_by_qos: Line | None = None
         self.settings: dict[str, Any] = {}
         self.left_out: list[NotCarriedOver] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
@@ -43,8 +45,8 @@ class Site:
         self.left_out.append(NotCarriedOver(str(line.where), text, why))
 
 
-def read_conf(path: Path) -> tuple[Cluster, list[NotCarriedOver]]:
-    """The cluster that a ``slurm.conf`` describes, and what was not taken from it.
+def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotCarriedOver]]:
+    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first.
 
     Raises:
         ConfigError: it cannot be read, a value is none, or it has no nodes or partitions.
@@ -63,7 +65,20 @@ def read_conf(path: Path) -> tuple[Cluster, list[NotCarriedOver]]:
     if not site.partitions:
         raise ConfigError(f"{path}: there is no PartitionName line")
     partitions = tuple(_partition(site, name) for name in site.partitions)
-    return Cluster(site.nodes, partitions, Settings(**site.settings)), site.left_out
+    qos = _qos(site, qos_path)
+    return Cluster(site.nodes, partitions, Settings(**site.settings), qos), site.left_out
+
+
+def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
+    """The QOS of a site where they decide; without a table of them nobody is preempted."""
+    line = site.preempts_by_qos
+    if line is None:
+        return ()
+    if path is None:
+        site.leave_out(line, "preempttype", "nobody is preempted: give the table of QOS with --qos")
+        return ()
+    site.settings["preempts"] = True
+    return read_qos(path, site.global_mode, site.settings.get("exempt_ns", 0))
 
 
 # ---- nodes ----
@@ -122,7 +137,7 @@ def _partition(site: Site, name: str) -> Partition:
         nodes = node_names(where, "Nodes", pairs["nodes"])
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
-    mode = _mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
+    mode = read_mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
     limit = pairs.get("defaulttime", "NONE")
     if limit.upper() == "NONE":
         limit = pairs.get("maxtime", "UNLIMITED")
@@ -134,14 +149,6 @@ def _partition(site: Site, name: str) -> Partition:
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
         time_ns(where, "DefaultTime", limit, MINUTE_NS),
     )
-
-
-def _mode(where: Where, text: str) -> Mode:
-    names = [name for name in text.upper().split(",") if name not in ("GANG", "WITHIN")]
-    try:
-        return Mode(names[0]) if names else Mode.OFF
-    except ValueError:
-        raise where.error("PreemptMode", f"'{printable(text[:40])}' is none of {', '.join(Mode)}") from None
 
 
 # ---- settings ----
@@ -157,12 +164,13 @@ def _read_setting(site: Site, line: Line, key: str) -> None:
 
 def _preempt_type(site: Site, line: Line, text: str) -> None:
     site.settings["preempts"] = text.lower() == "preempt/partition_prio"
-    if text.lower() not in ("preempt/partition_prio", "preempt/none"):
-        site.leave_out(line, "preempttype", "only partitions' tiers preempt here")
+    site.preempts_by_qos = line if text.lower() == "preempt/qos" else None
+    if text.lower() not in ("preempt/partition_prio", "preempt/qos", "preempt/none"):
+        site.leave_out(line, "preempttype", "only tiers of partitions and QOS preempt here")
 
 
 def _preempt_mode(site: Site, line: Line, text: str) -> None:
-    site.global_mode = _mode(line.where, text)
+    site.global_mode = read_mode(line.where, text)
     site.settings["gang"] = "GANG" in text.upper().split(",")
 
 

@@ -1,20 +1,24 @@
-"""The form of ``slurm.conf``: ``Key=Value``, comments, continued and included lines; times, numbers and node lists."""
+"""The forms of a site's files: ``Key=Value``, comments, continued and included lines; tables; times, numbers and node
+lists."""
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 from emulator.errors import ConfigError, printable
+from emulator.files.yaml_positions import read_bytes
 from emulator.policies.slurm.model import SECOND_NS
 from emulator.vocabulary import Frozen
 
 MOST_BYTES = 16 * 1024 * 1024
+LARGEST_TABLE_BYTES = 1 << 30
 MOST_NODES = 100_000
 MOST_INCLUDED = 10
 UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
@@ -152,3 +156,23 @@ def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     if not names or len(names) > MOST_NODES:
         raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
     return names
+
+
+def read_table(path: Path, needed: Sequence[str], command: str) -> Iterator[tuple[Where, dict[str, str]]]:
+    """The rows of a table that ``command`` prints, by its columns.
+
+    Raises:
+        ConfigError: it cannot be read, or is none, or one of the ``needed`` columns is missing.
+    """
+    text = read_bytes(path, LARGEST_TABLE_BYTES).decode(errors="replace")
+    lines = csv.reader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
+    try:
+        columns = next(lines, [])
+        if missing := [column for column in needed if column not in columns]:
+            raise ConfigError(f"{path}:1: there is no column {missing[0]}; make the table with: {command}")
+        for number, values in enumerate(lines, 2):
+            if len(values) != len(columns):
+                raise ConfigError(f"{path}:{number}: has {len(values)} values for {len(columns)} columns")
+            yield Where(path, number), dict(zip(columns, values, strict=True))
+    except csv.Error as error:
+        raise ConfigError(f"{path}: is not such a table: {error}") from error

@@ -6,27 +6,23 @@ out.  Jobs that never ran, or have not ended, have no known length and are liste
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from emulator.errors import ConfigError, printable
-from emulator.files.yaml_positions import read_bytes
+from emulator.errors import printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from workloads.slurm.lines import NotCarriedOver, Where, time_ns, whole
+from workloads.slurm.lines import NotCarriedOver, Where, read_table, time_ns, whole
 
-LARGEST_FILE_BYTES = 1 << 30
 COMMAND = (
     "sacct --allusers --duplicates --parsable2 --units=K "
-    "--format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw"
+    "--format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw,QOS"
 )
 """Prints what is read here."""
 NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "NCPUS")
 _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
-_LONGEST_LINE = 1 << 16
 
 
 def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotCarriedOver]]:
@@ -37,7 +33,8 @@ def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotC
     """
     rows: dict[str, tuple[Where, dict[str, str]]] = {}
     first_submits: dict[str, datetime] = {}
-    for where, row in _rows(path):
+    needed = (*NEEDED, "QOS") if cluster.qos else NEEDED
+    for where, row in read_table(path, needed, COMMAND):
         name = row["JobIDRaw"]
         if "." in name:
             continue
@@ -53,23 +50,8 @@ def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotC
             left_out.append(NotCarriedOver(str(where), f"job {printable(name[:40])}", why))
             continue
         submit_ns = round((first_submits[name] - begin).total_seconds()) * SECOND_NS
-        jobs.append(_job(where, row, submit_ns))
+        jobs.append(_job(where, row, submit_ns, bool(cluster.qos)))
     return tuple(sorted(jobs, key=lambda each: (each.submit_ns, each.name))), left_out
-
-
-def _rows(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
-    text = read_bytes(path, LARGEST_FILE_BYTES).decode(errors="replace")
-    lines = csv.reader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
-    try:
-        columns = next(lines, [])
-        if missing := [column for column in NEEDED if column not in columns]:
-            raise ConfigError(f"{path}:1: there is no column {missing[0]}; make the table with: {COMMAND}")
-        for number, values in enumerate(lines, 2):
-            if len(values) != len(columns):
-                raise ConfigError(f"{path}:{number}: has {len(values)} values for {len(columns)} columns")
-            yield Where(path, number), dict(zip(columns, values, strict=True))
-    except csv.Error as error:
-        raise ConfigError(f"{path}: is not a table of sacct: {error}") from error
 
 
 def _submit(where: Where, text: str) -> datetime:
@@ -83,6 +65,8 @@ def _why_not(row: Mapping[str, str], partitions: set[str], cluster: Cluster) -> 
     state = row["State"].split(" ")[0]
     if row["Partition"] not in partitions:
         return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
+    if cluster.qos and row["QOS"] not in {each.name for each in cluster.qos}:
+        return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
     if state not in _RAN_TO_ITS_END:
         return f"how long it works is not known: it is {printable(state[:20])}"
     if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
@@ -101,7 +85,7 @@ def _shape(row: Mapping[str, str]) -> tuple[int, int]:
     return nodes, max(1, -(-digits[1] // nodes))
 
 
-def _job(where: Where, row: Mapping[str, str], submit_ns: int) -> Job:
+def _job(where: Where, row: Mapping[str, str], submit_ns: int, has_qos: bool) -> Job:
     elapsed_ns = whole(where, "ElapsedRaw", row["ElapsedRaw"]) * SECOND_NS
     suspended_ns = time_ns(where, "Suspended", row.get("Suspended") or "0", SECOND_NS) or 0
     for column in ("NNodes", "NCPUS"):
@@ -118,4 +102,5 @@ def _job(where: Where, row: Mapping[str, str], submit_ns: int) -> Job:
         max(SECOND_NS, elapsed_ns - suspended_ns),
         submit_ns,
         limit_ns,
+        qos=row.get("QOS", "") if has_qos else "",
     )

@@ -31,10 +31,13 @@ def read_saved(path: Path) -> Slurm:
     for partition in slurm.cluster.partitions:
         if unknown := [node for node in partition.nodes if node not in slurm.cluster.nodes]:
             raise ConfigError(f"{path}: slurm.cluster.partitions: {partition.name}: there is no node '{unknown[0]}'")
+    qos = {each.name for each in slurm.cluster.qos} or {""}
     seen: set[str] = set()
     for job in slurm.jobs:
         if job.partition not in names:
             raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: there is no partition '{job.partition}'")
+        if job.qos not in qos:
+            raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: there is no QOS '{printable(job.qos)}'")
         if job.name in seen:
             raise ConfigError(f"{path}: slurm.jobs: '{printable(job.name)}' is there twice")
         if min(job.nodes, job.cpus, job.length_ns) < 1 or job.submit_ns < 0:

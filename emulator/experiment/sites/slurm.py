@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
 from emulator.policies.slurm.allocation import CPU
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
 from workloads.slurm.saved import read_saved
 
 
@@ -24,10 +24,10 @@ def slurm_site(path: Path) -> Site:
     )
     if not jobs:
         raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
-    mechanisms = _mechanisms(cluster)
+    mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos}
     return Site(
         tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
-        tuple(map(_job, jobs)),
+        tuple(_job(job, modes.get(job.qos)) for job in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": plain(cluster), "jobs": plain(jobs)},
         words={"controller_started_s": 0.0},
         cluster={"application_masters": "outside"},
@@ -64,21 +64,22 @@ def _possible(cluster: Cluster, jobs: Iterable[Job]) -> Iterable[Job]:
 def _mechanisms(cluster: Cluster) -> tuple[str, ...]:
     """What may happen to victims, but for those that are suspended beside others: first what the partitions say, then
     what may take its place."""
-    modes = {each.mode for each in cluster.partitions} - {Mode.OFF} if cluster.settings.preempts else set[Mode]()
+    terms = (cluster.qos or cluster.partitions) if cluster.settings.preempts else ()
+    modes = {each.mode for each in terms} - {Mode.OFF}
     return ("suspend",) if modes == {Mode.SUSPEND} else ("kill", "checkpoint", "image")
 
 
 def _queues(cluster: Cluster) -> dict[str, Any]:
     """The partitions, those of the highest tier first."""
     ordered = sorted(cluster.partitions, key=lambda each: -each.tier)
-    return {each.name: {"capacity": 0.0, **_own_mechanism(each)} for each in ordered}
+    return {each.name: {"capacity": 0.0, **_own_mechanism(None if cluster.qos else each.mode)} for each in ordered}
 
 
-def _own_mechanism(partition: Partition) -> dict[str, str]:
-    return {"mechanism": "suspend"} if partition.mode is Mode.SUSPEND else {}
+def _own_mechanism(mode: Mode | None) -> dict[str, str]:
+    return {"mechanism": "suspend"} if mode is Mode.SUSPEND else {}
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: Job, mode: Mode | None) -> dict[str, Any]:
     task = {
         "name": "task",
         "count": job.nodes,
@@ -90,5 +91,6 @@ def _job(job: Job) -> dict[str, Any]:
         "queue": job.partition,
         "submit_s": job.submit_ns / SECOND_NS,
         "groups": (task,),
+        **_own_mechanism(mode),
         **({"gang": True} if job.nodes > 1 else {}),
     }

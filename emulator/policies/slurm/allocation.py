@@ -8,8 +8,8 @@ its containers.  After all news those whose wish is not fulfilled yet are looked
 room for all; to take one back takes all of a rigid job.
 
 ``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
-is ``mechanism: suspend``, of all jobs or of a queue.  A job that waits for a container again is requeued, as Slurm does
-when a node fails.
+is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again is requeued, as
+Slurm does when a node fails.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
-            if grace_ns := stay.running.waiting.partition.grace_ns:
+            if grace_ns := stay.running.waiting.terms.grace_ns:
                 self._snapshot.tell_to_go(stay.running, min(stay.running.end_ns, now_ns + grace_ns))
             else:
                 yield from self._evict(stay, now_ns)
@@ -211,7 +211,7 @@ class SlurmScheduler:
             self._open.append(stay)
 
     def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
-        if stay.running.waiting.partition.mode is Mode.CANCEL:
+        if stay.running.waiting.terms.mode is Mode.CANCEL:
             yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
             self._leave(stay)
         else:

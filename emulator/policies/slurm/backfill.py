@@ -40,9 +40,7 @@ def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], firs
     settings = snapshot.cluster.settings
     for number in range(first, len(jobs)):
         job = jobs[number]
-        may_displace = settings.preempts and any(
-            snapshot.below(job.partition.tier, Mode.SUSPEND, Mode.CANCEL, Mode.REQUEUE)
-        )
+        may_displace = settings.preempts and any(snapshot.preemptable(job, Mode.SUSPEND, Mode.CANCEL, Mode.REQUEUE))
         fits = snapshot.room(job.job.cpus).now & plan.free_now(job)
         if may_displace or fits.bit_count() >= job.job.nodes:
             return number

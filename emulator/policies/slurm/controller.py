@@ -35,13 +35,15 @@ class Controller:
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = False
         self._submitted = 0
+        self._qos = {each.name: each for each in cluster.qos}
 
     # ---- what has happened ----
 
     def submit(self, job: Job) -> None:
-        """A job is new.  Raises KeyError: there is no such partition."""
+        """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
-        self.snapshot.submit(Waiting(job, self.snapshot.partitions[job.partition], self._submitted))
+        partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
+        self.snapshot.submit(Waiting(job, partition, self._submitted, qos=qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -60,7 +62,7 @@ class Controller:
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
         eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
-        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns))
+        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
 
     def withdraw(self, name: str) -> None:
         """A waiting job has ended."""

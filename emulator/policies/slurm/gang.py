@@ -28,7 +28,7 @@ class Turns:
 
         def place_in_order(name: str) -> tuple[bool, int, int, int]:
             job = running[name]
-            is_stopped = job.waiting.partition.mode is Mode.SUSPEND
+            is_stopped = job.waiting.terms.mode is Mode.SUSPEND
             return is_stopped, -job.tier, self._back.get(name, 0), turns[name]
 
         for name in sorted(running, key=place_in_order):

@@ -38,11 +38,24 @@ class Partition(Frozen):
     """``DefaultTime``, of jobs that name no time limit; else ``MaxTime``.  None: unlimited."""
 
 
+class Qos(Frozen):
+    """A Quality of Service: which others its jobs may preempt, and what happens to them when they are preempted."""
+
+    name: str
+    preempts: tuple[str, ...] = ()
+    """``Preempt``"""
+    mode: Mode = Mode.OFF
+    grace_ns: int = 0
+    exempt_ns: int = 0
+    priority: int = 0
+    """Jobs of a higher one are looked at first, within their tier."""
+
+
 class Settings(Frozen):
     """What ``slurm.conf`` says about scheduling."""
 
     preempts: bool = False
-    """Whether PreemptType is ``preempt/partition_prio``."""
+    """Whether PreemptType is ``preempt/partition_prio`` or ``preempt/qos``."""
     gang: bool = False
     """Whether PreemptMode has ``GANG``."""
     exempt_ns: int = 0
@@ -80,6 +93,8 @@ class Cluster(Frozen):
     nodes: Mapping[str, int]
     partitions: tuple[Partition, ...]
     settings: Settings = Settings()
+    qos: tuple[Qos, ...] = ()
+    """If there are any, they say who may preempt whom, and how (``preempt/qos``); else the partitions do."""
 
     def partition(self, name: str) -> Partition:
         """The partition called ``name``.  Raises KeyError."""
@@ -104,3 +119,4 @@ class Job(Frozen):
     """Its time limit; null: the partition's."""
     priority: int = 0
     """Within its tier, higher first; then in the order of submission."""
+    qos: str = ""

@@ -201,7 +201,7 @@ class Player:
 
     def _preempt(self, work: _Work, by: str) -> None:
         work.stay.by = by
-        grace_ns = work.running.waiting.partition.grace_ns
+        grace_ns = work.running.waiting.terms.grace_ns
         if not grace_ns:
             self._evict(work, by)
             return
@@ -211,7 +211,7 @@ class Player:
     def _evict(self, work: _Work, by: str | None) -> None:
         waiting = work.running.waiting
         work.stay.by = by or work.stay.by
-        if waiting.partition.mode is Mode.CANCEL:
+        if waiting.terms.mode is Mode.CANCEL:
             self._leave(work, End.CANCELLED)
             return
         self._leave(work, End.REQUEUED)

@@ -1,6 +1,7 @@
-"""Who must go for a job that has no room (``preempt/partition_prio`` with ``select/cons_tres``).
+"""Who must go for a job that has no room (``select/cons_tres``).
 
-Candidates are the running jobs of lower tiers whose partition allows it, lowest tier first, then by JobId.  They are
+Candidates are the running jobs of lower tiers whose partition allows it (``preempt/partition_prio``), or of those QOS
+that the job's QOS may preempt (``preempt/qos``), lowest tier first, then by JobId.  They are
 taken away one after another until the job fits; whoever is not needed for that stays.  Then the same is tried in
 another order: the one that made it fit first, then those on the most nodes, then those with the most CPUs
 (``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.policies.slurm.model import Mode
+from emulator.policies.slurm.model import Mode, Settings
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
@@ -22,18 +23,22 @@ def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
     settings = snapshot.cluster.settings
     found = [
         each
-        for each in snapshot.below(job.partition.tier, Mode.CANCEL, Mode.REQUEUE)
-        if not each.preempted and now_ns - each.start_ns >= settings.exempt_ns
+        for each in snapshot.preemptable(job, Mode.CANCEL, Mode.REQUEUE)
+        if not each.preempted and now_ns - each.start_ns >= _exempt_ns(each, settings)
     ]
     if settings.youngest_first:
-        return sorted(found, key=lambda each: (each.tier, -each.start_ns, -each.waiting.number))
-    return sorted(found, key=lambda each: (each.tier, each.waiting.number))
+        return sorted(found, key=lambda each: (each.rank, -each.start_ns, -each.waiting.number))
+    return sorted(found, key=lambda each: (each.rank, each.waiting.number))
+
+
+def _exempt_ns(running: Running, settings: Settings) -> int:
+    return settings.exempt_ns if running.waiting.qos is None else running.waiting.qos.exempt_ns
 
 
 def stopped_for(snapshot: Snapshot, job: Waiting) -> list[Running]:
     """The jobs that stop when ``job`` is put over them."""
     settings = snapshot.cluster.settings
-    return [*snapshot.below(job.partition.tier, Mode.SUSPEND)] if settings.preempts and settings.gang else []
+    return [*snapshot.preemptable(job, Mode.SUSPEND)] if settings.preempts and settings.gang else []
 
 
 def victims(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> list[Running] | None:

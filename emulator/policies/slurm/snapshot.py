@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from emulator.policies.slurm.model import Cluster, Job, Mode, Partition
+from emulator.policies.slurm.model import Cluster, Job, Mode, Partition, Qos
 from emulator.policies.slurm.room import ALREADY_NS, NEVER_NS, Room
 
 FOREVER_NS = 1 << 62
@@ -23,15 +23,23 @@ class Waiting:
     """Its JobId: the order of submission."""
     eligible_ns: int = 0
     """A requeued job may not start before."""
-    key: tuple[int, int, int] = field(init=False)
+    qos: Qos | None = None
+    """Under ``preempt/qos``."""
+    key: tuple[int, ...] = field(init=False)
     """The order in which jobs are looked at."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 
     def __post_init__(self) -> None:
-        self.key = -self.partition.tier, -self.job.priority, self.number
+        of_qos = (0, 0) if self.qos is None else (-bool(self.qos.preempts), -self.qos.priority)
+        self.key = of_qos[0], -self.partition.tier, of_qos[1], -self.job.priority, self.number
         limits = (self.job.limit_ns, self.partition.limit_ns, FOREVER_NS)
         self.limit_ns = next(limit for limit in limits if limit is not None)
+
+    @property
+    def terms(self) -> Partition | Qos:
+        """What says how it is preempted."""
+        return self.partition if self.qos is None else self.qos
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +58,11 @@ class Running:
     def tier(self) -> int:
         """That of its partition."""
         return self.waiting.partition.tier
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The lowest is preempted first."""
+        return self.tier, 0 if self.waiting.qos is None else self.waiting.qos.priority
 
     @property
     def cpus(self) -> int:
@@ -184,10 +197,13 @@ class Snapshot:
                 free[node] += running.cpus
         return free
 
-    def below(self, tier: int, *modes: Mode) -> Iterator[Running]:
-        """The running jobs of lower tiers that are preempted in one of these ways."""
+    def preemptable(self, job: Waiting, *modes: Mode) -> Iterator[Running]:
+        """The running jobs that may be preempted for ``job``, and are in one of these ways."""
+        if job.qos is not None:
+            yield from (each for each in self.running.values() if _may_preempt(job, job.qos, each.waiting, modes))
+            return
         for partition in self.cluster.partitions:
-            if partition.tier < tier and partition.mode in modes:
+            if partition.tier < job.partition.tier and partition.mode in modes:
                 yield from self._in_partition[partition.name].values()
 
     def sharing(self) -> dict[str, Running]:
@@ -209,3 +225,11 @@ class Snapshot:
         for node in nodes:
             for cpus, room in self._rooms.items():
                 room.change(self.order[node], self._room_ns(node, cpus))
+
+
+def _may_preempt(job: Waiting, qos: Qos, other: Waiting, modes: Sequence[Mode]) -> bool:
+    """By QOS; who is suspended is in a partition of a lower tier (slurm.conf's ``PreemptType``).  In the same partition
+    Slurm would give both turns, which is not modelled."""
+    if other.qos is None or other.qos.mode not in modes or other.qos.name not in qos.preempts:
+        return False
+    return other.qos.mode is not Mode.SUSPEND or other.partition.tier < job.partition.tier
