@@ -102,7 +102,7 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     """Compare the runs at two paths; ``b`` is the baseline.
 
     Raises:
-        ConfigError: a path has no finished run, or no job succeeded on both sides.
+        ConfigError: a path has no finished run, or two with one seed, or no job succeeded on both sides.
     """
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
@@ -110,6 +110,11 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     loaded = [load_runs(found) for found in runs]
     sides = [_side(found) for found in loaded]
     by_seed = _number_runs(sides)
+    for path, side in zip((a, b), sides, strict=True):
+        twice = side[side.duplicated(list(_KEYS))]
+        if len(twice):
+            which = f"{'the seed' if by_seed else 'the number'} {twice['run_number'].iloc[0]}"
+            raise ConfigError(f"{path}: has two runs with {which}, which count only once; remove one")
     pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
     if not len(pairs):
         raise ConfigError(f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare")

@@ -35,23 +35,22 @@ empty directories below ``_partial``.  Only a regular file counts as an output f
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import stat
-import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from emulator.campaign.processes import ProcessWorkers
+from emulator.campaign.spread import spread
 from emulator.core.job import JobSpec, ProgramSpec
 from emulator.errors import printable
-from emulator.interruption import unheard_by_children
 from emulator.storage.tree_digest import tree_digest
 
 _BLOCK_BYTES = 1 << 16
@@ -130,32 +129,18 @@ def verify_output(
         (job, task) for job in jobs for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
     ]
     check = partial(_check_file, seed, root, dict(digests))
-    if processes > 1:
-        # Spawned, not forked, because the caller may have threads.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
-            with unheard_by_children():
-                found = pool.map(check, tasks, chunksize=max(1, len(tasks) // (processes * 8)))
-            checked = list(found)
-    else:
-        checked = list(map(check, tasks))
     result = Verification()
-    for part in checked:
-        _add(result, part)
+    if processes > 1:
+        with ProcessWorkers(partial(_check_files, check), processes, preloaded=[__name__]) as workers:
+            for part in chain.from_iterable(spread(tasks, workers)):
+                _add(result, part)
+    else:
+        for part in map(check, tasks):
+            _add(result, part)
+    result.files_differing.sort()
+    result.files_missing.sort()
     result.files_extra = _extra(root, {_relative_path(job, task) for job, task in tasks})
     return result
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that waits for its results has ended."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _add(total: Verification, part: Verification) -> None:
@@ -173,6 +158,12 @@ def _add(total: Verification, part: Verification) -> None:
         setattr(total, name, getattr(total, name) + getattr(part, name))
     total.files_differing += part.files_differing
     total.files_missing += part.files_missing
+
+
+def _check_files(
+    check: Callable[[tuple[JobSpec, int]], Verification], tasks: Sequence[tuple[JobSpec, int]]
+) -> list[Verification]:
+    return list(map(check, tasks))
 
 
 def _check_file(

@@ -93,6 +93,11 @@ class NatjamProcess:
 
         until(enough, f"{runs} runs in {directory}")
 
+    def named_semaphores(self) -> set[str]:
+        """Those that its processes have open: they stay on the machine if all of these are killed."""
+        maps = [Path("/proc", str(process.pid), "maps").read_text() for process in self.family()]
+        return {word for text in maps for word in text.split() if word.startswith("/dev/shm/sem.")}
+
     def leaves_nothing(self) -> None:
         """Wait until it and all processes it has started are gone."""
         self.process.wait()

@@ -208,7 +208,7 @@ def _simulate(cases: Sequence[Case], on_status: Callable[[WorkStatus], None]) ->
         for number in range(SIMULATED_RUNS)
     ]
     made: dict[tuple[int, int, int], Mapping[str, Any]] = {}
-    with ProcessWorkers(_simulated_batch, preloaded=[__name__]) as workers:
+    with ProcessWorkers(_simulated_batch, preloaded=[__name__, "emulator.sim.session"]) as workers:
         for found in spread(tasks, workers):
             made.update(found)
             on_status(WorkStatus(f"{len(tasks)} simulations", len(made) / len(tasks), None))

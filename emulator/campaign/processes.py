@@ -3,8 +3,11 @@
 Theory of operation
 -------------------
 Processes are forked from a server that has imported what a simulation needs, so that they need not import it again.
-Each watches a pipe whose other end only this process holds.  When that end is closed, by us or because this process
-has died, the worker ends at once.
+Each has a pipe, through which it gets one batch at a time and answers it.  There are no queues and no locks between
+processes: their semaphores would have names, and stay on the machine if everything here was killed at once.
+
+Each process watches another pipe, whose other end only this process holds.  When that end is closed, by us or because
+this process has died, the worker ends at once.
 """
 
 from __future__ import annotations
@@ -12,20 +15,29 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import forkserver, resource_tracker
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
-from typing import Generic, TypeVar
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, NoReturn, TypeVar
 
 from emulator.errors import RunError
 from emulator.interruption import deferred, unheard_by_children
 
-_PRELOADED = ["emulator.campaign.worker", "emulator.sim.session"]
+_END_PATIENCE_REAL_S = 1.0
 
 TaskT = TypeVar("TaskT")
 OutcomeT = TypeVar("OutcomeT")
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    is_at_work: bool = False
 
 
 class ProcessWorkers(Generic[TaskT, OutcomeT]):
@@ -35,53 +47,109 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
         self,
         work: Callable[[Sequence[TaskT]], list[OutcomeT]],
         slots: int | None = None,
-        preloaded: Sequence[str] = (),
+        *,
+        preloaded: Sequence[str],
     ) -> None:
         """
         Args:
             work: does a batch of tasks; a function that worker processes can import.
             slots: number of processes; None: one for each core that this process may use.
-            preloaded: modules that the work needs.
+            preloaded: modules that the work needs; they are imported once for all processes.
         """
         self._work = work
         self.slots = slots or len(os.sched_getaffinity(0))
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*_PRELOADED, *preloaded])
-        watched, self._held = context.Pipe(duplex=False)
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(preloaded))
+        self._watched, self._held = self._context.Pipe(duplex=False)
         resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks signals that are blocked here
         with unheard_by_children():
             forkserver.ensure_running()
-        self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched, dict(os.environ)))
-        self._futures: set[Future[list[OutcomeT]]] = set()
+        self._waiting: deque[Sequence[TaskT]] = deque()
+        self._workers: list[_Worker] = []
 
     def __enter__(self) -> ProcessWorkers[TaskT, OutcomeT]:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        for worker in self._workers:
+            worker.process.join(_END_PATIENCE_REAL_S)
+            worker.process.kill()  # somebody has stopped it
+            worker.process.join()
+            worker.pipe.close()
+        self._watched.close()
 
     def submit(self, batch: Sequence[TaskT]) -> None:
         """See ``Workers``."""
-        with deferred():  # an interrupt here would leave a half started worker behind
-            self._futures.add(self._executor.submit(self._work, batch))
+        self._waiting.append(batch)
+        self._hand_out()
 
     def wait(self, patience_real_s: float) -> list[OutcomeT]:
         """See ``Workers``."""
-        done, self._futures = wait(self._futures, patience_real_s, FIRST_COMPLETED)
+        at_work = {worker.pipe: worker for worker in self._workers if worker.is_at_work}
+        done: list[OutcomeT] = []
+        for pipe in connection.wait(list(at_work), patience_real_s):
+            worker = at_work[pipe]  # type: ignore[index]
+            done += self._answer_of(worker)
+            worker.is_at_work = False
+        self._hand_out()
+        return done
+
+    def _hand_out(self) -> None:
+        while self._waiting and (worker := self._idle()) is not None:
+            try:
+                worker.pipe.send(self._waiting.popleft())
+            except OSError:
+                _has_died()
+            worker.is_at_work = True
+
+    def _idle(self) -> _Worker | None:
+        for worker in self._workers:
+            if not worker.is_at_work:
+                return worker
+        if len(self._workers) == self.slots:
+            return None
+        ours, its = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(its, self._watched, self._work, dict(os.environ)))
+        with deferred():  # an interrupt here would leave a half started worker behind
+            process.start()
+            self._workers.append(_Worker(process, ours))
+        its.close()
+        return self._workers[-1]
+
+    def _answer_of(self, worker: _Worker) -> list[OutcomeT]:
         try:
-            return [outcome for future in done for outcome in future.result()]
-        except BrokenProcessPool:
-            raise RunError(
-                "a worker process has died (killed, or out of memory?); to continue, give the same command again"
-            ) from None
+            outcomes, error, where = worker.pipe.recv()
+        except (EOFError, OSError):
+            _has_died()
+        if error is not None:
+            raise error from RuntimeError(where)
+        return outcomes  # type: ignore[no-any-return]
 
 
-def _begin_worker(watched: Connection, environment: dict[str, str]) -> None:
-    """``environment``: this process's; the server may be older than it."""
+def _has_died() -> NoReturn:
+    raise RunError(
+        "a worker process has died (killed, or out of memory?); to continue, give the same command again"
+    ) from None
+
+
+def _serve(
+    pipe: Connection,
+    watched: Connection,
+    work: Callable[[Sequence[Any]], list[Any]],
+    environment: Mapping[str, str],
+) -> None:
+    """``environment``: of the process that asks; the server may be older than it."""
     os.environ.clear()
     os.environ.update(environment)
     threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
+    while True:
+        batch = pipe.recv()
+        try:
+            answer = work(batch), None, ""
+        except Exception as error:
+            answer = None, error, traceback.format_exc()
+        pipe.send(answer)
 
 
 def _end_with_campaign(watched: Connection) -> None:

@@ -133,7 +133,9 @@ def _workers(slots: int | None, needed: str) -> Iterator[Workers[RunTask, MadeRu
     else:
         from emulator.campaign.processes import ProcessWorkers
 
-        with ProcessWorkers(run_batch, slots, [needed]) as workers:
+        with ProcessWorkers(
+            run_batch, slots, preloaded=[run_batch.__module__, "emulator.sim.session", needed]
+        ) as workers:
             yield workers
 
 

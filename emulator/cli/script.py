@@ -11,11 +11,13 @@ import traceback
 from typing import NoReturn
 
 from emulator.interruption import EXIT_CODE, interruptible
+from emulator.own_code import part_before_own_code, say_done
 from emulator.own_packages import of_the_same_name
 
 
 def main() -> None:
     """Run the command line; ends the process."""
+    part_before_own_code()
     end_process(run())
 
 
@@ -43,6 +45,8 @@ def run() -> int:
 
 def end_process(status: int) -> NoReturn:
     """End this process, even if a user's policy has started threads or processes that do not end."""
+    if status == 0:
+        say_done()
     gc.freeze()  # a last search for cycles, in all it has, would take a tenth of a second
     processes = sys.modules.get("multiprocessing")  # without it there is none
     for child in processes.active_children() if processes is not None else ():

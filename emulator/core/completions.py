@@ -99,6 +99,11 @@ class FirstKey(_Completion):
     input_ready_ns: int
     cost: RealCost
     """From the launch order to this moment, without the padding of a profile and the wait for maps."""
+    lost: tuple[str, ...] = ()
+    """Of the containers whose work it was to go on from, those whose work it did not find: what they had saved is
+    damaged or gone, and is done again."""
+    keys_left: int = 0
+    """If work was lost: the keys that need not be done again."""
 
 
 class SavedByItself(_Completion):

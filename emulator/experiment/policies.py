@@ -19,6 +19,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Choice
 from emulator.files.problems import Problem, suggestion, unknown_key
 from emulator.files.yaml_positions import dotted
+from emulator.own_code import part
 from emulator.own_packages import PUBLIC, of_the_same_name
 from emulator.policies.policy import Axis, Policy, PolicyT
 
@@ -116,6 +117,7 @@ def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
 def _imported(reference: str, base_dir: Path) -> Any:
     """The object that ``module:name`` names."""
     module_name, _, attribute = reference.partition(":")
+    part()
     with _importable(base_dir):
         try:
             module = importlib.import_module(module_name)

@@ -62,17 +62,19 @@ class VirtualDisks:
         """The checkpoint or image of ``container`` can no longer be read."""
         self._bad.add(container)
 
-    def sound(self, saved: Saved | None) -> Saved | None:
-        """The part of ``saved`` that a task can resume from: all of it, the last good checkpoint before, or nothing."""
+    def sound(self, saved: Saved | None) -> tuple[Saved | None, tuple[str, ...]]:
+        """The part of ``saved`` that a task can resume from: all of it, the last good checkpoint before, or nothing.
+        Beside it, the containers whose work is not in it."""
         if saved is None:
-            return None
-        if self._bad.isdisjoint(saved.past_containers):
-            return self._newest(saved)
-        if isinstance(saved, ProcessImage):
-            return None
-        first_bad = next(i for i, container in enumerate(saved.past_containers) if container in self._bad)
-        good = saved.past_containers[:first_bad]
-        return KeyCheckpoint(good, self._checkpoints[good[-1]], saved.location, saved.node) if good else None
+            return None, ()
+        past = saved.past_containers
+        if self._bad.isdisjoint(past):
+            return self._newest(saved), ()
+        first_bad = next(i for i, container in enumerate(past) if container in self._bad)
+        if isinstance(saved, ProcessImage) or not first_bad:
+            return None, past
+        good = past[:first_bad]
+        return KeyCheckpoint(good, self._checkpoints[good[-1]], saved.location, saved.node), past[first_bad:]
 
     def _newest(self, saved: Saved) -> Saved:
         """What the last container has saved by itself counts, even if nobody was told of it."""

@@ -135,10 +135,10 @@ class VirtualProcesses:
         node = address.partition(":")[2]
         self.moved_ns = self._kernel.now_ns
         spec = self._jobs[effect.job]
-        saved = self.disks.sound(effect.saved)
+        saved, lost = self.disks.sound(effect.saved)
         launch = effect if saved is effect.saved else structs.replace(effect, saved=saved)
         index = spec.facts.index_of(effect.group, effect.task)
-        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0, index=index)
+        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0, index=index, lost=lost)
         if effect.work is Work.SHUFFLE:
             task.length_ns = self._nodes[node].duration_ns(spec.map_ns[index])
         elif effect.work is Work.KEYS:
@@ -278,7 +278,8 @@ class VirtualProcesses:
             self._application_begins(task.launch.job, container)
             return
         cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
-        first_key = FirstKey(container, now_ns, input_ready_ns if task.waited else 0, self._cost(cost_ns))
+        ready_ns, keys_left = input_ready_ns if task.waited else 0, task.keys_before if task.lost else 0
+        first_key = FirstKey(container, now_ns, ready_ns, self._cost(cost_ns), task.lost, keys_left)
         self._tell(node_address(task.node), first_key)
         if task.launch.memory_bytes:
             written = self._memory.of(task.node).write(container, task.launch.memory_bytes)

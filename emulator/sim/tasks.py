@@ -35,6 +35,8 @@ class VirtualTask:
     index: int = 0
     """Among all tasks of its job that do the same work (``JobFacts.index_of``)."""
     keys_before: int = 0
+    lost: tuple[str, ...] = ()
+    """Containers whose work it was to go on from and did not find."""
     launched_ns: int | None = None
     """When its process ran; None: not yet."""
     input_ready_ns: int | None = None

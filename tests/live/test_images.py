@@ -230,12 +230,14 @@ def test_of_damaged_images_the_one_before_is_taken_or_the_task_begins_anew(tmp_p
         second = await dump(host, "c1")
         flip_a_bit(job.folder / "2" / "state")
         await job.restore(host, "c2", second)
-        await host.event("first_key", "c2")
+        begun = await host.event("first_key", "c2")
+        assert (begun["past"], begun["keys_done"]) == (["c0"], first["keys_done"])
         assert first["keys_done"] <= await shown(host, "c2") < second["keys_done"]
         await host.do("kill", "c2")
         flip_a_bit(job.folder / "1" / "state")
         await job.restore(host, "c3", second)
-        await host.event("first_key", "c3")
+        begun = await host.event("first_key", "c3")
+        assert (begun["past"], begun["keys_done"]) == ([], 0)
         assert await shown(host, "c3") < first["keys_done"]
         await job.check_done(host, "c3")
 

@@ -107,6 +107,7 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
     campaign, out = write_campaign(tmp_path), tmp_path / "out"
     with NatjamProcess("campaign", campaign, "--out", out) as first:
         first.has_done(out, 5)
+        assert not first.named_semaphores()
         first.process.send_signal(number)
         first.leaves_nothing()
         assert first.process.returncode == (130 if number is signal.SIGINT else -number)

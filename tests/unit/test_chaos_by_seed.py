@@ -112,8 +112,8 @@ class _Tampered(FaultyCluster):
 
 
 class _Forgetful(VirtualDisks):
-    def sound(self, saved: Saved | None) -> Saved | None:
-        return saved if saved is None else structs.replace(saved, keys_done=saved.keys_done + 1)
+    def sound(self, saved: Saved | None) -> tuple[Saved | None, tuple[str, ...]]:
+        return saved if saved is None else structs.replace(saved, keys_done=saved.keys_done + 1), ()
 
 
 def leave_out_a_key(cluster: FaultyCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,14 @@ def test_the_baseline_is_the_second_or_the_one_named(runs: Path) -> None:
     assert in_order(a, b, Path("kept")) == in_order(a, b, a) == (b, a)
     with pytest.raises(ConfigError, match="--baseline other: must be one of the two sides"):
         in_order(a, b, Path("other"))
+
+
+def test_a_seed_does_not_count_twice(runs: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(runs / "kept", copied)
+    shutil.copytree(copied / "repeat-1", copied / "repeat-9")
+    with pytest.raises(ConfigError, match="copied: has two runs with the seed 1, which count only once"):
+        compare_runs(copied, runs / "killed")
 
 
 def test_what_cannot_be_compared_is_said(runs: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -84,11 +85,49 @@ def test_images_without_a_device_are_refused_when_they_are_chosen(tmp_path: Path
     assert "storage.tier" in json.loads((tmp_path / "out" / "summary.json").read_text())["reason"]
 
 
-@pytest.mark.parametrize("end", ["raise SystemExit", "raise KeyboardInterrupt", "raise GeneratorExit"])
+ENDS = {
+    "SystemExit": "raise SystemExit",
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "GeneratorExit": "raise GeneratorExit",
+    "_exit": "os._exit(0)",
+    "another program": "os.execv('/bin/true', ['true'])",
+    "_exit, leaving a process": "os.fork() and os._exit(0); signal.alarm(5); signal.pause()",
+    "killed": "os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_a_policy_cannot_end_natjam_as_if_all_were_well(tmp_path: Path, end: str) -> None:
-    done = simulate(tmp_path, f"def mine(cluster, task):\n    {end}\n")
+    done = simulate(tmp_path, f"import os, signal\ndef mine(cluster, task):\n    {end}\n")
     assert done.returncode not in (0, None)
     assert "Traceback" not in done.stderr
+    assert ("has not come to its end: code of yours" in done.stderr) == ("_exit" in end or "execv" in end)
+
+
+@pytest.mark.parametrize("command", [["validate", "mine.yaml"], ["campaign", "many.yaml", "--out", "campaign"]])
+def test_a_module_that_exits_with_0_as_it_is_imported_ends_no_command_well(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "hostile.py").write_text("import os\nos._exit(0)\n")
+    (tmp_path / "mine.yaml").write_text(SMALL.replace("mechanism: suspend", "mechanism: hostile:mine"))
+    (tmp_path / "many.yaml").write_text("name: many\nexperiment: mine.yaml\nset: {engine: sim}\nseeds: 2\n")
+    assert natjam(tmp_path, *command).returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_ends_a_command_with_a_policy_ends_both_its_processes(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "hostile.py").write_text(
+        "import os, time\nwith open('pid', 'w') as file:\n    file.write(f'{os.getpid()} ')\ntime.sleep(60)\n"
+    )
+    (tmp_path / "mine.yaml").write_text(SMALL.replace("mechanism: suspend", "mechanism: hostile:mine"))
+    command = [sys.executable, "-c", PROGRAM, "validate", "mine.yaml"]
+    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        pids = until(lambda: [path.read_text() for path in tmp_path.glob("pid") if " " in path.read_text()], "a policy")
+        process.send_signal(number)
+        said = process.communicate(timeout=BOUND_S)[1]
+    assert int(pids[0]) != process.pid
+    until(lambda: not psutil.pid_exists(int(pids[0])), "the process of the policy to end")
+    assert process.returncode == (-number if number is signal.SIGKILL else 130)
+    assert said == ("" if number is signal.SIGKILL else "natjam: interrupted\n")
 
 
 def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path: Path) -> None:

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from emulator.assemble import make_machine
 from emulator.core.messages import Outcome
+from emulator.core.saved import Saved
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
+from emulator.records.history import HistoryBuilder
+from emulator.records.journal import Record
+from emulator.records.replay import replay
 from emulator.resolved import resolve
+from emulator.sim.cluster import SimulatedCluster
+from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import REDUCE, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
@@ -76,6 +83,43 @@ def test_a_restore_that_is_preempted_is_broken_off_and_no_image_is_written(tmp_p
     saved = [row for row in attempts if row.outcome is Outcome.CHECKPOINTED]
     assert saved
     assert all(row.useful_ns > 0 for row in saved)
+
+
+class Damaged(VirtualDisks):
+    """Nothing that is saved can be read."""
+
+    def sound(self, saved: Saved | None) -> tuple[Saved | None, tuple[str, ...]]:
+        if saved is not None:
+            self.damage_checkpoint(saved.past_containers[-1])
+        return super().sound(saved)
+
+
+@pytest.mark.parametrize("mechanism", ["image", "checkpoint"])
+def test_work_whose_saved_state_is_not_found_is_lost(tmp_path: Path, mechanism: str) -> None:
+    path = tmp_path / "images.yaml"
+    path.write_text(EXPERIMENT.replace("TIER", "nvm").replace("MECHANISM", mechanism))
+    resolved = resolve(load_experiment(path))
+    journal: list[Record] = []
+
+    def make(*given: Any, **named: Any) -> SimulatedCluster:
+        cluster = SimulatedCluster(*given, **named)
+        cluster.processes.disks = Damaged()
+        return cluster
+
+    simulate(resolved, journal.append, make_cluster=make)
+    jobs = {job.name: job for job in resolved.jobs}
+    assert replay(journal, lambda address: make_machine(address, resolved.settings, jobs)) is None
+    builder = HistoryBuilder(resolved.jobs)
+    for record in journal:
+        builder.add(record)
+    history = builder.finish()
+    saved = [row for row in history.attempts if row.outcome is Outcome.CHECKPOINTED]
+    assert saved
+    assert all(row.useful_ns == 0 < row.lost_ns == row.active_ns for row in saved)
+    again = [row for row in history.attempts if row.attempt.endswith(".1") and row.kind == REDUCE]
+    assert again
+    assert all(row.keys_start == 0 and row.resumed_from is None for row in again)
+    assert sum(job.lost_work_ns for job in history.jobs) == sum(row.lost_ns for row in saved)
 
 
 @pytest.mark.parametrize(

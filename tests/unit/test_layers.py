@@ -30,6 +30,8 @@ RAY_MODULES = {
 SPAWNING = {"subprocess", "pty"}
 FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}
 SENDING = {"kill", "killpg", "pidfd_send_signal", "raise_signal", "pthread_kill"}
+PARTER = "emulator/own_code.py"
+"""Parts the process of a command in two, and passes signals on from one to the other."""
 SIGNALLERS = {
     "emulator/live/tasks/supervisor.py",
     "emulator/live/janitor.py",
@@ -37,6 +39,7 @@ SIGNALLERS = {
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
     "emulator/outside/process.py",  # the process that decides the allocation, and what it has started
+    PARTER,
 }
 SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
 SPREADER = "emulator/campaign/processes.py"
@@ -129,7 +132,8 @@ def test_ray_spawning_and_pickles_stay_in_their_places() -> None:
             assert not any(in_package(module, "ray") for module in modules), name
         if not name.startswith(("emulator/live/", "emulator/outside/")):
             assert not modules & SPAWNING, name
-            assert not {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING, name
+            forks = {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
+            assert not forks or name == PARTER, name
         if not name.startswith("analysis/") and name != SPREADER:
             assert not any(in_package(module, "multiprocessing") for module in modules), name
         assert not modules & UNSAFE_READERS, name
@@ -168,6 +172,7 @@ def test_nothing_read_can_become_code() -> None:
 
 ROOMS = (
     *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
+    *("emulator.parent", "emulator.own_code"),
     "emulator.shrink",
     *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
     *("emulator.core.application_master", "emulator.core.resource_manager"),

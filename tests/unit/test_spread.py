@@ -27,7 +27,7 @@ class AtOnce:
 
 
 def test_processes_do_every_task_once() -> None:
-    with ProcessWorkers(list, slots=2) as workers:
+    with ProcessWorkers(list, slots=2, preloaded=[]) as workers:
         found = [task for done in spread(range(300), workers) for task in done]
     assert sorted(found) == list(range(300))
 

@@ -440,15 +440,18 @@ class NodeHost(MachineHost):
 
     def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
         first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
-        keys_before = process.launch.saved.keys_done if process.launch.saved else 0
-        if process.launch.work is Work.KEYS:
-            self._first_readings.append((event["id"], first_key_ns, keys_before))
+        launch, keys_done = process.launch, event.get("keys_done", 0)
+        if launch.work is Work.KEYS:
+            self._first_readings.append((event["id"], first_key_ns, keys_done))
         # The cost: until the input is complete, plus from the end of any padding to the first key.
         began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
-        due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(process.launch.first_key_at_ns))
+        due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(launch.first_key_at_ns))
         cost_real_ns = event["input_ready_real_ns"] - began_real_ns + max(0, event["real_ns"] - due_real_ns)
         input_ready_ns = self.clock.to_emulated_ns(event["input_ready_real_ns"]) if event["waited"] else 0
-        return FirstKey(event["id"], first_key_ns, input_ready_ns, RealCost(max(0, cost_real_ns)))
+        wanted = launch.saved.past_containers if launch.saved else ()
+        lost = tuple(container for container in wanted if container not in event.get("past", wanted))
+        cost = RealCost(max(0, cost_real_ns))
+        return FirstKey(event["id"], first_key_ns, input_ready_ns, cost, lost, keys_done if lost else 0)
 
     def _paged(self, process: _Process, event: dict[str, Any]) -> Message:
         began_ns, ended_ns = (self.clock.to_emulated_ns(event[f"{name}_real_ns"]) for name in ("began", "ended"))

@@ -29,7 +29,6 @@ from aiohttp import web
 
 from emulator.display.failed_requests import keep_quiet
 from emulator.live import encryption
-from emulator.live.parent import end_with
 from emulator.live.services.service import end_of_input
 from emulator.live.tasks import records
 from emulator.live.tasks.records import Partition, RecordError
@@ -42,6 +41,7 @@ from emulator.live.tasks.shuffle import (
     request_target,
     signature,
 )
+from emulator.parent import end_with
 from emulator.storage.local import job_directory_name
 
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"

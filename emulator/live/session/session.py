@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,6 +54,8 @@ _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the time when all hosts are ready to emulated time 0; the hosts must know it by then."""
 _SUCCESSORS = 3
 """So many are tried for a host that has died: a new one may die before it has taken over."""
+_MOST_DEATHS = 10
+"""A host that dies more often is not replaced any more: what kills it, such as a policy, may do so without end."""
 _SUCCESSOR_PATIENCE_REAL_S = 20.0
 """A successor has started by then: Ray tells nobody of a process that dies while it is being made an actor."""
 
@@ -111,6 +114,8 @@ class LiveSession:
         self._finished: Any = None
         """Ray's reference that is ready when every job has ended."""
         self._lost: set[str] = set()
+        self._deaths: Counter[str] = Counter()
+        """How often each host has died that is replaced."""
         self._reports = HostReports(run)
         self._gaps = LongestGaps(min((job.submit_ns for job in run.jobs), default=0))
         self._startup_real_s = 0.0
@@ -363,6 +368,11 @@ class LiveSession:
         """Replace the hosts that have died, the ResourceManager's first; then report the lost nodes to it."""
         self._lost.update(died)
         replaceable = died.keys() - plan.node_hosts.keys()
+        self._deaths.update(replaceable)
+        for name in replaceable:
+            if self._deaths[name] > _MOST_DEATHS:
+                why = "code of yours, such as a policy, may have ended it"
+                raise RunError(f"{name} has died {self._deaths[name]} times ({why}): {_first_line(died[name])}")
         for name in replaceable:  # all at once: the start of a process takes seconds
             self._create_successor(name, plan)
         for name in sorted(replaceable, key=lambda name: (name != RESOURCE_MANAGER_HOST, name)):

@@ -23,7 +23,6 @@ import msgpack
 
 from emulator.live.dumpers.criu import CriuDumper
 from emulator.live.memory.held import MemoryChanged
-from emulator.live.parent import ctypes, end_with, libc
 from emulator.live.tasks import command, mapper, reducer
 from emulator.live.tasks.containers import ContainerProcess
 from emulator.live.tasks.partial_output import OutputError
@@ -39,6 +38,7 @@ from emulator.live.tasks.task import (
     send_report,
 )
 from emulator.live.wire import pack
+from emulator.parent import ctypes, end_with, libc
 
 
 def _run_map(task: TaskProcess) -> int:

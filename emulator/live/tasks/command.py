@@ -19,10 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from emulator.live.parent import PR_SET_CHILD_SUBREAPER, libc
 from emulator.live.tasks import partial_output
 from emulator.live.tasks.progress_page import WorkState
 from emulator.live.tasks.task import BLOCKED_SIGNALS, EXIT_IO_FAILED, SUSPEND, TaskProcess, failure_reason
+from emulator.parent import PR_SET_CHILD_SUBREAPER, libc
 from emulator.storage.local import sync_directory
 from emulator.storage.tree_digest import tree_digest
 

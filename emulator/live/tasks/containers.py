@@ -114,6 +114,8 @@ class ContainerProcess:
     """The image that was made of it before it is ended."""
     _walking_since_real_ns: int = 0
     """Since when it has worked on its keys without a stop; 0: it is not working."""
+    _found: dict[str, Any] | None = None
+    """The containers whose work a restore has found, and their keys; None: the task itself looks for it."""
     _was_walking: bool = False
     """Whether it was working when the image was made that it was restored from."""
     _worked_real_ns: int = 0
@@ -230,6 +232,7 @@ class ContainerProcess:
         else:
             if event == "first_key":
                 self._walking_since_real_ns = fields["real_ns"]
+                fields |= self._found or {}
             emit(event, id=self.id, **fields)
 
     def failed(self, reason: str) -> None:
@@ -295,20 +298,24 @@ class ContainerProcess:
         self._current = PendingCommand("restore", real_ns)
         self.params["directory"] = counters["directory"]
         self._was_walking = counters["walking"]
+        self._found = {"past": counters["past_containers"], "keys_done": counters["keys_done"]}
 
     def _goes_on_again(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:
         self._current = None
         if self._was_walking:
             self._walking_since_real_ns = real_ns
             ready_real_ns = operation.received_real_ns
-            emit("first_key", id=self.id, real_ns=real_ns, input_ready_real_ns=ready_real_ns, waited=False)
+            fields = {"real_ns": real_ns, "input_ready_real_ns": ready_real_ns, "waited": False}
+            emit("first_key", id=self.id, **fields, **(self._found or {}))
 
     def go_on_from(self, counters: Mapping[str, Any] | None) -> None:
         """Start with the work recorded in an image; None: start from nothing."""
         params = self.params
         params["in_key_ns"], params["checkpoint"] = 0, None
+        self._found = {"past": [], "keys_done": 0}
         if counters is None:
             return
+        self._found = None if self.kind == "reduce" else {**self._found, "past": counters["past_containers"]}
         params["in_key_ns"] = counters["in_key_ns"]
         if counters["keys_done"] or counters["walking"]:
             names = ("past_containers", "keys_done", "input_path", "hostname")

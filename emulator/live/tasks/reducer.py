@@ -261,6 +261,8 @@ class _Reduce:
             real_ns=time.monotonic_ns(),
             input_ready_real_ns=ready_real_ns,
             waited=self._waited,
+            past=list(self._past.past_containers if self._past else ()),
+            keys_done=self._keys_done,
         )
 
     def _walk(self) -> None:

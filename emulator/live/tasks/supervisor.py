@@ -37,7 +37,6 @@ import msgpack
 
 from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
 from emulator.live.memory.held import swapped_bytes_of
-from emulator.live.parent import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, libc
 from emulator.live.tasks import shuffle
 from emulator.live.tasks.children import REHEARSED, TASKS, Children
 from emulator.live.tasks.command import last_words
@@ -53,6 +52,7 @@ from emulator.live.tasks.task import (
     failure_reason,
 )
 from emulator.live.wire import pack
+from emulator.parent import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, libc
 
 _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 16

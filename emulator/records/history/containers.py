@@ -128,6 +128,12 @@ class ContainerStory(msgspec.Struct, array_like=True):
     image: ProcessImage | None = None
     ended_ns: int | None = None
     keys_done: int | None = None
+    not_found: tuple[str, ...] = ()
+    """Containers whose work it was to go on from and did not find."""
+    keys_left: int = 0
+    """If there are any: the keys that it did not do again."""
+    was_lost: bool = False
+    """Whether a later attempt did not find its work."""
     outcome: Outcome | None = None
     reason: str = ""
     checkpoint_bytes: int = 0

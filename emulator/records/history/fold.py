@@ -237,6 +237,9 @@ class HistoryBuilder:
         story = self._story(message.container)
         story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns or None
         story.first_key_cost = message.cost
+        story.not_found, story.keys_left = message.lost, message.keys_left
+        for container in message.lost:
+            self._story(container).was_lost = True
 
     def _paged(self, message: Paged, record: Record) -> None:
         span = PagingSpan(message.began_ns, message.ended_ns, message.out_bytes, message.in_bytes)

@@ -83,7 +83,7 @@ class AttemptRow(Frozen, kw_only=True):
     """Active time that counts, because it succeeded or saved a checkpoint, or until it last saved by itself."""
     lost_ns: int
     """Active time without a result: since it last saved or started, if it was killed, crashed or lost with its node; or
-    of a map whose output was lost and made again."""
+    all of it, if what it had saved, or a map's output, was lost and made again."""
     overhead_ns: int = 0
     """How long its container was held by the restore it began with and by the dump it ended with."""
     swapped_bytes: int = 0
@@ -105,12 +105,13 @@ class AttemptRow(Frozen, kw_only=True):
             spec: its job.
             story: what is known about its container.
             attempt_of: the attempts in all containers of its job.
-            superseded: a later attempt at the task succeeded too, so its output was lost.
+            superseded: its work was lost after it had ended: a later attempt did it again.
         """
         start = story.start
         assert start is not None
         saved, walks_keys = start.saved, start.work is Work.KEYS
-        keys_start = saved.keys_done if saved else 0
+        past = [container for container in saved.past_containers if container not in story.not_found] if saved else []
+        keys_start = saved.keys_done if saved and not story.not_found else story.keys_left
         keys_done = story.keys_done
         if not walks_keys:
             keys_done = 0
@@ -142,7 +143,7 @@ class AttemptRow(Frozen, kw_only=True):
             keys_start=keys_start,
             keys_done=keys_done,
             keys_total=spec.keys_of(spec.facts.group(start.group), start.task),
-            resumed_from=attempt_of.get(saved.past_containers[-1]) if saved else None,
+            resumed_from=attempt_of.get(past[-1]) if past else None,
             suspended_spans=story.suspended_spans,
             busy_ns=story.running_ns(story.launched_ns),
             active_ns=active_ns,

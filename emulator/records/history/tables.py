@@ -87,4 +87,5 @@ def _add_job(
 def _attempts(spec: JobSpec, stories: list[ContainerStory], attempt_of: Mapping[str, str]) -> list[AttemptRow]:
     """The attempts of one task.  If several succeeded, outputs were lost, and only the last one counts."""
     succeeded = [story.container for story in stories if story.outcome is Outcome.SUCCEEDED]
-    return [AttemptRow.of(spec, story, attempt_of, story.container in succeeded[:-1]) for story in stories]
+    superseded = {story.container for story in stories if story.was_lost} | {*succeeded[:-1]}
+    return [AttemptRow.of(spec, story, attempt_of, story.container in superseded) for story in stories]
