@@ -17,8 +17,10 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from tests.experiment_files import VALID, write
 from tests.traces import read
-from workloads.errors import TraceError
+from workloads.errors import Problems, TraceError
+from workloads.importers import open_trace
 from workloads.importers.guess import guess_format
+from workloads.inspection import inspect_trace
 from workloads.record import WorkloadTask
 from workloads.schema_table import fields_table, native_table
 
@@ -159,6 +161,13 @@ def test_tasks_ask_for_what_the_table_says_in_a_cluster_of_several_sizes(tmp_pat
     jobs = expand(load_experiment(write(tmp_path, text)), 1)
     asked = {job.name: (job.facts.groups[-1].request, job.facts.memory_bytes) for job in jobs}
     assert asked == {"a": ((1500, 4000, 1000), 4 * 2**30), "b": ((1000, 1000, 0), 2**30)}
+
+
+def test_requests_are_inspected_task_by_task(tmp_path: Path) -> None:
+    path = table(tmp_path, "job,submit,length,tasks,cpu,memory_gb,gpu\na,0,60,2,1.5,4,1\nb,5,60,1,,,\n")
+    found = inspect_trace(open_trace(path, "table", Problems())).distributions
+    assert (found["processor request"].count, found["processor request"].most) == (2, 1.5)
+    assert (found["memory request"].count, found["GPU request"].most) == (2, 1)
 
 
 @pytest.mark.parametrize(
