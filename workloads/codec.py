@@ -160,6 +160,8 @@ _JOB_CHECKS: dict[str, _Check] = {
     "start_ns": _time,
     "finish_ns": _time,
     "outcome": _one_of(OUTCOMES),
+    "cpu_thousandths": _count,
+    "gpu_thousandths": _count,
     "other": json_object,
 }
 _OPTIONAL_TASK_CHECKS: dict[str, _Check] = {

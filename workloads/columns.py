@@ -22,6 +22,8 @@ FIELDS: dict[str, str] = {
     "user": "who submitted it",
     "priority": "a whole number; larger is more urgent",
     "memory": "memory of one task",
+    "cpu": "processors that one task asks for",
+    "gpu": "GPUs that one task asks for",
 }
 TIMES = ("submit", "start", "finish", "deadline", "length")
 _TIME_UNITS = {"": 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

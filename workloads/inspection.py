@@ -18,6 +18,9 @@ DISTRIBUTIONS = {
     "tasks a job": "tasks",
     "map length": "s",
     "reduce length": "s",
+    "memory request": "bytes",
+    "processor request": "cpu",
+    "GPU request": "gpu",
     "input a job": "bytes",
     "shuffle a job": "bytes",
     "output a job": "bytes",
@@ -76,6 +79,7 @@ class Inspection:
             if size is not None:
                 self.distributions[f"{name} a job"].add([size])
         self._add_tasks(job)
+        self._add_requests(job)
 
     def _add_tasks(self, job: WorkloadJob) -> None:
         if job.tasks is None:
@@ -96,6 +100,16 @@ class Inspection:
             count = sum(getattr(task, name) is not None for task in job.tasks)
             if count:
                 self.filled[f"tasks.{name}"] += count
+
+    def _add_requests(self, job: WorkloadJob) -> None:
+        """What each of its tasks asks for, as far as the job says it."""
+        for name, size, unit in (
+            ("memory request", job.memory_bytes, 1),
+            ("processor request", job.cpu_thousandths, 1000),
+            ("GPU request", job.gpu_thousandths, 1000),
+        ):
+            if size is not None:
+                self.distributions[name].add([size / unit] * len(job.tasks or ()))
 
     @property
     def span_s(self) -> float:

@@ -36,6 +36,8 @@ JOB_COLUMNS: dict[str, str] = {
     "start_ns": "when the trace's own scheduler started it",
     "finish_ns": "when it ended in the trace",
     "outcome": "how it ended in the trace: succeeded, failed or killed",
+    "cpu_thousandths": "processors that one task asks for, in thousandths",
+    "gpu_thousandths": "GPUs that one task asks for, in thousandths",
     "tasks": "its maps and reduces; None: the trace records none, and a model makes them from the bytes",
     "other": "other fields of the trace, kept for export",
 }
@@ -88,6 +90,8 @@ class WorkloadJob:
     start_ns: int | None = None
     finish_ns: int | None = None
     outcome: Outcome | None = None
+    cpu_thousandths: int | None = None
+    gpu_thousandths: int | None = None
     tasks: tuple[WorkloadTask, ...] | None = None
     other: Mapping[str, Any] | None = None
 

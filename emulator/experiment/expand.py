@@ -19,7 +19,7 @@ from emulator.experiment.availability import capacity_of
 from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Cluster, Experiment
-from emulator.experiment.requests import with_requests
+from emulator.experiment.requests import recorded_request, with_requests
 from emulator.experiment.terms import with_terms
 from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
@@ -81,7 +81,10 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         return tuple(_job(entry, experiment.cluster, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     starts_measured = adapted.header.starts_measured
-    jobs = tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
+    specs = (_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
+    jobs = tuple(
+        _asking_as_recorded(spec, job, experiment.cluster, entry) for spec, job in zip(specs, adapted.jobs, strict=True)
+    )
     check_trace_gangs(jobs, experiment.cluster.containers, experiment.cluster.application_masters == "outside")
     return jobs
 
@@ -90,6 +93,15 @@ def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[J
     """In a cluster of several sizes, a job that was not written out asks for containers of the usual one."""
     usual = cluster.request(None)
     return tuple(map(partial(_asking_for, usual), jobs)) if usual else jobs
+
+
+def _asking_as_recorded(spec: JobSpec, job: WorkloadJob, cluster: Cluster, entry: TraceEntry) -> JobSpec:
+    """In a cluster of several sizes, a job of a trace asks for what it asked for there."""
+    if cluster.node_groups is None:
+        return spec
+    request = recorded_request(job, cluster, Path(entry.path))
+    facts = replace(spec.facts, memory_bytes=job.memory_bytes or spec.facts.memory_bytes)
+    return _asking_for(request, replace(spec, facts=facts))
 
 
 def _asking_for(request: Resources, job: JobSpec) -> JobSpec:

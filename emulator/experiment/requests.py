@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from emulator import policies
+from emulator.experiment.groups import BYTES_PER_GB
 from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, ShareAllocation, ToldAllocation
-from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, vector_of, written
+from emulator.policies.resources import (
+    PARTS,
+    WHOLE_PPM,
+    dominant_ppm,
+    fits,
+    lacking,
+    minus,
+    times,
+    total,
+    vector_of,
+    written,
+)
 from emulator.vocabulary import Resources, TaskGroup
+from workloads.errors import TraceError
 from workloads.schema import GroupEntry, JobEntry
+
+if TYPE_CHECKING:
+    from workloads.record import WorkloadJob
 
 _OF_ONE_SIZE = {
     "slots": "counts containers of one size",
@@ -62,6 +79,24 @@ def with_requests(groups: tuple[TaskGroup, ...], job: JobEntry, cluster: Cluster
     entries = {entry.name: entry for entry in job.groups or ()}
     requests = (_request(job, _asked(job, entries.get(group.name)), cluster) for group in groups)
     return tuple(replace(group, request=request) for group, request in zip(groups, requests, strict=True))
+
+
+def recorded_request(job: WorkloadJob, cluster: Cluster, path: Path) -> Resources:
+    """What each task of a trace's job asks for: what is not recorded is as for a job that does not say it.
+
+    Raises TraceError: no node has as much.
+    """
+    recorded = {"cpu": job.cpu_thousandths, "gpu": job.gpu_thousandths}
+    resources = {name: amount / PARTS for name, amount in recorded.items() if amount}
+    memory_gb = None if job.memory_bytes is None else -(-job.memory_bytes * PARTS // BYTES_PER_GB) / PARTS
+    request = cluster.request(resources, memory_gb)
+    names = cluster.resource_names
+    asked = f"job {job.job}: a task asks for {written(request, names)}"
+    if "gpu" in resources and "gpu" not in names:
+        raise TraceError(path, None, None, f"{asked} and {resources['gpu']:g} gpu, and no node has any; add gpu to one")
+    if not any(fits(request, _vector(group, cluster)) for group in cluster.node_groups or ()):
+        raise TraceError(path, None, None, f"{asked}, and fits no empty node; add larger nodes to cluster.node_groups")
+    return request
 
 
 def check_sizes(

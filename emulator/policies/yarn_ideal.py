@@ -91,7 +91,7 @@ def _weights(guaranteed: Resources, together: Resources) -> list[Fraction]:
 def scale_of(needs: Iterable[Need], allowed: Resources, amounts: Amounts) -> Fraction:
     """Which part of what the queues hold beyond their ideal assignments a round may ask back."""
     beyond = [minus(need.used, need.ideal) for need in needs if amounts.more(need.used, need.ideal)]
-    together = total(beyond, allowed)
+    together = total(beyond, ()) or amounts.none
     return amounts.ratio(allowed, together) if amounts.more(together, allowed) else Fraction(1)
 
 
@@ -138,7 +138,7 @@ def between_jobs(
                 high.lacks = lacking(high.lacks, given)
                 low.gives = plus(low.gives, given)
     giving = [claim for claim in claims if amounts.some(claim.gives)]
-    return [claim.job for claim in giving], total((claim.gives for claim in giving), amounts.whole)
+    return [claim.job for claim in giving], total((claim.gives for claim in giving), ()) or amounts.none
 
 
 # ---- the containers ----

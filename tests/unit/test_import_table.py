@@ -17,8 +17,10 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from tests.experiment_files import VALID, write
 from tests.traces import read
-from workloads.errors import TraceError
+from workloads.errors import Problems, TraceError
+from workloads.importers import open_trace
 from workloads.importers.guess import guess_format
+from workloads.inspection import inspect_trace
 from workloads.record import WorkloadTask
 from workloads.schema_table import fields_table, native_table
 
@@ -150,3 +152,49 @@ def test_the_command_line_names_the_columns(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, ["workload", "convert", str(path), str(out), "--columns", option])
         assert refused.exit_code == 2
         assert said in refused.stderr
+
+
+def test_tasks_ask_for_what_the_table_says_in_a_cluster_of_several_sizes(tmp_path: Path) -> None:
+    table(tmp_path, "job,submit,length,tasks,cpu,memory_gb,gpu\na,0,60,2,1.5,4,1\nb,5,60,1,,,\n")
+    workload = "trace: {format: table, path: jobs.csv, production_fraction: 0.5}"
+    text = SIZED_CLUSTER.replace("WORKLOAD", workload)
+    jobs = expand(load_experiment(write(tmp_path, text)), 1)
+    asked = {job.name: (job.facts.groups[-1].request, job.facts.memory_bytes) for job in jobs}
+    assert asked == {"a": ((1500, 4000, 1000), 4 * 2**30), "b": ((1000, 1000, 0), 2**30)}
+
+
+def test_requests_are_inspected_task_by_task(tmp_path: Path) -> None:
+    path = table(tmp_path, "job,submit,length,tasks,cpu,memory_gb,gpu\na,0,60,2,1.5,4,1\nb,5,60,1,,,\n")
+    found = inspect_trace(open_trace(path, "table", Problems())).distributions
+    assert (found["processor request"].count, found["processor request"].most) == (2, 1.5)
+    assert (found["memory request"].count, found["GPU request"].most) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gpu", "message"),
+    [
+        ("9", "0", "job a: a task asks for 9 cpu, 4 memory_gb, and fits no empty node; add larger nodes"),
+        ("0.0001", "0", "'0.0001' is not a number from 0 to 100000 with at most three decimals"),
+        ("1", "3", "job a: a task asks for 1 cpu, 4 memory_gb, 3 gpu, and fits no empty node"),
+    ],
+)
+def test_what_fits_no_node_is_refused(tmp_path: Path, cpu: str, gpu: str, message: str) -> None:
+    table(tmp_path, f"job,submit,length,cpu,memory_gb,gpu\na,0,60,{cpu},4,{gpu}\n")
+    workload = "trace: {format: table, path: jobs.csv, production_fraction: 0.5}"
+    experiment = load_experiment(write(tmp_path, SIZED_CLUSTER.replace("WORKLOAD", workload)))
+    with pytest.raises(TraceError, match=re.escape(message)):
+        expand(experiment, 1)
+
+
+SIZED_CLUSTER = """\
+name: sized
+engine: sim
+overheads: hadoop-0.23
+cluster:
+  node_groups: [{count: 2, resources: {cpu: 8, memory_gb: 16, gpu: 2}}]
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
+  mechanism: checkpoint
+workload:
+  WORKLOAD
+"""

@@ -278,8 +278,8 @@ workload:
 
 
 def test_a_saved_task_resumes_when_its_queue_falls_below_its_maximum(tmp_path: Path) -> None:
-    """Two tasks hold all GPUs, so research is full, while the node of its saved task has room.  When they end, that
-    node must be heard again: the others leave the task to it."""
+    """Two tasks hold all GPUs, so research is full while the node of its saved task has room.  When they end, that node
+    must be heard again: the others leave the task to it."""
     text = (
         SIZED[: SIZED.index("cluster:")].replace("hadoop-0.23", "hadoop-0.23\nseed: 3807")
         + """\

@@ -34,6 +34,8 @@ _SEPARATORS = (",", ";", "\t", "|")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?")
 _CLOCK = re.compile(r"(?:([0-9]{1,5})-)?(?:([0-9]{1,7}):)?([0-9]{1,7}):([0-9]{1,2})(?:\.([0-9]{1,9}))?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_REQUEST = 100_000
+"""Most processors, or GPUs, of one task."""
 _NEVER_RAN = "jobs that never ran, left out"
 
 HEADER = Header(
@@ -48,6 +50,8 @@ HEADER = Header(
         "priority": measured("its column"),
         "deadline_ns": measured("its column"),
         "memory_bytes": measured("its column"),
+        "cpu_thousandths": measured("its column"),
+        "gpu_thousandths": measured("its column"),
         "start_ns": measured("its column"),
         "finish_ns": measured("its column"),
         "tasks": measured("its column, else one"),
@@ -175,6 +179,8 @@ class _Reader:
             memory_bytes=None if memory is None else self._bytes(memory),
             start_ns=start_ns,
             finish_ns=finish_ns,
+            cpu_thousandths=self._thousandths("cpu", values.get("cpu")),
+            gpu_thousandths=self._thousandths("gpu", values.get("gpu")),
             tasks=(WorkloadTask("reduce", length_ns, start_ns=start_ns),) * tasks,
         )
 
@@ -210,6 +216,15 @@ class _Reader:
         if number is None or number != int(number) or not least <= number <= most:
             raise BrokenRow(self._columns[field].name, f"{_shown(value)} is not a whole number from {least} to {most}")
         return int(number)
+
+    def _thousandths(self, field: str, value: Any) -> int | None:
+        if value is None:
+            return None
+        number = _number(value)
+        if number is None or not 0 <= number <= MAX_REQUEST or number * 1000 % 1:
+            reason = f"{_shown(value)} is not a number from 0 to {MAX_REQUEST} with at most three decimals"
+            raise BrokenRow(self._columns[field].name, reason)
+        return int(number * 1000)
 
     def _bytes(self, value: Any) -> int | None:
         column, number = self._columns["memory"], _number(value)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.queue_ledger import QueueLedger
-from emulator.core.settings import SchedulerSettings, Settings
+from emulator.core.settings import QueueSettings, SchedulerSettings, Settings
 from emulator.policies.resources import count_fitting, dominant_ppm, fits, minus, plus, times, total
 from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, QueueView
@@ -78,17 +78,11 @@ class SizedQueueLedger(QueueLedger):
 
     def queue_views(self) -> tuple[QueueView, ...]:
         """See ``QueueLedger``."""
-        return tuple(
-            QueueView(
-                q.name,
-                q.rank,
-                q.capacity,
-                q.maximum,
-                *(dominant_ppm(s, self._whole) for s in self._sums[q.name]),
-                *self._sums[q.name],
-            )
-            for q in self._settings
-        )
+        return tuple(self._queue_view(queue, *self._sums[queue.name]) for queue in self._settings)
+
+    def _queue_view(self, queue: QueueSettings, held: Resources, wanted: Resources) -> QueueView:
+        used, pending = dominant_ppm(held, self._whole), dominant_ppm(wanted, self._whole)
+        return QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, used, pending, held, wanted)
 
     def validate(self, applications: Iterable[Application], view: ClusterView) -> None:
         """See ``QueueLedger``."""
