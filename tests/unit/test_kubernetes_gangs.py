@@ -108,8 +108,9 @@ def test_no_gang_runs_with_fewer_than_it_needs_when_it_starts(seed: int) -> None
     assert all(count >= needs[group] for group, count in first.items())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(6), 16, 33])
 def test_gangs_go_through_the_machines_as_they_are_played(seed: int, tmp_path: Path) -> None:
+    """In the last two a pod is evicted when it was just bound, and holds its room for its grace without a process."""
     cluster = drawn(Random(f"gangs-{seed}"))
     state = cluster.state
     played = Player(state.nodes, cluster.arrivals, first_of_best, groups=state.groups).play()

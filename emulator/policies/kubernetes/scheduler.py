@@ -133,6 +133,8 @@ class KubeScheduler:
         """Jobs whose present pod is bound and has no container."""
         self._to_take: dict[str, Callable[[str], Said]] = {}
         """Pods that are evicted before their container is known, and what is said of it then."""
+        self._held: dict[str, int] = {}
+        """When evicted pods are gone that had no container yet: they hold their room for their grace like others."""
         self._ends: set[str] = set()
         """Pods on nodes that will leave by themselves."""
         self._turns: dict[str, int] = {}
@@ -156,12 +158,19 @@ class KubeScheduler:
             self._hear(each)
         if self._look_ns is not None and self._look_ns <= now_ns:
             self._instant.looks, self._look_ns = True, None
-        return Answer(self._decided(), now_ns if self._instant.count else self._look_ns)
+        for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
+            del self._held[pod]
+            self._instant.gone.append(pod)
+        return Answer(self._decided(), now_ns if self._instant.count else self._again_ns())
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
         self._take_in(now_ns)
-        return Answer(self._decided(), self._look_ns)
+        return Answer(self._decided(), self._again_ns())
+
+    def _again_ns(self) -> int | None:
+        times_ns = (self._look_ns, *self._held.values())
+        return min((each for each in times_ns if each is not None), default=None)
 
     def _decided(self) -> list[Said]:
         """What is to be done, and the containers that can be given now."""
@@ -248,6 +257,7 @@ class KubeScheduler:
         job = self._jobs.pop(name)
         self._to_give.pop(name, None)
         self._queue.discard(job.pod)
+        self._held.pop(job.pod, None)
         if job.stopped is not None:
             self._snapshot.remove(f"{job.pod}{_STOPPED}")
         if job.container is None and job.pod in self._snapshot:
@@ -356,10 +366,13 @@ class KubeScheduler:
         self._turns[pod] = self._step()
         if is_there and not self._kills:
             return  # it goes on as soon as it has been stopped or saved
-        if not (job.arrival.grace_ns or job.grace_ns) or not is_there:
+        stays_ns = max(job.arrival.grace_ns, job.grace_ns) if self._kills else 0
+        if not stays_ns:
             if is_there:
                 self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
+        elif not is_there:
+            self._held[pod] = self._instant_ns + stays_ns
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
