@@ -114,6 +114,11 @@ class Reservations:
                 coming[container.node] = plus(coming[container.node], self.frees(container))
         return coming
 
+    @property
+    def lasts_until_ns(self) -> int | None:
+        """When the first of them will have stood too long; None: there is none."""
+        return min((each.since_ns + self._lasts_ns for each in self._all), default=None)
+
     # ---- changing ----
 
     def make(self, application: Application, group: TaskGroup, node: str, now_ns: int) -> None:
@@ -132,6 +137,8 @@ class Reservations:
 
     def settle(self, now_ns: int) -> None:
         """Forget those that have ended, have stood too long, or will not get their room."""
+        if not self._all:
+            return
         before = len(self._all)
         self._all = [each for each in self.standing() if now_ns < each.since_ns + self._lasts_ns]
         free, coming = self.free(), self.coming()
