@@ -28,7 +28,7 @@ from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
-MOST_JOBS_IN_YAML = 1000
+MOST_JOBS_IN_YAML = 100
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
 """The table of a fluid run: what every job held, and how long."""

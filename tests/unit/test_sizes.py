@@ -18,6 +18,7 @@ from emulator.experiment.model import dump_experiment
 from emulator.policies.resources import dominant_ppm
 from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
+from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.session import simulated_history
 
 SIZED = """\
@@ -303,3 +304,26 @@ workload:
     rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
     assert [row.job for row in rows if row.outcome is Outcome.CHECKPOINTED] == ["fill"]
     assert [row.outcome for row in rows if row.job == "fill" and row.kind != "am"].count(Outcome.SUCCEEDED) == 18
+
+
+def test_a_need_that_cannot_be_met_costs_nothing_until_something_changes(tmp_path: Path) -> None:
+    """What the urgent job lacks is held by tasks that go on holding it when they are stopped."""
+
+    def events(length_s: int) -> int:
+        text = TAKES_BACK.replace("MECHANISM", "suspend").replace("reduce_s: 60", f"reduce_s: {length_s}")
+        run = resolve(load_experiment(written(tmp_path, text)))
+        cluster = SimulatedCluster(run.settings, {job.name: job for job in run.jobs}, lambda record: None)
+        cluster.run()
+        return cluster.kernel.events
+
+    assert events(6000) == events(60)
+
+
+def test_a_task_is_taken_back_as_soon_as_it_has_run_for_its_minimum(tmp_path: Path) -> None:
+    """Nothing else happens between the urgent job's submission and then."""
+    text = TAKES_BACK.replace("MECHANISM", "kill").replace("0.75}", "0.75, minimum_runtime_s: 40}")
+    rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
+    (urgent,) = [row for row in rows if row.job == "urgent" and row.kind != "am"]
+    victims = [row for row in rows if row.outcome is Outcome.KILLED]
+    assert len(victims) == 2
+    assert 40 <= urgent.ready_ns / 1e9 <= 45

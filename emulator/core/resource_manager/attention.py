@@ -11,6 +11,10 @@ If such a node gets nothing although containers are wanted, all other nodes woul
 changes.  There are two exceptions: a node that a suspended task waits for by name, and the time when a task has waited
 long enough for its old node.  Nodes that a task waits for are awaited again after every change.  That includes a change
 by the message in which another node gets nothing.
+
+Where a node gets nothing that another one might get, because it has too little room or is to be avoided, each node with
+a free container is asked in its turn; when all of them got nothing, they would get nothing again until something
+changes.
 """
 
 from __future__ import annotations
@@ -30,6 +34,10 @@ class Attention:
         """Whether a free node got nothing since the ResourceManager last changed."""
         self._refused_now: str | None = None
         """The node to which that happened in the message being handled, so after all its changes."""
+        self._refused_alone: dict[str, int | None] = {}
+        """Nodes that got nothing since, which others might get; with the time when a policy may decide otherwise."""
+        self._alone_now: str | None = None
+        """The node of those to which that happened in the message being handled."""
         self._patience_ns: int | None = None
         self._refused_hosts: dict[str, None] = {}
 
@@ -46,7 +54,7 @@ class Attention:
     def begin(self) -> None:
         """Start handling the next message."""
         self.newly_awaited.clear()
-        self._refused_now = None
+        self._refused_now = self._alone_now = None
 
     def refused(self, address: str, is_host: bool, patience_ns: int | None) -> None:
         """The node of ``address`` has a free container and containers are wanted, but it got none.
@@ -61,10 +69,15 @@ class Attention:
         if is_host:
             self._refused_hosts[address] = None
 
+    def refused_alone(self, address: str, patience_ns: int | None) -> None:
+        """The same, but another node might get something."""
+        self._refused_alone[address], self._alone_now = patience_ns, address
+
     def changed(self) -> None:
         """The message has changed the ResourceManager: a node that was refused before may get something now."""
-        now = self._refused_now
+        now, alone = self._refused_now, self._alone_now
         self._refused = now is not None
+        self._refused_alone = {} if alone is None else {alone: self._refused_alone[alone]}
         for address in self._refused_hosts:
             if address != now:
                 self.expect(address)
@@ -72,12 +85,13 @@ class Attention:
 
     def changed_after_refusals(self) -> None:
         """It has changed after a node got nothing in the same message: that node may get something now."""
-        self._refused_now = None
+        self._refused_now = self._alone_now = None
         self.changed()
 
-    def free_node_ns(self, now_ns: int) -> int | None:
-        """From when on any node with a free container may get something, if anything is wanted; None: not until
-        something changes."""
-        if not self._refused:
+    def free_node_ns(self, now_ns: int, free_nodes: int) -> int | None:
+        """From when on any of the ``free_nodes`` nodes with a free container may get something, if anything is wanted;
+        None: not until something changes."""
+        if not self._refused and len(self._refused_alone) < free_nodes:
             return now_ns
-        return None if self._patience_ns is None else max(now_ns, self._patience_ns)
+        patience_ns = (self._patience_ns,) if self._refused else self._refused_alone.values()
+        return min((max(now_ns, until_ns) for until_ns in patience_ns if until_ns is not None), default=None)

@@ -9,6 +9,10 @@ a reservation keeps the room until all of it is there (``emulator.core.resource_
 fits what is free, or what others will have given, takes nothing; in the latter case that is reserved for it.  For a
 gang this is done for all that it needs at once, and only if all of it then has room.
 
+A run that finds nothing to take or to forget would find nothing again until a message changes the ResourceManager, a
+reservation has stood too long, or a task has run for its job's minimum.  So it is not run until then, unless a policy
+may decide otherwise as time passes.
+
 The ResourceManager knows what a mechanism leaves: what a stopped process goes on holding makes no room, so a process is
 not stopped for it.
 """
@@ -33,6 +37,7 @@ from emulator.core.resource_manager.offers import Offer
 from emulator.core.resource_manager.reservations import wanted_anywhere
 from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
+from emulator.policies.policy import Reads
 from emulator.policies.resources import dominant_ppm, fits, minus, plus, total
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
@@ -59,6 +64,10 @@ class BySizedQueues(ByQueues):
         self._whole = total((node.resources for node in nodes), nodes[0].resource_names)
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
+        self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
+        """Whether no policy looks at the time; the users' own may read anything."""
+        self._in_vain: int | None = None
+        """State of the ResourceManager in which there was nothing to take back or to forget."""
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
         """Whether tasks that are taken are explained here; with other mechanisms their jobs are asked, and explain."""
         self._choices: list[JobChoice] = []
@@ -84,10 +93,14 @@ class BySizedQueues(ByQueues):
     # ---- taking back ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        # What fits where depends on too much to know when something has changed.
-        return now_ns if self._state.queues.pending else None
+        if not (any(map(self._state.queues.pending_in, self._takers)) or self._reservations.lasts_until_ns is not None):
+            return None
+        if self._in_vain != self._state.changes:
+            return now_ns
+        return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
     def _for_jobs(self, now_ns: int) -> Iterator[StrictContract]:
+        before = self.changes
         self._reservations.settle(now_ns)
         rooms = _Rooms(self._reservations.free(), self._reservations.coming())
         view = self._state.view(now_ns)
@@ -110,6 +123,10 @@ class BySizedQueues(ByQueues):
                 )
                 may = self._within_a_run(decision.most_reclaims_in_a_run)
                 yield from self._serve(jobs, after, may, rooms, now_ns)
+        if self._may_rest and self.changes == before:
+            times_ns = (decision.valid_until_ns, self._state.next_victim_ns(now_ns), self._reservations.lasts_until_ns)
+            self._in_vain = self._state.changes
+            self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def _serve(
         self,

@@ -63,6 +63,8 @@ class ClusterState:
         """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
+        self.changes = 0
+        """How many messages have changed the ResourceManager."""
         self.touched: Touched | None = None
         """What has changed since it was last read; None: nobody reads it."""
         self._settings = settings

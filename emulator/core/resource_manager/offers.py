@@ -102,8 +102,12 @@ class Offers:
             grants = choose(offer)
             if not grants:
                 another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
-                if not another and not state.attention.selection_left_out:  # else another beat may still get one
+                if state.attention.selection_left_out:
+                    return  # another beat may still get one
+                if not another:
                     state.attention.refused(node.address, offer.is_host, offer.holds_until_ns)
+                elif not given and offer.hold is None:  # else the next beat may be the turn of another request
+                    state.attention.refused_alone(node.address, offer.holds_until_ns)
                 return
             yield from grants
             given += len(grants)
@@ -114,7 +118,7 @@ class Offers:
         state = self._state
         if not state.free_nodes or not state.queues.pending or state.used >= state.limit:
             return None
-        return state.attention.free_node_ns(now_ns)
+        return state.attention.free_node_ns(now_ns, len(state.free_nodes))
 
     def is_awaited(self, node: Node) -> bool:
         """Whether a suspended task waits that was suspended there."""

@@ -124,6 +124,11 @@ class Reservations:
                 coming[container.node] = plus(coming[container.node], self.frees(container))
         return coming
 
+    @property
+    def lasts_until_ns(self) -> int | None:
+        """When the first of them will have stood too long; None: there is none."""
+        return min((each.since_ns + self._lasts_ns for each in self._all), default=None)
+
     # ---- changing ----
 
     def make(self, application: Application, group: TaskGroup, node: str, now_ns: int) -> None:
@@ -148,6 +153,8 @@ class Reservations:
 
     def settle(self, now_ns: int) -> None:
         """Forget those that have ended, have stood too long, or will not get their room."""
+        if not self._all:
+            return
         self.keep(lambda each: now_ns < each.since_ns + self._lasts_ns)
         before = len(self._all)
         free, coming = self.free(), self.coming()

@@ -97,6 +97,7 @@ class ResourceManager(StateMachine):
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
+            self.state.changes += 1
             occasion = Occasion.FREED if type(message) in _FREES else Occasion.ARRIVAL
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
