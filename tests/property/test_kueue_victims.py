@@ -33,9 +33,9 @@ RECLAIMS = (Policy.ANY, Policy.LOWER_PRIORITY, Policy.NEVER)
 
 @st.composite
 def queues(draw: st.DrawFn, number: int) -> ClusterQueue:
-    limits = st.one_of(st.none(), st.integers(0, 4))
-    quota = Quota(draw(st.integers(0, 6)), draw(limits), draw(limits))
-    within = draw(st.sampled_from((Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL_PRIORITY, Policy.NEVER)))
+    limits = st.sampled_from((None, None, 0, 4))
+    quota = Quota(draw(st.integers(2, 12)), draw(limits), draw(limits))
+    within = draw(st.sampled_from((Policy.LOWER_OR_NEWER_EQUAL_PRIORITY, Policy.LOWER_PRIORITY)))
     borrow = draw(st.sampled_from((Policy.NEVER, Policy.LOWER_PRIORITY)))
     threshold = draw(st.one_of(st.none(), st.integers(0, 2)))
     preemption = Preemption(within, draw(st.sampled_from(RECLAIMS)), BorrowWithinCohort(borrow, threshold))
@@ -53,16 +53,15 @@ def states(draw: st.DrawFn) -> tuple[State, Workload]:
     cluster = Cluster(tuple(draw(queues(number)) for number in range(count)), cohorts, fair)
     snapshot, admitted = Snapshot(cluster), list[Admitted]()
     workloads = st.tuples(st.integers(0, count - 1), st.integers(1, 6), st.integers(0, 3), st.integers(0, NOW_NS))
-    for number, (queue, cpus, priority, created_ns) in enumerate(draw(st.lists(workloads, max_size=12))):
+    for number, (queue, cpus, priority, created_ns) in enumerate(draw(st.lists(workloads, min_size=6, max_size=12))):
         workload = Workload(f"w{number}", f"q{queue}", (PodSet("main", 1, {"cpu": cpus}),), priority, created_ns)
         each = Admitted(workload, FLAVORS, created_ns, draw(st.integers(0, 9)) == 0)
         if snapshot.queues[workload.queue].fits(amounts_of(workload.podsets, FLAVORS, snapshot.cells)):
             snapshot.admit(each)
             admitted.append(each)
-    queue, cpus, priority, created_ns = draw(workloads)
-    return State(cluster, tuple(admitted)), Workload(
-        "in", f"q{queue}", (PodSet("main", 1, {"cpu": cpus}),), priority, created_ns
-    )
+    podsets = (PodSet("main", 1, {"cpu": draw(st.integers(4, 10))}),)
+    incoming = Workload("in", f"q{draw(st.integers(0, count - 1))}", podsets, draw(st.integers(1, 4)), NOW_NS)
+    return State(cluster, tuple(admitted)), incoming
 
 
 def room_without(state: State, gone: set[str], workload: Workload) -> tuple[bool, bool]:
