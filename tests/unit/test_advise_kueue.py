@@ -35,7 +35,7 @@ def test_what_a_minimum_runtime_means() -> None:
     assert (never.evictions.mean, never.lost_pod_h.mean) == (0, 0)
     assert found["1 h"].evictions.mean == 0, "all end before"
     assert found["1 h"].urgent_wait_s == never.urgent_wait_s, "and the time that is over then wakes nobody"
-    waits = [each.urgent_wait_s.mean for each in (at_once, minute, found["5 min"], never)]
+    waits = [each.urgent_wait_s.mean or 0.0 for each in (at_once, minute, found["5 min"], never)]
     assert waits == sorted(waits), waits
     assert waits[0] < waits[-1]
     assert at_once.evictions.mean is not None
