@@ -198,6 +198,9 @@ def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     table.write_text(QOS.replace("normal,scavenger", "normal,other"))
     with pytest.raises(ConfigError, match=r"qos\.txt:3: Preempt: there is no QOS 'other'"):
         read_conf(conf, table)
+    table.write_text(QOS.replace("00:00:30||", "00:00:30|urgent|"))
+    with pytest.raises(ConfigError, match="QOS preempt each other"):
+        read_conf(conf, table)
     table.write_text(QOS)
     lines = SACCT.splitlines()
     qos = {"11": "normal", "12": "urgent", "16": "gone"}

@@ -76,9 +76,11 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
     qos: tuple[Qos, ...] = ()
     if draw(st.booleans()):
         names = ("a", "b", "c")
-        others = st.lists(st.sampled_from(names), unique=True).map(tuple)
+        behind = [st.lists(st.sampled_from(names[:place] or ("",)), unique=True) for place in range(len(names))]
         mode = st.sampled_from(Mode if settings.gang else (Mode.CANCEL, Mode.REQUEUE))
-        qos = tuple(Qos(name, draw(others), draw(mode), draw(graces), priority=len(name)) for name in names)
+        qos = tuple(
+            Qos(name, tuple(draw(others)), draw(mode), draw(graces)) for name, others in zip(names, behind, strict=True)
+        )
     jobs: list[Job] = []
     for number in range(draw(st.integers(1, 20))):
         partition = draw(st.sampled_from(partitions))

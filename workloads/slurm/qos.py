@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from emulator.errors import printable
+from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Mode, Qos
 from workloads.slurm.lines import Where, read_table, time_ns, whole
 
@@ -30,6 +31,10 @@ def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[Qos, ...]:
     for where, qos in found.values():
         if unknown := [name for name in qos.preempts if name not in found]:
             raise where.error("Preempt", f"there is no QOS '{printable(unknown[0][:40])}'")
+    try:
+        TopologicalSorter({name: qos.preempts for name, (_, qos) in found.items()}).prepare()
+    except CycleError as error:
+        raise ConfigError(f"{path}: Preempt: QOS preempt each other: {printable(', '.join(error.args[1]))}") from None
     return tuple(qos for _, qos in found.values())
 
 
