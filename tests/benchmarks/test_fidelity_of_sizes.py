@@ -31,7 +31,7 @@ def drawn(seed: int) -> dict[str, Any]:
     random = Random(seed)
     plain, gpus = random.randint(2, 3), random.choice((2, 4))
     allocation = random.choice(sorted(_MECHANISMS))
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {"name": "fill", "reduces": plain * 6, "reduce_s": _lengths(random, 40, 80), "resources": {"cpu": 1}},
         {"name": "train", "reduces": gpus, "reduce_s": _lengths(random, 40, 80), "resources": {"cpu": 1, "gpu": 1}},
     ]

@@ -81,7 +81,7 @@ def _preempted(by: Victims, *bound: Bound) -> tuple[str, ...]:
         Queue([Pending(Pod("urgent", 9, requests={"cpu": 2000}))]),
     )
     decision = run_cycle(snapshot, queue, 100 * SECOND_NS, first_of_best)
-    assert decision is not None
+    assert isinstance(decision, Decision)
     return decision.victims
 
 
@@ -319,7 +319,7 @@ def test_who_may_not_preempt_or_need_not() -> None:
 def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     state = State((node("n0"), node("n1")), (bound("a", "n0", 4), bound("b", "n1", 4, 9)), (Pending(pod("in", 4, 5)),))
     decision, state = cycle(state, 10 * SECOND_NS, first_of_best)
-    assert decision is not None
+    assert isinstance(decision, Decision)
     assert (decision.outcome, decision.node, decision.evicted) == (Outcome.PREEMPTS, "n0", ("a",))
     assert list(why(decision)) == [
         "in (priority 5) preempts on n0, and waits for its victims to go",
@@ -335,7 +335,7 @@ def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     freed = leave(state, ["a", "b"])
     assert place(freed, pod("other", 1, 4), first_of_best).node == "n1"
     decision, state = cycle(freed, 12 * SECOND_NS, first_of_best)
-    assert decision is not None
+    assert isinstance(decision, Decision)
     assert (decision.outcome, decision.node, decision.placement.was_nominated) == (Outcome.BOUND, "n0", True)
     assert (names(state.bound), state.waiting) == (["in"], ())
 
@@ -347,12 +347,12 @@ def test_one_of_higher_priority_takes_the_nomination_and_wakes_its_loser() -> No
     further = bound("b", "n", 0, 0)
     state = State((Node("n", {"cpu": 4, "pods": 2}),), (going, further), (loser, Pending(pod("in", 4, 9))))
     decision, after = cycle(state, SECOND_NS, first_of_best)
-    assert decision is not None
+    assert isinstance(decision, Decision)
     assert (decision.victims, decision.evicted) == (("a",), ()), "it is going already, so nobody loses a nomination"
     assert [(each.nominated, each.aside) for each in after.waiting] == [("n", True), ("n", True)]
     running = replace(state, bound=(replace(going, terminating=False), further))
     decision, after = cycle(running, SECOND_NS, first_of_best)
-    assert decision is not None
+    assert isinstance(decision, Decision)
     assert decision.evicted == ("a",)
     assert {each.pod.name: (each.nominated, each.aside) for each in after.waiting} == {
         "loser": (None, False),
@@ -388,7 +388,7 @@ def test_what_makes_one_that_is_set_aside_ready_again() -> None:
     for nodes, wakes in (((tainted, node("n")), True), ((tainted,), False)):
         placed = (bound("a", nodes[-1].name, 4),)
         decision, state = cycle(State(nodes, placed, (Pending(pod("in", 4)),)), SECOND_NS, first_of_best)
-        assert decision is not None
+        assert isinstance(decision, Decision)
         assert decision.outcome is Outcome.FAILS
         assert [each.aside for each in leave(state, ["a"]).waiting] == [not wakes]
         assert [each.aside for each in look(state, 301 * SECOND_NS).waiting] == [True]
@@ -423,7 +423,7 @@ def test_cycles_on_values_decide_as_the_player_does() -> None:
         state, asked = State(nodes, (), low), list[Decision]()
         while True:
             decision, state = cycle(state, 1000 * (len(asked) + 1), first_of_best)
-            if decision is None:
+            if not isinstance(decision, Decision):
                 break
             asked.append(decision)
         assert [(each.pod, each.outcome, each.node, each.victims) for each in asked] == [

@@ -57,7 +57,7 @@ def cluster(mode: Mode = Mode.REQUEUE, **settings: Any) -> Cluster:
 
 def job(name: str, nodes: int, cpus: int, length_s: float = 100, submit_s: float = 0, **more: Any) -> Job:
     partition = "high" if name.startswith("high") else "low"
-    given = {"limit_ns": 200 * SECOND_NS} | more
+    given: dict[str, Any] = {"limit_ns": 200 * SECOND_NS} | more
     return Job(name, partition, nodes, cpus, round(length_s * SECOND_NS), round(submit_s * SECOND_NS), **given)
 
 
