@@ -39,7 +39,12 @@ class _Trace:
     seeds: int
 
 
+_OF_A_SITE = ("file", "out", "as_json")
+"""What can be said for a file of ``natjam import slurm`` or ``kueue``."""
+
+
 def advise(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(
@@ -114,6 +119,8 @@ def advise(
     from workloads.saved import is_saved
     from workloads.slurm.saved import SECTION
 
+    if is_saved(file, SECTION) or is_saved(file, KUEUE):
+        _refuse_options(context, file)
     if is_saved(file, SECTION):
         from emulator.cli.advise_site import advise_site
 
@@ -154,6 +161,15 @@ def advise(
         raise RunError("every choice had a failed run; see the column 'failure' of campaign.parquet, below " + str(out))
     if failed := [fact["name"] for fact in facts.get("live", []) if fact["failed"]]:
         raise RunError(f"live runs failed: {', '.join(failed)}; see failure.txt and the reports below {out / _LIVE}")
+
+
+def _refuse_options(context: typer.Context, file: Path) -> None:
+    """An imported site is played as it is: what would be set for an experiment is refused."""
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in _OF_A_SITE and given is not None and given.name != "DEFAULT":
+            option = parameter.opts[0]
+            raise ConfigError(f"{option}: {file} is an imported site, which is played as it is; remove {option}")
 
 
 def _prepared(

@@ -74,3 +74,12 @@ def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
     assert json.loads(done.stdout) == kept
     assert kept["ways"][0]["minimum_runtime"] == "no preemption"
     assert kept["text"][0].startswith("Without preemption urgent workloads wait ")
+
+
+@pytest.mark.parametrize("options", [["--seeds", "3"], ["--set", "seed=2"], ["--live"]])
+def test_what_says_nothing_for_an_imported_site_is_refused(options: list[str], tmp_path: Path) -> None:
+    write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(arrivals())), [])
+    done = CliRunner().invoke(app, ["advise", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "advice"), *options])
+    assert done.exit_code == 2
+    assert f"{options[0]}: " in done.output
+    assert not (tmp_path / "advice").exists()
