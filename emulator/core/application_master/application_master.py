@@ -138,7 +138,11 @@ class ApplicationMaster(StateMachine):
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
     def _go_on(self, now_ns: int) -> list[Effect]:
-        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again."""
+        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again.
+
+        If its job has ended meanwhile, it says so again, and leaves when that is known.
+        """
+        self._final_acknowledged = False
         self.tasks.asks.register_again()
         return [*self._heartbeat(now_ns), *self.tasks.timers.again(now_ns)]
 
