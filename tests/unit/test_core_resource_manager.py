@@ -184,6 +184,19 @@ def test_the_launch_of_a_master_is_repeated_until_it_is_heard_of() -> None:
     assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
 
 
+def test_a_master_whose_node_was_taken_for_dead_does_not_pass_for_the_next() -> None:
+    bench = Bench(make_settings(nodes=2, containers=3))
+    bench.submit("a")
+    (first,) = sent(bench.node("node-1"), StartContainer)
+    bench.ask_from(first.container, "a", Ask(((REDUCE, 1),)))
+    bench(NodeLost("node-1", "taken for dead"))
+    (second,) = sent(bench.node("node-2"), StartContainer)
+    bench.ask_from(first.container, "a", Ask(((REDUCE, 2),)))
+    assert second in [s for _ in range(9) for s in sent(bench.tick(), StartContainer)]
+    bench.ask_from(second.container, "a", Ask(((REDUCE, 2),)))
+    assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
+
+
 def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> None:
     bench = Bench(make_settings(containers=4))
     bench.running_job("a", Ask(((REDUCE, 2),)))

@@ -92,7 +92,7 @@ class Allocator:
     def _launch_application_master(
         self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
     ) -> list[Effect]:
-        application.master, application.master_since_ns = held.id, now_ns
+        application.master = held.id
         attempt = f"{application.name}/am" + (f".{application.master_attempts}" if application.master_attempts else "")
         application.master_attempts += 1
         registration = self._state.nodes[held.node].registration
