@@ -46,7 +46,13 @@ class Bench:
 
     def ask(self, job: str, ask: Ask) -> Answer | None:
         """Send a heartbeat of a master that has applied all answers so far."""
-        effects = self(ApplicationHeartbeat(job, self.now_ns + SECOND_NS, self.answers.get(job, 0), ask))
+        application = self.machine.state.applications.get(job)
+        return self.ask_from(application.master if application else "", job, ask)
+
+    def ask_from(self, master: str, job: str, ask: Ask) -> Answer | None:
+        """The same from the master in this container."""
+        number = self.now_ns + SECOND_NS
+        effects = self(ApplicationHeartbeat(job, number, self.answers.get(job, 0), ask, container=master))
         (response,) = sent(effects, ApplicationHeartbeatResponse)
         if response.answer is not None:
             self.answers[job] = response.answer.id

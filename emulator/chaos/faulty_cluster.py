@@ -229,6 +229,9 @@ class FaultyCluster(SimulatedCluster):
         self._held.pop(address, None)  # what a machine has not been told is lost with it
         super()._switch_off(address)
 
+    def _forget(self, address: str) -> None:
+        """Nothing: an ApplicationMaster that was taken for dead may have left before the next attempt starts."""
+
     def _picked_node(self, fault: Fault) -> str | None:
         return fault.target([node for node in self._nodes if node_address(node) in self.machines])
 

@@ -272,6 +272,9 @@ class ApplicationHeartbeat(_Message):
     """Progress of the job (``application_master.job_progress``); None if no policy reads it, or without an ask."""
     marks: int = 0
     """How many marks of its job it has passed (``emulator.core.resource_manager.triggers``)."""
+    container: str = ""
+    """That of the ApplicationMaster, if it says anything: one whose node was taken for dead may still be there beside
+    the next."""
 
     @property
     def says_nothing(self) -> bool:

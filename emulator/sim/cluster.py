@@ -237,7 +237,11 @@ class SimulatedCluster:
             return  # a later attempt has begun
         self._switch_off(address)
         if isinstance(master, ApplicationMaster) and master.has_left:
-            del self._halted[address]  # it will not start again
+            self._forget(address)
+
+    def _forget(self, address: str) -> None:
+        """An ApplicationMaster has left: without false deaths no other attempt is on its way, and memory counts."""
+        del self._halted[address]
 
     # ---- effects ----
 

@@ -183,6 +183,13 @@ def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state
     assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
 
 
+def test_an_application_master_may_start_when_the_one_before_has_left(tmp_path: Path) -> None:
+    """Its node is taken for dead 2 s before its job ends, and the next takes longer to start."""
+    outside = SMALL.replace("containers_per_node: 3}", "containers_per_node: 3, application_masters: outside}")
+    fault = Fault(FaultKind.FALSE_DEATH, 38_800_000_000, SECOND_NS, 1)
+    assert judge(load_experiment(write(tmp_path, outside)), 60 * SECOND_NS, 1, [fault]).violation is None
+
+
 @pytest.mark.parametrize("kind", list(FaultKind))
 def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path, kind: FaultKind) -> None:
     at_s = 32 if kind is FaultKind.BAD_CHECKPOINT else 18

@@ -502,6 +502,16 @@ def test_it_leaves_once_when_the_resource_manager_knows_that_its_job_has_ended()
     assert bench.heartbeat() == []
 
 
+def test_an_attempt_that_starts_after_the_one_before_has_left_leaves_too() -> None:
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    (told,) = sent(bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED), ApplicationHeartbeat)
+    bench(ApplicationHeartbeatResponse(told.id, ended=True))
+    (again,) = sent(bench(Start("c9")), ApplicationHeartbeat)
+    assert again.final_state is JobState.SUCCEEDED
+    assert bench(ApplicationHeartbeatResponse(again.id, ended=True)) == [ExitApplication("c9")]
+
+
 def test_what_its_containers_report_after_its_failure_changes_nothing() -> None:
     bench = Bench(reduces=2)
     for container in ("c1", "alive", "c2", "c3", "c4"):

@@ -25,6 +25,7 @@ from emulator.core.messages import (
     Outcome,
     ResumeAsk,
     StartContainer,
+    SubmitJob,
     TaskId,
 )
 from emulator.core.node_ledger import NodeLedger
@@ -32,7 +33,7 @@ from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
-from emulator.vocabulary import REDUCE, JobFacts
+from emulator.vocabulary import REDUCE, JobFacts, map_reduce
 
 REDUCE_0 = TaskId(REDUCE, 0)
 
@@ -182,6 +183,32 @@ def test_the_launch_of_a_master_is_repeated_until_it_is_heard_of() -> None:
     assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == [start, start]
     bench.ask("a", Ask())
     assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
+
+
+def test_a_master_whose_node_was_taken_for_dead_does_not_pass_for_the_next() -> None:
+    bench = Bench(make_settings(nodes=2, containers=3))
+    bench.submit("a")
+    (first,) = sent(bench.node("node-1"), StartContainer)
+    bench.ask_from(first.container, "a", Ask(((REDUCE, 1),)))
+    bench(NodeLost("node-1", "taken for dead"))
+    (second,) = sent(bench.node("node-2"), StartContainer)
+    bench.ask_from(first.container, "a", Ask(((REDUCE, 2),)))
+    assert second in [s for _ in range(9) for s in sent(bench.tick(), StartContainer)]
+    bench.ask_from(second.container, "a", Ask(((REDUCE, 2),)))
+    assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
+
+
+def test_what_a_gang_asks_for_beyond_its_minimum_it_gets_one_by_one() -> None:
+    bench = Bench(make_settings(containers=4))
+    bench(SubmitJob(JobFacts("a", "research", map_reduce(0, 4), gang=2)))
+    bench.node()
+    bench.ask("a", Ask(((REDUCE, 4),), at_once=2))
+    for _ in range(3):
+        bench.node()
+    assert bench.free == 0, "one for its ApplicationMaster, and three"
+    application = bench.machine.state.applications["a"]
+    assert (application.requests.pending, application.requests.at_once) == (1, 0)
+    assert not bench.machine.state.queues.gangs
 
 
 def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> None:

@@ -302,7 +302,7 @@ workload:
 """
     )
     rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
-    assert [row.job for row in rows if row.outcome is Outcome.CHECKPOINTED] == ["fill"]
+    assert [row.job for row in rows if row.outcome is Outcome.CHECKPOINTED] == ["fill", "fill"]
     assert [row.outcome for row in rows if row.job == "fill" and row.kind != "am"].count(Outcome.SUCCEEDED) == 18
 
 

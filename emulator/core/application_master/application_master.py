@@ -130,6 +130,7 @@ class ApplicationMaster(StateMachine):
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         self.container = message.container or ""
+        self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:
             return self._go_on(now_ns)
         self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
@@ -138,8 +139,11 @@ class ApplicationMaster(StateMachine):
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
     def _go_on(self, now_ns: int) -> list[Effect]:
-        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again."""
-        self.tasks.asks.register_again()
+        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again.
+
+        If its job has ended meanwhile, it says so again, and leaves when that is known.
+        """
+        self._final_acknowledged = False
         return [*self._heartbeat(now_ns), *self.tasks.timers.again(now_ns)]
 
     @property
@@ -253,8 +257,9 @@ class ApplicationMaster(StateMachine):
         return [ReadProgress(tuple(walking))] if walking else []
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
+        answer_id, container = self.tasks.asks.answer_id, self.container
         message = ApplicationHeartbeat(
-            self.job, now_ns, self.tasks.asks.answer_id, Ask(), self.state, self.finish_ns, self.reason
+            self.job, now_ns, answer_id, Ask(), self.state, self.finish_ns, self.reason, container=container
         )
         return [Send(RESOURCE_MANAGER, message)]
 

@@ -57,6 +57,8 @@ class Asks:
         """Under the ids of heartbeats: whether the ResourceManager knows it."""
         self.answer_id = 0
         """Id of the last answer applied."""
+        self._master = ""
+        """Container of the ApplicationMaster."""
 
     # ---- who waits ----
 
@@ -156,16 +158,23 @@ class Asks:
         self._said = says
         self._told.say(max(now_ns, self._told.number) + 1, now_ns)
         return ApplicationHeartbeat(
-            self._job, self._told.number, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks
+            self._job,
+            self._told.number,
+            self.answer_id,
+            ask,
+            progress_ppm=progress_ppm,
+            marks=marks,
+            container=self._master,
         )
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
         return self._told.acknowledge(heartbeat_id)
 
-    def register_again(self) -> None:
-        """Make the next heartbeat the first of a new attempt: it says everything, until that is acknowledged."""
-        self._said = None
+    def register(self, master: str) -> None:
+        """Make the next heartbeat the first of the attempt in this container: it says everything, until that is
+        acknowledged."""
+        self._master, self._said = master, None
 
     def take_answer(self, answer: Answer) -> bool:
         """Take an answer if it is the next one; it is acknowledged from now on.  Returns whether it was taken."""

@@ -92,7 +92,7 @@ class Allocator:
     def _launch_application_master(
         self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
     ) -> list[Effect]:
-        application.master, application.master_since_ns = held.id, now_ns
+        application.master = held.id
         attempt = f"{application.name}/am" + (f".{application.master_attempts}" if application.master_attempts else "")
         application.master_attempts += 1
         registration = self._state.nodes[held.node].registration
@@ -117,6 +117,7 @@ def _take_request(grant: Grant) -> tuple[int, str | None]:
         since_ns, requests.application_master = requests.application_master, None
         assert since_ns is not None
         return since_ns, None
+    requests.at_once = 0  # a gang is given its minimum in one decision, and what is beyond it one by one
     if grant.task is not None:
         resume, since_ns = requests.resumes.pop(grant.task)
         return since_ns, resume.container

@@ -269,8 +269,6 @@ class Application:
     """Whether it may have, or has requested, a container for its ApplicationMaster."""
     master: str = ""
     """Container of its current or last ApplicationMaster."""
-    master_since_ns: int = 0
-    """When that container was given."""
     master_attempts: int = 0
     """Number of ApplicationMasters launched so far."""
     master_failures: int = 0

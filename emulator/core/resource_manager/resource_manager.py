@@ -224,9 +224,8 @@ class ResourceManager(StateMachine):
             self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        # Not if the heartbeat is a late one of an earlier attempt.
-        is_new_attempt = message.id > application.master_since_ns
-        started = is_new_attempt and self._orders.withdraw(application.master, StartContainer)
+        is_newest = message.container == application.master  # an earlier attempt may still be there
+        started = is_newest and self._orders.withdraw(application.master, StartContainer)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
