@@ -273,8 +273,7 @@ class ApplicationHeartbeat(_Message):
     marks: int = 0
     """How many marks of its job it has passed (``emulator.core.resource_manager.triggers``)."""
     container: str = ""
-    """That of the ApplicationMaster, if it says anything: one whose node was taken for dead may still be there beside
-    the next."""
+    """The ApplicationMaster's; one whose node was taken for dead may still be there beside the next."""
 
     @property
     def says_nothing(self) -> bool:
@@ -414,9 +413,7 @@ class ProgressSamples(_Message):
 
 class FetchFailed(_Message):
     """From a reduce to its ApplicationMaster: it cannot have the output of a map and waits until that has run again.
-
-    Said again until other outputs come (natjam has it from Hadoop's shuffle).
-    """
+    It is said again until other outputs come (natjam has it from Hadoop's shuffle)."""
 
     container: str
     map: int
