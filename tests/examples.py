@@ -60,6 +60,7 @@ EXAMPLES = {
         "test_every_altered_number_is_seen": 100,
         "test_a_damaged_file_raises_nothing_else": 100,
     },
+    "test_kueue_victims": {"test_victims_make_room_and_none_of_them_goes_in_vain": 300},
     "test_journals": {
         "test_a_journal_replays_the_same_from_what_was_written": 60,
         "test_a_corrupted_effect_is_found_where_it_is": 60,

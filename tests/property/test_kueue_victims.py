@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
@@ -25,6 +25,7 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot, amounts_of
+from tests.examples import fixed
 
 FLAVORS = ({"cpu": "default"},)
 NOW_NS = 1000
@@ -72,8 +73,8 @@ def room_without(state: State, gone: set[str], workload: Workload) -> tuple[bool
     return node.fits(amounts), node.borrows(amounts)
 
 
-@settings(max_examples=300)
 @given(states())
+@fixed
 def test_victims_make_room_and_none_of_them_goes_in_vain(drawn: tuple[State, Workload]) -> None:
     state, workload = drawn
     found = assign(state, workload, first_name)

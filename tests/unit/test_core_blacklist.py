@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator.core.blacklist import Blacklist
 from emulator.core.effects import Launch
 from emulator.core.messages import JobState
+from emulator.core.settings import NodeSettings
 from emulator.records.journal import merge
-from emulator.vocabulary import Work
+from emulator.vocabulary import Resources, Work
+
+
+def nodes(sizes: Mapping[str, Resources]) -> list[NodeSettings]:
+    (one,) = make_settings(nodes=1, containers=1).nodes
+    return [replace(one, name=name, resources=resources) for name, resources in sizes.items()]
 
 
 def test_a_node_is_avoided_once_enough_has_failed_there_and_none_where_a_third_would_be() -> None:
-    blacklist = Blacklist(2, 7)
+    blacklist = Blacklist(2, nodes(dict.fromkeys("abcdefg", ())), {()})
     for node in ("b", "a", "b", "c"):
         blacklist.failed(node)
     assert blacklist.avoided == ("b",)
@@ -29,6 +38,17 @@ def test_a_node_is_avoided_once_enough_has_failed_there_and_none_where_a_third_w
     assert blacklist.avoided == (), "one of three is"
     blacklist.node_is_there("e")
     assert blacklist.avoided == ("b",)
+
+
+def test_no_node_is_avoided_if_a_group_would_have_no_other_that_is_large_enough() -> None:
+    sizes = {"large": (8,), "other": (8,), **dict.fromkeys("abcde", (2,))}
+    blacklist = Blacklist(1, nodes(sizes), {(1,), (4,)})
+    blacklist.failed("large")
+    assert blacklist.avoided == ("large",)
+    blacklist.node_lost("other")
+    assert blacklist.avoided == ()
+    blacklist.node_is_there("other")
+    assert blacklist.avoided == ("large",)
 
 
 def test_what_fails_again_and_again_on_a_node_goes_elsewhere() -> None:

@@ -41,7 +41,8 @@ class JobTasks:
         self.map_news_ns = 0
         """When a map last got a container, last needed another one, or room was last made for one."""
         self.releaser = Releaser(spec.facts, settings)
-        self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, len(settings.nodes))
+        requests = {group.request for group in spec.facts.groups}
+        self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, settings.nodes, requests)
         resuming = Resuming(settings.scheduler.resume_order, self.releaser)
         self.asks = Asks(spec.facts, resuming, self.blacklist)
         self.gang = None if spec.facts.gang is None else Gang(spec.facts.gang)

@@ -94,8 +94,7 @@ class SizedGangs(Gangs):
             return ()
         groups = [group for group, _, _ in waiting]
         for each in self._reservations.standing():
-            group = application.groups[each.group]
-            if each.requester == application.name and group in groups:
+            if each.requester == application.name and (group := application.groups[each.group]) in groups:
                 groups.remove(group)
         return tuple(groups)
 
