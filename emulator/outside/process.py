@@ -25,7 +25,6 @@ import time
 from typing import IO
 
 import msgspec
-import psutil
 
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
@@ -202,6 +201,8 @@ class OutsideProcess:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    import psutil  # here, because few runs need it
+
     stopped: set[psutil.Process] = set()
     with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
         os.killpg(process.pid, signal.SIGSTOP)
