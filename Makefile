@@ -30,7 +30,7 @@ demo: install
 
 # Tests that compute have every core.  Live runs go two at a time, but not beside tests that compute: they would be late.
 # What compares times has the machine for itself.
-NOT_SLOW := $(BIN)/python -m pytest -m 'not slow'
+NOT_SLOW := $(BIN)/python -m pytest -m 'not slow' --durations 20
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: test-units test-live
 
