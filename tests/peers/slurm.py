@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     counted = [each for each in held if each.counts]
     same = [each for each in counted if each.preempted[0] == each.preempted[1]]
     distances = [distance for each in counted for distance in each.distances] or [0.0]
-    print(f"means: {fmean(distances):.1%} off on average, {max(distances):.1%} at worst (without wait)")
     print(f"the same jobs preempted in {len(same)} of {len(counted)} runs")
+    print(f"means: {fmean(distances):.1%} off on average, {max(distances):.1%} at worst (without wait)")
     bad = any(each.beyond for each in counted) or len(same) < RUNS_WITH_SAME_VICTIMS * len(counted)
     return int(bad)
 
