@@ -271,10 +271,8 @@ class FaultyCluster(SimulatedCluster):
     def _lose_output(self, fault: Fault) -> bool:
         maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]
         lying = [(job, task.index, task.output_node) for job, task in maps if task.output_node]
-        output = fault.target(lying)
-        if output is not None:
-            self.processes.disks.lose_output(*output)
-        return output is not None
+        output: tuple[str, int, str] | None = fault.target(lying)
+        return _hit(output, lambda output: self.processes.disks.lose_output(*output))
 
     def _stop_serving(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
@@ -284,10 +282,8 @@ class FaultyCluster(SimulatedCluster):
     def _damage_checkpoint(self, fault: Fault) -> bool:
         tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.walkers)]
         saved = [past for task in tasks if task.saved for past in task.saved.past_containers]
-        container = fault.target(saved)
-        if container is not None:
-            self.processes.disks.damage_checkpoint(container)
-        return container is not None
+        container: str | None = fault.target(saved)
+        return _hit(container, self.processes.disks.damage_checkpoint)
 
     def _fill_disk(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks

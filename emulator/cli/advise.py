@@ -119,16 +119,16 @@ def advise(
     from workloads.saved import is_saved
     from workloads.slurm.saved import SECTION
 
-    if is_saved(file, SECTION) or is_saved(file, KUEUE):
-        _refuse_options(context, file)
     if is_saved(file, SECTION):
         from emulator.cli.advise_site import advise_site
 
+        _refuse_options(context, file)
         advise_site(file, _made(out, file), as_json)
         return
     if is_saved(file, KUEUE):
         from emulator.cli.advise_kueue import advise_kueue
 
+        _refuse_options(context, file)
         advise_kueue(file, _made(out, file), as_json)
         return
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
