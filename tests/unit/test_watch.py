@@ -77,7 +77,7 @@ def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> 
             fetch(page.address.rsplit("/", 2)[0] + "/")
         guarded(missed.value.headers)
         page.update(RunStatus(10**9, 1.0, 20.0, "running", jobs, 48, {"research": 1}, 0, None))
-        payload = read_payload(until_told(page.address))
+        payload = until_told(page.address)
         assert payload["status"]["jobs"][0]["name"] == "research-XL"
         assert payload["status"]["containers_used"] == {"research": 1}
         page.update(RunStatus(10**9, 1.0, 20.0, "repeat 2 of 2: running", jobs, 48, {}, 0, None, repeat=2))
@@ -166,7 +166,9 @@ def fetch(address: str) -> bytes:
         return answer.read()
 
 
-def until_told(address: str) -> bytes:
-    while not (payload := fetch(address + "state?have=")):
-        pass
-    return payload
+def until_told(address: str) -> dict[str, Any]:
+    """The page's state as soon as it has a status.  Before that it may know the run's jobs only."""
+    while True:
+        encoded = fetch(address + "state?have=")
+        if encoded and "jobs" in (payload := read_payload(encoded))["status"]:
+            return payload
