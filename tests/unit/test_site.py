@@ -23,6 +23,8 @@ from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.records.replay_run import replay_journal
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import read_saved, write_saved
 
@@ -82,6 +84,14 @@ def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> No
     assert jobs["lost_work_s"].sum() == 10
     assert jobs["queue"]["urgent"] == "urgent"
     assert jobs["queue"]["service"] == "priority 5"
+
+
+def test_a_pod_without_an_end_that_is_placed_last_starts_before_it_is_ended(tmp_path: Path) -> None:
+    small = State((Node("b", CPU),))
+    write_saved(tmp_path / "mine.yaml", Kubernetes(small, arrivals=(pod("batch", 0, 9), pod("last", 1, None))), ())
+    attempts = simulated_history(resolve(load_experiment(tmp_path / "mine.yaml"))).attempts
+    starts = {row.job: row.launched_ns for row in attempts if row.kind == "pod"}
+    assert starts == {"batch": 0, "last": 9 * S}
 
 
 def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ class Player:
 
     def _cycle(self) -> None:
         """One cycle, and what the rest of the cluster makes of it."""
-        self._snapshot.restand(tuple(each.standing(self._snapshot.healthy[each.name]) for each in self._budgets))
+        self._snapshot.restand(self._budgets)
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self.day.cycles += 1
