@@ -117,10 +117,8 @@ class BySizedQueues(ByQueues):
             if name in victims:
                 views = tuple(self._state.queues.job_views(name, now_ns))
                 order = order_jobs(self._scheduler.preemption_order, view, views)
-                jobs, after = (
-                    [self._state.applications[job] for job in order],
-                    partial(self._givers_after, order, now_ns),
-                )
+                jobs = [self._state.applications[job] for job in order]
+                after = partial(self._givers_after, order, now_ns)
                 may = self._within_a_run(decision.most_reclaims_in_a_run)
                 yield from self._serve(jobs, after, may, rooms, now_ns)
         if self._may_rest and self.changes == before:
