@@ -274,7 +274,7 @@ def compare(
     The tables have completion times, evictions and lost work, by priority.
 
     \b
-    Example:
+    Examples:
       natjam run google.yaml --engine sim --set scheduler.mechanism=kill --out runs/kill
       natjam run google.yaml --engine sim --out runs/checkpoint
       natjam workload compare runs/kill runs/checkpoint

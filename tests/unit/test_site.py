@@ -27,6 +27,8 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import read_saved, write_saved
+from workloads.kueue.saved import write_saved as write_kueue
+from workloads.kueue.state import read_kueue
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB, S = 1 << 30, 10**9
@@ -187,6 +189,27 @@ def test_a_site_that_is_none_is_refused(tmp_path: Path) -> None:
         (tmp_path / "x.yaml").write_text(dump_yaml({"name": "x", "site": site}))
         with pytest.raises(ConfigError, match=r"x\.yaml:2: site: |none\.yaml: there is no such file"):
             load_experiment(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("advise", "pods.yaml"), "'natjam compare pods.yaml OTHER.yaml' says"),
+        (("play", "queues.yaml"), "'natjam run queues.yaml' runs Kueue's workloads"),
+        (("play", "theirs.yaml"), "theirs.yaml: natjam import slurm has not written this file"),
+        (("who", "queues.yaml", "x"), "natjam import kubernetes has not written this file, but natjam import kueue"),
+        (("loops", "pods.yaml"), "natjam import kueue has not written this file, but natjam import kubernetes"),
+    ],
+)
+def test_a_command_says_what_an_imported_file_is_for(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_saved(Path("pods.yaml"), CLUSTER, ())
+    write_kueue(Path("queues.yaml"), read_kueue([OBJECTS.parents[1] / "kueue/objects"])[0], ())
+    Path("theirs.yaml").write_text("name: theirs\n")
+    done = CliRunner().invoke(app, [*arguments])
+    assert (done.exit_code, problem in done.output) == (2, True), done.output
 
 
 def test_objects_become_an_experiment_with_the_names_of_their_nodes(tmp_path: Path) -> None:

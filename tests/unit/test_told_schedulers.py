@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulator.errors import NatjamError
+from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.model import Node, Pod
@@ -54,6 +54,23 @@ SLURM = {
 }
 
 
+def write_by_hand(folder: Path, allocation: dict[str, Any], job: dict[str, Any], count: int) -> None:
+    """An experiment with a job of so many tasks."""
+    tasks = {"name": "pod", "count": count, "length_s": 3, "resources": {"cpu": 1, "memory_gb": 1}}
+    experiment = {
+        "name": "by-hand",
+        "engine": "sim",
+        "overheads": "none",
+        "cluster": {
+            "node_groups": [{"name": "a", "count": 1, "resources": {"cpu": 2, "memory_gb": 8}}],
+            "application_masters": "outside",
+        },
+        "scheduler": {"mechanism": "kill", "allocation": {**allocation, "queues": {"q": {"capacity": 0}}}},
+        "workload": {"jobs": [{**job, "queue": "q", "groups": [tasks]}]},
+    }
+    (folder / "by-hand.yaml").write_text(dump_yaml(experiment))
+
+
 @pytest.mark.parametrize(
     ("allocation", "name", "count", "problem"),
     [
@@ -68,21 +85,15 @@ SLURM = {
 def test_jobs_that_the_rules_do_not_know_are_refused_in_words(
     allocation: dict[str, Any], name: str, count: int, problem: str, tmp_path: Path
 ) -> None:
-    tasks = {"name": "pod", "count": count, "length_s": 3, "resources": {"cpu": 1, "memory_gb": 1}}
-    experiment = {
-        "name": "by-hand",
-        "engine": "sim",
-        "overheads": "none",
-        "cluster": {
-            "node_groups": [{"name": "a", "count": 1, "resources": {"cpu": 2, "memory_gb": 8}}],
-            "application_masters": "outside",
-        },
-        "scheduler": {"mechanism": "kill", "allocation": {**allocation, "queues": {"q": {"capacity": 0}}}},
-        "workload": {"jobs": [{"name": name, "queue": "q", "groups": [tasks]}]},
-    }
-    (tmp_path / "by-hand.yaml").write_text(dump_yaml(experiment))
+    write_by_hand(tmp_path, allocation, {"name": name}, count)
     with pytest.raises(NatjamError, match=problem):
         simulated_history(resolve(load_experiment(tmp_path / "by-hand.yaml")))
+
+
+def test_a_minimum_runtime_of_a_job_that_the_rules_would_not_heed_is_refused(tmp_path: Path) -> None:
+    write_by_hand(tmp_path, KUBE, {"name": "x", "minimum_runtime_s": 5}, 1)
+    with pytest.raises(ConfigError, match=r"workload\.jobs\.0\.minimum_runtime_s: kube-scheduler spares nobody"):
+        load_experiment(tmp_path / "by-hand.yaml")
 
 
 def said(scheduler: Scheduler, now_s: int, *news: News) -> list[Said]:
