@@ -28,7 +28,7 @@ _AGAIN = "ask the scheduler"
 _QUIET = 3
 """What happens at an instant reaches the ResourceManager in steps: a process ends, its node says so, then its job.
 
-With two, a job that ended exactly at a pass of Slurm was seen one pass late: drawn sites, held against the player,
+With two, a job that ended exactly at a pass of Slurm was seen one pass late: drawn sites, compared with the player,
 showed that.
 """
 
