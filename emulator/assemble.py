@@ -68,7 +68,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
             profile.amrm_client,
         ),
         scheduler=_scheduler(experiment),
-        nodes=_nodes(experiment),
+        nodes=nodes_of(experiment.cluster),
         tier=_storage_tier(experiment),
         availability=_availability(experiment.cluster, seed),
         marks=marks_of(experiment),
@@ -109,8 +109,8 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
     return NodeManager(settings.nodes_by_name[name], settings)
 
 
-def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
-    cluster = experiment.cluster
+def nodes_of(cluster: Cluster) -> tuple[NodeSettings, ...]:
+    """The workers of a cluster, in its order."""
     names = cluster.node_names
     holds = TRAITS[HELD_BY].holds if cluster.suspended_hold is None else cluster.suspended_hold
     stopped_hold = tuple(name in holds for name in cluster.resource_names)
