@@ -113,8 +113,8 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
 def nodes_of(cluster: Cluster, among: Collection[Mechanism] = ()) -> tuple[NodeSettings, ...]:
     """The workers of a cluster, in its order.
 
-    ``among``: what may happen to a victim there.  Where it is not known, a stopped process holds what an order to suspend
-    leaves it.
+    ``among``: what may happen to a victim there.  Where it is not known, a stopped process holds what an order to
+    suspend leaves it.
     """
     names = cluster.node_names
     holds = held_when_stopped(among) if cluster.suspended_hold is None else cluster.suspended_hold
