@@ -119,6 +119,11 @@ def read_configuration(path: Path) -> dict[str, Any]:
     return document.data
 
 
+def cluster_of(section: Mapping[str, Any]) -> Cluster:
+    """The cluster of an experiment, from its section, without its ``availability``."""
+    return Cluster.model_validate({**section, "availability": None})
+
+
 def _frame(runs: Sequence[RunPath], name: str) -> DataFrame:
     frames = []
     for run in runs:
@@ -176,5 +181,5 @@ def _run_row(run: RunPath) -> dict[str, Any]:
     row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
     mechanism = _at("scheduler", "mechanism")(experiment)
     row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
-    row["containers"] = Cluster.model_validate(experiment["cluster"]).containers
+    row["containers"] = cluster_of(experiment["cluster"]).containers
     return {**row, "path": str(run.path)}

@@ -41,8 +41,6 @@ class Resolved:
     """Emulated seconds per real second."""
     containers: int
     """Of all nodes together."""
-    containers_per_node: int
-    """Of a node that is not small."""
     network_bytes_s: float
     """Speed at which one reduce fetches map outputs from other nodes."""
     power: Power
@@ -100,7 +98,6 @@ def resolve(
         seed=experiment.seed,
         time_scale=experiment.time_scale,
         containers=cluster.containers,
-        containers_per_node=cluster.containers_per_node,
         network_bytes_s=cluster.network_mbit_s * 125_000,
         power=cluster.power,
         task_timeout_ns=seconds_to_ns(experiment.protocol.task_timeout_s),

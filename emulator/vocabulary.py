@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import dataclass_transform
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -91,6 +91,10 @@ class Mechanism(StrEnum):
     SUSPEND = "suspend"
     CHECKPOINT = "checkpoint"
     IMAGE = "image"
+
+
+TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
+"""What may happen to a task that is taken back: all but ``wait``."""
 
 
 class Order(StrEnum):

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
-from emulator.vocabulary import MAP, MASTER, REDUCE
+from emulator.vocabulary import MAP, MASTER, REDUCE, TakingBack
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
@@ -28,8 +28,6 @@ Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
-"""What may happen to a task that is taken back."""
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 

@@ -14,10 +14,10 @@ from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
 from analysis.reproduce.cell_plots import cell_lines
 from analysis.reproduce.curve_plots import curve_panels
-from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
 from analysis.reproduce.measure import Measured, job_pairs, ratios
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
+from analysis.reproduce.week_plots import week_panels
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25
@@ -118,8 +118,6 @@ _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
     "differences": _differences,
     "ratios": _ratios,
-    "holders": holder_panels,
-    "fit": fit_steps,
     "weeks": week_panels,
     "curves": curve_panels,
     "cells": cell_lines,

@@ -116,24 +116,15 @@ def advise(
     from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
-    from workloads.kubernetes.saved import SECTION as KUBERNETES
-    from workloads.kueue.saved import SECTION as KUEUE
     from workloads.saved import is_saved
-    from workloads.slurm.saved import SECTION
 
-    if is_saved(file, SECTION):
-        from emulator.cli.advise_site import advise_site
-
-        _refuse_options(context, file)
-        advise_site(file, _made(out, file), as_json)
-        return
-    if is_saved(file, KUEUE):
-        from emulator.cli.advise_kueue import advise_kueue
+    if is_saved(file, "slurm", "kueue"):
+        from emulator.cli.advise_imported import advise_imported
 
         _refuse_options(context, file)
-        advise_kueue(file, _made(out, file), as_json)
+        advise_imported(file, _made(out, file), as_json)
         return
-    if is_saved(file, KUBERNETES):
+    if is_saved(file, "kubernetes"):
         raise ConfigError(
             f"{file}: is an imported Kubernetes cluster: 'natjam compare {file} OTHER.yaml' says what another priority,"
             " mechanism or policy would change"

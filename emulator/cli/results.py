@@ -109,10 +109,8 @@ def explain(
         for title, table in explanations.choices(found):
             console.print(title, soft_wrap=True, highlight=False, markup=False)
             console.print(table)
-    for text in explanations.said(found):
+    for text in (*explanations.said(found), *explanations.waits(found), *explanations.notes(found)):
         console.print(text, soft_wrap=True, highlight=False, markup=False)
-    for note in explanations.notes(found):
-        console.print(note, soft_wrap=True, highlight=False, markup=False)
 
 
 def report(

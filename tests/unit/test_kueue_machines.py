@@ -17,7 +17,7 @@ from emulator.policies.kueue.model import BorrowWithinCohort, Cluster, Policy, P
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.returns import MOST_IN_VAIN
 from emulator.policies.kueue.room import Room
-from emulator.records.history.rows import History
+from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.kueue.saved import write_saved

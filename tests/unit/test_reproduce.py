@@ -310,7 +310,7 @@ _ANYTHING = st.recursive(
 )
 
 
-@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "sweep", "orders", "x"]), _ANYTHING, max_size=3))
+@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "grid", "orders", "x"]), _ANYTHING, max_size=3))
 def test_any_figure_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
     (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
     try:
@@ -537,15 +537,16 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
     assert found["second"].by_seed[2] == 0, "of one job: that one"
 
 
-def test_a_sweep_is_met_from_where_it_stays_met() -> None:
-    sweep = {"name": "e", "values": (0.0, 0.5, 1.0, 1.5), "set": {"deadline": {"offset": 87.0, "slope": 87.0}}}
-    figure = FigureDefinition.model_validate({**_FIGURE, "sweep": sweep})
-    assert figure.settings["e-0.5"] == {"deadline": 130.5}
+def test_epsilon_is_met_from_where_it_stays_met() -> None:
+    grid = {"variants": ["epsilon"], "points": {point: {"deadline": 87.0} for point in ("0", "0.5", "1", "1.5")}}
+    figure = FigureDefinition.model_validate(
+        {**_FIGURE, "variants": {**_FIGURE["variants"], "epsilon": {}}, "grid": grid}
+    )
     summaries = {
-        "e-0": {1: summary(x=90)},  # met, but lost again after it
-        "e-0.5": {1: summary(x=110), 2: summary(x=95)},
-        "e-1": {1: summary(x=110), 2: summary(x=85)},
-        "e-1.5": {1: summary(x=60)},
+        "epsilon-0": {1: summary(x=90)},  # met, but lost again after it
+        "epsilon-0.5": {1: summary(x=110), 2: summary(x=95)},
+        "epsilon-1": {1: summary(x=110), 2: summary(x=85)},
+        "epsilon-1.5": {1: summary(x=60)},
     }
     assert first_met(figure, ("jobs.x.margin_s",), summaries) == 1.0
     assert first_met(figure, ("jobs.y.margin_s",), summaries) is None

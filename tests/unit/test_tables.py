@@ -145,8 +145,12 @@ def closing(runs: Path) -> Iterator[RenderableType]:
     ]
     cost = {"n": 10**7, **dict.fromkeys(("mean", "p50", "p95", "p99"), SECONDS), "overruns": 10**6}
     costs = {"checkpoint_s": {**cost, "real_ms": {"mechanism": {"p50": SECONDS, "p99": SECONDS}}}}
+    groups = [
+        {**large[0], "job": large[0]["name"], "group": f"{JOB[:36]}-{n}", "tasks": 10**5, "succeeded": 10**5}
+        for n in range(3)
+    ]
     yield from closing_tables.closing_tables(
-        {**one, "engine": "live", "jobs": large, "overheads": costs, "output": output}
+        {**one, "engine": "live", "jobs": large, "groups": groups, "overheads": costs, "output": output}
     )
     yield from closing_tables.closing_tables(read_summary_of_repeats(runs))
 
@@ -345,6 +349,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.before_after.queues_table": evictions_before_and_after,
     "analysis.before_after._changes_table": evictions_before_and_after,
     "emulator.cli.play_kubernetes.outcome_table": played_pods,
+    "emulator.display.closing_tables._groups_table": closing,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables._overheads_table": closing,

@@ -8,7 +8,8 @@ from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
-from workloads.slurm.lines import Line, NotCarriedOver, Where, node_names, read_lines, time_ns, whole
+from workloads.saved import NotTaken
+from workloads.slurm.lines import Line, Where, node_names, read_lines, time_ns, whole
 from workloads.slurm.qos import read_mode, read_qos
 
 MICROSECOND_NS = 1000
@@ -36,16 +37,16 @@ class Site:
         self.global_mode = Mode.OFF
         self.preempts_by_qos: Line | None = None
         self.settings: dict[str, Any] = {}
-        self.left_out: list[NotCarriedOver] = []
+        self.left_out: list[NotTaken] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
 
     def leave_out(self, line: Line, key: str, why: str = "") -> None:
         """Note a setting that nothing here looks at."""
         text = f"{key}={printable(line.pairs[key][:60])}"
-        self.left_out.append(NotCarriedOver(str(line.where), text, why))
+        self.left_out.append(NotTaken(text, str(line.where), why))
 
 
-def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotCarriedOver]]:
+def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotTaken]]:
     """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first.
 
     Raises:
@@ -234,7 +235,7 @@ def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") 
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
         else:
-            site.left_out.append(NotCarriedOver(str(line.where), f"{key}: {printable(option[:60])}"))
+            site.left_out.append(NotTaken(f"{key}: {printable(option[:60])}", str(line.where)))
 
 
 def _selected(site: Site, line: Line, text: str) -> None:

@@ -66,8 +66,8 @@ from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
 from emulator.records.history.decisions import Decision, Explained
-from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
+from emulator.records.history.whole import History
 from emulator.records.journal import JournalError, Record
 
 _pack = msgspec.msgpack.Encoder().encode
