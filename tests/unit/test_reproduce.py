@@ -538,7 +538,7 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
 
 
 def test_epsilon_is_met_from_where_it_stays_met() -> None:
-    grid = {"variants": ["epsilon"], "points": {point: {"deadline": 87.0} for point in ("0", "0.5", "1", "1.5")}}
+    grid = {"variants": ("epsilon",), "points": {point: {"deadline": 87.0} for point in ("0", "0.5", "1", "1.5")}}
     figure = FigureDefinition.model_validate(
         {**_FIGURE, "variants": {**_FIGURE["variants"], "epsilon": {}}, "grid": grid}
     )
