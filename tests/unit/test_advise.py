@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from analysis.advise.candidates import Candidate, Question, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
@@ -18,8 +18,8 @@ from analysis.advise.traces import experiment_of_trace
 from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
-from emulator.cli.main import app
 from emulator.errors import ConfigError
+from tests.commands import invoked
 from tests.experiment_files import VALID, write
 from workloads.importers.guess import guess_format
 from workloads.importers.source import ignore
@@ -34,7 +34,7 @@ def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def advise(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["advise", *map(str, arguments)])
+    return invoked("advise", *arguments)
 
 
 def question_of(trace: Path, out: Path, production: str | None = None) -> Question:

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from simulated_runs import simulate
-from typer.testing import CliRunner
 
 from analysis.explain import explain, said
 from analysis.load import load_runs
 from analysis.run_paths import find_runs
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
@@ -23,6 +21,7 @@ from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.records.replay_run import replay_journal
+from tests.commands import run_natjam
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import read_saved, write_saved
 
@@ -85,8 +84,7 @@ def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> No
 
 
 def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(folder / "mine.yaml"), "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("run", folder / "mine.yaml", "--out", tmp_path / "run")
     lack = "9 cpu asked, no node has more than 2 cpu"
     assert f"no node is large enough for 1 job, left out of the run: huge ({lack})" in " ".join(done.output.split())
     assert json.loads((tmp_path / "run/summary.json").read_text())["too_large"] == {"huge": lack}
@@ -138,10 +136,7 @@ def test_the_words_of_the_scheduler_are_kept(folder: Path) -> None:
 def test_two_files_are_run_and_their_evictions_compared(folder: Path, tmp_path: Path) -> None:
     calm = replace(CLUSTER, arrivals=tuple(each for each in CLUSTER.arrivals if each.pod.name != "urgent"))
     write_saved(tmp_path / "calm.yaml", calm, ())
-    done = CliRunner().invoke(
-        app, ["compare", str(tmp_path / "calm.yaml"), str(folder / "mine.yaml"), "--out", str(tmp_path / "out")]
-    )
-    assert done.exit_code == 0, done.output
+    run_natjam("compare", tmp_path / "calm.yaml", folder / "mine.yaml", "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out/compare.json").read_text())["evictions"]
     assert (found["before"], found["newly"], found["no_longer"]) == ([], ["batch-1"], [])
     assert found["after"] == [{"job": "batch-1", "queue": "priority 0", "t_s": 10.0, "by": "urgent", "lost_s": 10.0}]

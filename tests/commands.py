@@ -1,0 +1,20 @@
+"""Commands of natjam in this process, as a user would give them."""
+
+from __future__ import annotations
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+
+
+def invoked(*arguments: object) -> Result:
+    """How the command ends."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def run_natjam(*arguments: object, status: int = 0) -> Result:
+    """The same of a command that must end with this exit status."""
+    done = invoked(*arguments)
+    assert done.exit_code == status, done.output
+    return done
