@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator import __version__
-from emulator.cli.main import app, list_policies
+from emulator.cli.main import list_policies
 from emulator.errors import ConfigError
 from emulator.policies import AXES
 from tests.commands import invoked, run_natjam
@@ -70,8 +70,9 @@ def test_bad_input_leaves_no_output_directory(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_debug_shows_the_exception() -> None:
-    result = runner.invoke(app, ["run", "/none.yaml"], env={"NATJAM_DEBUG": "1"})
+def test_debug_shows_the_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATJAM_DEBUG", "1")
+    result = invoked("run", "/none.yaml")
     assert isinstance(result.exception, ConfigError)
 
 
