@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
-from emulator.policies.flex.fair import fair_shares
-from emulator.policies.flex.fifo import fifo_shares
+from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.packing import completions, first_shares, intervals
