@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +24,6 @@ from workloads.importers.guess import guess_format
 from workloads.importers.source import ignore
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-
-
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directory of the experiment to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 def advise(*arguments: str | Path) -> Result:

@@ -29,12 +29,6 @@ from tests.commands import invoked, run_natjam
 from tests.run_results import RunResults, job_of
 
 
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directories of experiments to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the small campaign, run from beginning to end."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -56,12 +55,6 @@ workload:
 
 def small(tmp_path: Path) -> Experiment:
     return load_experiment(write(tmp_path, SMALL))
-
-
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directories of experiments to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 # ---- schedules ----
