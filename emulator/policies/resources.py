@@ -100,3 +100,8 @@ def named(vector: Resources, names: Sequence[str]) -> dict[str, int]:
 def vector_of(amounts: Mapping[str, float], names: Sequence[str]) -> Resources:
     """The vector of amounts in a file, which have at most three decimals."""
     return tuple([round(amounts.get(name, 0) * PARTS) for name in names])
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount that Kubernetes or Kueue counts, with its resource: of cpu thousandths, shown in cores."""
+    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from emulator.cli.main import app
+from tests.commands import invoked, run_natjam
 from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SWF, SYNTH, TWO_JOBS, read
 from workloads.adapt import Target, adapt
 from workloads.errors import Problems
@@ -18,7 +18,7 @@ from workloads.schema import TraceEntry
 
 
 def workload(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["workload", *map(str, arguments)])
+    return invoked("workload", *arguments)
 
 
 def done(*arguments: object) -> str:
@@ -40,12 +40,11 @@ def test_rigid_jobs_are_called_independent_tasks_in_the_first_line(tmp_path: Pat
         done("inspect", kept),
         done("scale", SWF, tmp_path / "scaled.parquet", "--production-fraction", 0.3),
     ]
-    advised = CliRunner().invoke(app, ["advise", str(SWF), "--seeds", "1", "--out", str(tmp_path / "advice")])
-    assert advised.exit_code == 0, advised.output
+    advised = run_natjam("advise", SWF, "--seeds", "1", "--out", tmp_path / "advice")
     experiment, campaign = tmp_path / "advice/experiment.yaml", tmp_path / "campaign.yaml"
     campaign.write_text(f"name: two\nexperiment: {experiment}\ngrid: {{seed: [1, 2]}}\n")
-    run = CliRunner().invoke(app, ["run", str(experiment), "--engine", "sim", "--out", str(tmp_path / "run")])
-    runs = CliRunner().invoke(app, ["campaign", str(campaign), "--set", "engine=sim", "--out", str(tmp_path / "runs")])
+    run = invoked("run", experiment, "--engine", "sim", "--out", tmp_path / "run")
+    runs = invoked("campaign", campaign, "--set", "engine=sim", "--out", tmp_path / "runs")
     for result in (run, runs):
         assert result.exit_code == 0, result.output
         assert result.stderr.count("rigid") == 1

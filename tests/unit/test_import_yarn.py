@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.files.yaml_positions import read_document
+from tests.commands import invoked
 from tests.traces import FIVE_JOBS, YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
 from workloads.yarn.experiment import Imported, Sources, import_yarn
@@ -42,7 +42,7 @@ def imported(**sources: Path | int | None) -> Imported:
 
 
 def natjam(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["import", "yarn", *map(str, arguments)])
+    return invoked("import", "yarn", *arguments)
 
 
 class TestHadoopsOwnFiles:

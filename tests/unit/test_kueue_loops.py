@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from analysis.figures.loop import loop_figure, spans
-from emulator.cli.main import app
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import candidates, fixes
 from emulator.loops.search import loop_of, search, shrunk, told
@@ -29,6 +27,7 @@ from emulator.policies.kueue.model import (
     first_name,
 )
 from emulator.policies.kueue.player import Player
+from tests.commands import run_natjam
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 from workloads.kueue.manifests import cluster_manifests
@@ -157,8 +156,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
     (cluster,) = clusters("hunt-1-818")
     queues, out = tmp_path / "mine.yaml", tmp_path / "found"
     write_saved(queues, Kueue(cluster), [])
-    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "2", "--out", str(out)])
-    assert done.exit_code == 1, done.output
+    done = run_natjam("loops", queues, "--seconds", "2", "--out", out, status=1)
     assert "round and round:" in done.output
     assert "change" in done.output
     names = sorted(path.name for path in out.iterdir())
@@ -173,8 +171,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
 def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path) -> None:
     queues = tmp_path / "queues.yaml"
     queues.write_text(cluster_manifests(next(without_loops())))
-    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "1"])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("loops", queues, "--seconds", "1")
     assert "no loop found in " in done.output
     assert "does not prove that there is none" in done.output
 

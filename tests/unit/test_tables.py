@@ -47,7 +47,7 @@ from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
 from emulator.policies.kubernetes.model import PriorityClass
 from emulator.policies.kubernetes.outcome import PriorityOutcome
-from emulator.policies.slurm.outcome import PartitionOutcome
+from emulator.policies.slurm.outcome import JobsOutcome
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
 from tests.traces import GOOGLE
@@ -255,8 +255,8 @@ def probed(runs: Path) -> Iterator[RenderableType]:
 
 
 def played(runs: Path) -> Iterator[RenderableType]:
-    outcome = PartitionOutcome("a-partition-of-research", 10**6, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
-    idle = PartitionOutcome("high", 1, None, None, None, 0, 0.0)
+    outcome = JobsOutcome("a-partition-of-research", 10**6, 10**5, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
+    idle = JobsOutcome("high", 1, 0, None, None, None, 0, 0.0)
     yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
 
 
