@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-The main scheduler runs at whole seconds from the controller's start: at the first after something has happened (a
-submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last run, and every
-``sched_interval``.  Backfill runs every ``bf_interval`` if something has happened since, ``BACKFILL_AFTER_NS`` after the
-whole second.  A preemptor waits for its victims; when one has gone, the main scheduler runs at once.  Time limits, and
-graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone, and
-may start when ``cred_expire`` is over, in whole seconds.
+The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
+something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
+run, and every ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A preemptor
+waits for its victims; when one has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits
+for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when
+``cred_expire`` is over, in whole seconds.
 
 Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
 player of whole days in virtual time (``player``), and the allocation of an experiment (``allocation``).
@@ -24,9 +24,6 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
 
-BACKFILL_AFTER_NS = 60_000_000
-"""How much later than the main scheduler backfill looks.  Of the recorded runs without preemption one shows a pass
-before .51 of a second and another after .53; 0.07 s is what two others show."""
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
 
@@ -64,10 +61,11 @@ class Controller:
 
     def leave(self, running: Running) -> None:
         """A job has left its nodes."""
-        name = running.waiting.job.name
-        self._has_room |= name in self.snapshot.going
+        is_victim = running.waiting.job.name in self.snapshot.going
+        self._has_room |= is_victim
+        self._news |= not is_victim
+        self._news_for_backfill = True
         self.snapshot.end(running)
-        self._news = self._news_for_backfill = True
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
@@ -92,10 +90,11 @@ class Controller:
         """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
         takes the next."""
         due_ns, self.tick_ns, self._ticked_ns = min(self.tick_ns, now_ns), FOREVER_NS, now_ns
-        if is_due := self._main_ns(due_ns) <= now_ns:
-            self._last_main_ns = due_ns
+        is_due = self._main_ns(due_ns) <= now_ns
+        if is_due:
+            self._last_main_ns, self._news = due_ns, False
         if is_due or self._has_room:
-            self._news = self._has_room = False
+            self._has_room = False
             yield from main_pass(self.snapshot, now_ns)
         if self._backfill_ns(due_ns) <= now_ns:
             self._news_for_backfill = False
@@ -143,4 +142,4 @@ class Controller:
         """When backfill runs next, by what is known."""
         if not (self._settings.backfills and self._news_for_backfill and self.snapshot.waiting):
             return FOREVER_NS
-        return self._at_tick(earliest_ns - BACKFILL_AFTER_NS, self._settings.bf_interval_ns) + BACKFILL_AFTER_NS
+        return self._at_tick(earliest_ns, self._settings.bf_interval_ns)

@@ -25,8 +25,10 @@ class Costs(Frozen):
 
     launch_ns: int = 0
     """From a decision until the job works."""
+    launch_more_ns: int = 0
+    """How much longer that takes for each other job that starts in the same pass."""
     gone_ns: int = 0
-    """From the order to end victims until their preemptor is launched."""
+    """From the order to end a victim until it has left its nodes."""
     save_period_ns: int | None = None
     """How often programs save what they have done, so that a requeued job goes on from there; None: never."""
 
@@ -125,6 +127,8 @@ class Player:
         self._controller = Controller(cluster, boot_ns)
         self._settings, self._costs, self._on_decision = cluster.settings, costs, on_decision
         self._work: dict[str, _Work] = {}
+        self._started: list[_Work] = []
+        """In the pass that is under way."""
         self._agenda = Agenda()
         self._slice_ns = FOREVER_NS
         self.stays: dict[str, list[Stay]] = {}
@@ -162,6 +166,7 @@ class Player:
         if self._controller.tick_ns == at_ns:
             for decision in self._controller.tick(at_ns):
                 self._carry_out(decision)
+            self._launch()
 
     def _slice(self) -> None:
         self._slice_ns = FOREVER_NS
@@ -185,17 +190,25 @@ class Player:
         if self._on_decision is not None:
             self._on_decision(self._agenda.now_ns, decision)
         if decision.outcome is Outcome.STARTS:
-            self._start(decision)
+            running = self._controller.start(decision, self._agenda.now_ns)
+            stay = Stay(self._agenda.now_ns, decision.nodes)
+            self.stays[decision.job].append(stay)
+            work = _Work(running, stay, running.waiting.job.length_ns, stay.start_ns)
+            self._work[decision.job] = work
+            self._started.append(work)
         elif decision.outcome is Outcome.PREEMPTS:
             for work in map(self._work.__getitem__, decision.victims):
                 self._preempt(work, decision.job)
 
-    def _start(self, decision: Decision) -> None:
-        running = self._controller.start(decision, self._agenda.now_ns)
-        stay = Stay(self._agenda.now_ns + self._costs.launch_ns, decision.nodes)
-        self.stays[decision.job].append(stay)
-        self._work[decision.job] = work = _Work(running, stay, running.waiting.job.length_ns, stay.start_ns)
-        self._set_due(work)
+    def _launch(self) -> None:
+        """Those that a pass has started begin to work."""
+        others = len(self._started) - 1
+        for work in self._started:
+            work.stay.start_ns += self._costs.launch_ns + others * self._costs.launch_more_ns
+            work.since_ns = work.stay.start_ns
+            if work.stay.end is None:
+                self._set_due(work)
+        self._started.clear()
 
     def _preempt(self, work: _Work, by: str) -> None:
         work.stay.by = by
