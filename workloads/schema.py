@@ -353,7 +353,9 @@ class GoogleDayEntry(Strict):
     span_s: Length = 86400.0
     """How long jobs arrive."""
     machine_memory_gb: Rate = 96.0
-    """Memory of a machine; the trace gives shares of it."""
+    """Memory of the largest machine; the trace gives shares of it."""
+    machine_cpu: Rate = 32.0
+    """Processors of the largest machine, of which the trace gives shares too; with ``node_groups`` only."""
     dirty_fraction: Fraction = 0.1
     """As for a job in a list."""
 

@@ -19,14 +19,13 @@ from emulator.experiment.availability import capacity_of
 from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Cluster, Experiment
-from emulator.experiment.requests import recorded_request, with_requests
+from emulator.experiment.requests import google_day, recorded_request, with_requests
 from emulator.experiment.terms import with_terms
 from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
-from workloads.google_day import google_day_jobs
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
 from workloads.schema import MAX_KEYS, JobEntry, Programs, TraceEntry
@@ -76,7 +75,7 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         capacity = capacity_of(cluster.availability, cluster.containers)
         return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
     if experiment.workload.google_day is not None:
-        return google_day_jobs(experiment.workload.google_day, memory_bytes, seed)
+        return google_day(experiment.workload.google_day, experiment.cluster, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, experiment.cluster, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)

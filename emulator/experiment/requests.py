@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from emulator import policies
+from emulator.errors import ConfigError
 from emulator.experiment.groups import BYTES_PER_GB
 from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
@@ -30,9 +31,11 @@ from emulator.policies.resources import (
 )
 from emulator.vocabulary import Resources, TaskGroup
 from workloads.errors import TraceError
-from workloads.schema import GroupEntry, JobEntry
+from workloads.google_day import google_day_jobs
+from workloads.schema import GoogleDayEntry, GroupEntry, JobEntry
 
 if TYPE_CHECKING:
+    from emulator.core.job import JobSpec
     from workloads.record import WorkloadJob
 
 _OF_ONE_SIZE = {
@@ -90,13 +93,35 @@ def recorded_request(job: WorkloadJob, cluster: Cluster, path: Path) -> Resource
     resources = {name: amount / PARTS for name, amount in recorded.items() if amount}
     memory_gb = None if job.memory_bytes is None else -(-job.memory_bytes * PARTS // BYTES_PER_GB) / PARTS
     request = cluster.request(resources, memory_gb)
-    names = cluster.resource_names
-    asked = f"job {job.job}: a task asks for {written(request, names)}"
-    if "gpu" in resources and "gpu" not in names:
+    if "gpu" in resources and "gpu" not in cluster.resource_names:
+        asked = f"job {job.job}: a task asks for {written(request, cluster.resource_names)}"
         raise TraceError(path, None, None, f"{asked} and {resources['gpu']:g} gpu, and no node has any; add gpu to one")
-    if not any(fits(request, _vector(group, cluster)) for group in cluster.node_groups or ()):
-        raise TraceError(path, None, None, f"{asked}, and fits no empty node; add larger nodes to cluster.node_groups")
+    why = _fits_none(job.job, request, cluster)
+    if why is not None:
+        raise TraceError(path, None, None, why)
     return request
+
+
+def google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs of a day like one of Google's cluster.  Raises ConfigError: a task of one fits no empty node."""
+    if cluster.node_groups is None:
+        return google_day_jobs(entry, memory_bytes, seed)
+    jobs = google_day_jobs(entry, memory_bytes, seed, cluster.request)
+    for job in jobs:
+        why = _fits_none(job.name, job.facts.groups[0].request, cluster)
+        if why is not None:
+            raise ConfigError(f"workload.google_day: {why}")
+    return jobs
+
+
+def _fits_none(job: str, request: Resources, cluster: Cluster) -> str | None:
+    """Why a task of this job can never start; None: an empty node is large enough."""
+    if any(
+        fits(request, vector) for vector in dict.fromkeys(_vector(each, cluster) for each in cluster.node_groups or ())
+    ):
+        return None
+    asked = written(request, cluster.resource_names)
+    return f"job {job}: a task asks for {asked}, and fits no empty node; add larger nodes to cluster.node_groups"
 
 
 def check_sizes(
