@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,19 +26,20 @@ from emulator.policies.resources import (
     fits,
     lacking,
     minus,
+    most,
     times,
     total,
     vector_of,
     written,
 )
-from emulator.vocabulary import Resources, TaskGroup
+from emulator.vocabulary import Resources, TaskGroup, Work
 from workloads.errors import TraceError
 from workloads.google_day import google_day_jobs
 from workloads.schema import GoogleDayEntry, GroupEntry, JobEntry
 
 if TYPE_CHECKING:
     from emulator.core.job import JobSpec
-    from workloads.record import WorkloadJob
+    from workloads.record import WorkloadJob, WorkloadTask
 
 _OF_ONE_SIZE = {
     "slots": "counts containers of one size",
@@ -84,14 +87,49 @@ def with_requests(groups: tuple[TaskGroup, ...], job: JobEntry, cluster: Cluster
     return tuple(replace(group, request=request) for group, request in zip(groups, requests, strict=True))
 
 
-def recorded_request(job: WorkloadJob, cluster: Cluster, path: Path) -> Resources:
-    """What each task of a trace's job asks for: what is not recorded is as for a job that does not say it.
+def by_request(job: WorkloadJob) -> WorkloadJob:
+    """The job of a trace with tasks that ask for the same next to one another."""
+    asked = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    places = {each: place for place, each in enumerate(asked)}
+    if len(places) < 2:
+        return job
+    in_order = sorted(job.tasks or (), key=lambda task: places[_recorded(job, task)])
+    return dataclasses.replace(job, tasks=tuple(in_order))
+
+
+def asking_as_recorded(
+    job: WorkloadJob, groups: Sequence[TaskGroup], cluster: Cluster, path: Path
+) -> tuple[TaskGroup, ...]:
+    """The groups of a job of a trace with what their tasks ask for: as many as its tasks ask for different things; maps
+    are one, and ask for the most.  Raises TraceError: no node has as much."""
+    asking: list[TaskGroup] = []
+    recorded = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    requests = {each: _request_of(job, *each, cluster, path) for each in recorded}
+    for group in groups:
+        kind = "map" if group.work is Work.SHUFFLE else "reduce"
+        asked = [requests[_recorded(job, task)] for task in job.tasks or () if task.kind == kind]
+        if group.work is Work.SHUFFLE:
+            asked = [most(asked)] * group.count
+        for number, (request, same) in enumerate(groupby(asked), start=1):
+            name = group.name if number == 1 else f"{group.name}-{number}"
+            asking.append(replace(group, name=name, count=len(list(same)), request=request))
+    return tuple(asking)
+
+
+def _recorded(job: WorkloadJob, task: WorkloadTask) -> tuple[int | None, int | None]:
+    """Processors, in thousandths, and bytes of memory that the trace records for a task; None: nothing."""
+    cpu = job.cpu_thousandths if task.cpu_thousandths is None else task.cpu_thousandths
+    return cpu, job.memory_bytes if task.memory_bytes is None else task.memory_bytes
+
+
+def _request_of(job: WorkloadJob, cpu: int | None, memory_bytes: int | None, cluster: Cluster, path: Path) -> Resources:
+    """What a task asks for of which this is recorded: what is not is as for a job that does not say it.
 
     Raises TraceError: no node has as much.
     """
-    recorded = {"cpu": job.cpu_thousandths, "gpu": job.gpu_thousandths}
-    resources = {name: amount / PARTS for name, amount in recorded.items() if amount}
-    memory_gb = None if job.memory_bytes is None else -(-job.memory_bytes * PARTS // BYTES_PER_GB) / PARTS
+    recorded = {"cpu": cpu, "gpu": job.gpu_thousandths or None}
+    resources = {name: amount / PARTS for name, amount in recorded.items() if amount is not None}
+    memory_gb = None if memory_bytes is None else -(-memory_bytes * PARTS // BYTES_PER_GB) / PARTS
     request = cluster.request(resources, memory_gb)
     if "gpu" in resources and "gpu" not in cluster.resource_names:
         asked = f"job {job.job}: a task asks for {written(request, cluster.resource_names)}"
@@ -99,7 +137,7 @@ def recorded_request(job: WorkloadJob, cluster: Cluster, path: Path) -> Resource
     why = _fits_none(job.job, request, cluster)
     if why is not None:
         raise TraceError(path, None, None, why)
-    return request
+    return request if any(request) else tuple([int(name == CPU) for name in cluster.resource_names])
 
 
 def google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
