@@ -112,9 +112,9 @@ def hold(run: Mapping[str, Any]) -> Held:
     )
 
 
-def simulated(run: Mapping[str, Any]) -> dict[str, list[Stay]]:
+def simulated(run: Mapping[str, Any], costs: Costs = COSTS) -> dict[str, list[Stay]]:
     """The same run simulated."""
-    return Player(cluster_of(run), jobs_of(run), COSTS, BOOT_NS).play()
+    return Player(cluster_of(run), jobs_of(run), costs, BOOT_NS).play()
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:
