@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from analysis.papers.slurm_runs import (
     BOOT_NS,
     COSTS,
-    RUNS_WITH_SAME_VICTIMS,
     Held,
     cluster_of,
     hold,
@@ -41,6 +40,7 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.slurm.saved import Slurm, write_saved
 
+RUNS_WITH_SAME_VICTIMS = 0.8
 OF_MACHINES = replace(COSTS, launch_ns=60_000_000, launch_more_ns=0)
 """What the machines take by the profile ``slurm-22``: there all launches are alike."""
 Stays = dict[str, list[tuple[int, int]]]
