@@ -36,9 +36,20 @@ class Target:
         return Victim(workload.name, workload.queue, self.reason, workload.priority, self.shares)
 
 
-def may_have_candidates(request: Request, node: Node) -> bool:
-    """Whether the priorities below another queue or cohort let the preemptor's policy take anybody."""
-    policy = request.node.settings.preemption.reclaim_within_cohort
+def may_preempt(request: Request) -> bool:
+    """Whether anybody at all has a priority that lets the preemptor take it; most often nobody has."""
+    node = request.node
+    return _may_take(request, node.settings.preemption.within_queue, node) or may_reclaim(request, node.root)
+
+
+def may_reclaim(request: Request, node: Node) -> bool:
+    """The same for those of another queue, or below a cohort."""
+    return _may_take(request, request.node.settings.preemption.reclaim_within_cohort, node)
+
+
+def _may_take(request: Request, policy: Policy, node: Node) -> bool:
+    if policy is Policy.NEVER:
+        return False
     lowest, own = request.snapshot.lowest_priority(node), request.workload.priority
     return lowest < own or policy is Policy.ANY or (lowest == own and policy is not Policy.LOWER_PRIORITY)
 

@@ -15,7 +15,7 @@ from emulator.policies.kueue.candidates import (
     candidates_in,
     fits,
     give_back,
-    may_have_candidates,
+    may_reclaim,
     restore,
 )
 from emulator.policies.kueue.model import Policy, Reason
@@ -75,8 +75,7 @@ def _elsewhere(request: Request) -> tuple[list[_Candidate], list[_Candidate]]:
     """
     hierarchical: list[_Candidate] = []
     by_priority: list[_Candidate] = []
-    never = request.node.settings.preemption.reclaim_within_cohort is Policy.NEVER
-    if never or not may_have_candidates(request, request.node.root):
+    if not may_reclaim(request, request.node.root):
         return hierarchical, by_priority
     below, asked, has_room = request.node, dict(request.amounts), False
     while below.parent is not None:
@@ -96,10 +95,10 @@ def _in_subtree(
 ) -> Iterator[tuple[Held, tuple[Node, ...]]]:
     """Candidates below a cohort, with the nodes between; those who are within their quota lend and are not asked."""
     for child in cohort.cohorts:
-        if child is not seen and child.is_above(request.contested) and may_have_candidates(request, child):
+        if child is not seen and child.is_above(request.contested) and may_reclaim(request, child):
             yield from _in_subtree(request, child, seen, (*above, child))
     for queue in cohort.queues:
-        if queue is not request.node and queue.is_above(request.contested) and may_have_candidates(request, queue):
+        if queue is not request.node and queue.is_above(request.contested) and may_reclaim(request, queue):
             for held in candidates_in(request, queue):
                 yield held, (queue, *above)
 

@@ -15,7 +15,7 @@ from emulator.policies.kueue.candidates import (
     candidates_in,
     fits,
     give_back,
-    may_have_candidates,
+    may_reclaim,
     restore,
 )
 from emulator.policies.kueue.model import Reason, ShareStrategy
@@ -82,7 +82,7 @@ def _candidates(request: Request) -> dict[Node, list[Held]]:
     """By queue: its own, and of every queue in the tree that borrows something contested."""
     found: dict[Node, list[Held]] = {}
     for queue in _queues_below(request.node.root):
-        if queue is request.node or (queue.is_above(request.contested) and may_have_candidates(request, queue)):
+        if queue is request.node or (queue.is_above(request.contested) and may_reclaim(request, queue)):
             held = list(candidates_in(request, queue))
             if held:
                 found[queue] = held[::-1]

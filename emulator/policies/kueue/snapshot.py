@@ -16,7 +16,10 @@ from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohor
 Amounts = Mapping[int, int]
 """By cell."""
 Share = tuple[bool, float]
-"""Whether it is infinite (weight 0), and the value; compared as tuples."""
+"""Whether it is infinite (weight 0), and the value in thousandths; compared as tuples.
+
+Kueue computes in thousandths, so which shares are equal, and which differ in the last bit, depends on it.
+"""
 NOTHING: Share = (False, 0.0)
 
 
@@ -111,12 +114,12 @@ class Node:
         """What it can still use; negative where the quota was lowered below the usage."""
         if self.parent is None:
             return self.subtree[cell] - self.usage[cell]
-        above = self.parent.available(cell)
+        left = self.parent.available(cell)
         local, limit = self.local[cell], self.borrowing[cell]
         over = self.usage[cell] - local
         if limit is not None:
-            above = min(above, self.subtree[cell] - local + limit - max(0, over))
-        return above + max(0, -over)
+            left = min(left, self.subtree[cell] - local + limit - max(0, over))
+        return left - over if over < 0 else left
 
     def fits(self, amounts: Amounts) -> bool:
         """Whether there is room for all of it."""
@@ -160,7 +163,7 @@ class Node:
         ratio, lendable = 0.0, self.parent.lendable
         for resource, amount in over.items():
             if lendable.get(resource, 0) > 0:
-                ratio = max(ratio, amount / lendable[resource])
+                ratio = max(ratio, amount * 1000.0 / lendable[resource])
         if self.weight == 0:
             return (ratio > 0, ratio)
         return (False, ratio / self.weight)

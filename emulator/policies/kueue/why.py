@@ -43,7 +43,7 @@ def why_victim(victim: Victim) -> str:
     shares = ""
     if victim.shares is not None:
         own, other = victim.shares
-        shares = f": {other:.3f} against {own:.3f}"
+        shares = f": {other / 1000:.3f} against {own / 1000:.3f}"
     return (
         f"{victim.name} (queue {victim.queue}, priority {victim.priority}) goes: "
         f"{_REASONS[victim.reason]}{shares} [{victim.reason.value}]"
