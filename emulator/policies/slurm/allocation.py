@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-In the controller's snapshot a job is on its nodes from the decision on, and a victim until the cluster has told that all
-of its containers are back.  A ``_Stay`` is a job on its nodes once; it has a wish (to run, to stop, to go), and what the cluster has told of
-its containers.  After all news those whose wish is not fulfilled yet are looked at: containers are given when there is
-room for all; to take one back takes all of a rigid job.
+In the controller's snapshot a job is on its nodes from the decision on, and a victim until the cluster has told that
+all of its containers are back.  A ``_Stay`` is a job on its nodes once; it has a wish (to run, to stop, to go), and
+what the cluster has told of its containers.  After all news those whose wish is not fulfilled yet are looked at:
+containers are given when there is room for all; to take one back takes all of a rigid job.
 
 ``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
 is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again, or has lost a
