@@ -89,7 +89,13 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
     assert ("3", "epilog=/usr/local/slurm/epilog") in said
     assert ("12", "SchedulerParameters: bf_continue") in said
-    assert ("19", "minnodes=4") in said
+    assert {("7", "selecttypeparameters=CR_Core_Memory"), ("13", "realmemory=2000"), ("14", "weight=16")} <= said
+    assert {("17", "maxnodes=10"), ("19", "minnodes=4"), ("21", "allowgroups=admin")} <= said
+    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
+        path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
+        assert (
+            ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
+        ) == (is_listed)
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
