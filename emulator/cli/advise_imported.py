@@ -32,22 +32,22 @@ def advise_imported(file: Path, out: Path, as_json: bool) -> None:
 def _advise_site(file: Path, out: Path, as_json: bool) -> None:
     """Play the site's jobs under each way to preempt."""
     from analysis.advise.slurm import (
+        is_urgent,
         result_of,
         results_figure,
         results_table,
         site_candidates,
-        urgent_partitions,
+        urgent_names,
         words,
     )
     from analysis.figures import style
     from workloads.slurm.saved import read_saved
 
     site = read_saved(file)
-    if site.cluster.qos:
-        raise ConfigError(f"{file}: slurm.cluster.qos: advice is for tiers of partitions; natjam play it, with --mode")
-    urgent = urgent_partitions(site.cluster)
-    called = f"{', '.join(sorted(urgent))} (the highest PriorityTier)"
-    sides = {job.partition in urgent for job in site.jobs}
+    urgent = urgent_names(site.cluster)
+    why = "may preempt others, and nobody them" if site.cluster.qos else "the highest PriorityTier"
+    called = f"{', '.join(sorted(urgent))} ({why})"
+    sides = {is_urgent(job, site.cluster) for job in site.jobs}
     if sides != {True, False}:
         missing = "urgent" if True not in sides else "other"
         raise ConfigError(

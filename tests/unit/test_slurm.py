@@ -170,15 +170,21 @@ def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, 
 
 
 def test_nodes_are_of_the_smallest_set_that_suffices_the_fullest_for_one_and_the_first_for_more() -> None:
-    free, order = {"n0": 8, "n1": 6, "n2": 4, "n3": 8}, {name: at for at, name in enumerate(NODES)}
-    assert place(job("a", 1, 4), free, NODES, order) == ("n2",)
-    assert place(job("a", 1, 5), {**free, "n3": 0}, NODES, order) == ("n1",)
-    assert place(job("a", 1, 8), {**free, "n1": 8}, NODES, order) == ("n3",)
-    assert place(job("a", 2, 4), free, NODES, order) == ("n0", "n1")
-    assert place(job("a", 3, 8), free, NODES, order) is None
-    # The smallest set of consecutive nodes.
-    assert place(job("a", 2, 8), {**free, "n2": 8, "n1": 0}, NODES, order) == ("n2", "n3")
-    assert place(job("a", 2, 8), {**free, "n1": 0, "n2": 0}, NODES, order) == ("n0", "n3")
+    low, order = cluster().partition("low"), {name: at for at, name in enumerate(NODES)}
+
+    def where(nodes: int, cpus: int, stopped_on: str = "", **free: int) -> tuple[str, ...] | None:
+        waiting = Waiting(job("a", nodes, cpus), low, 1, stopped_on=frozenset(stopped_on.split()))
+        return place(waiting, {"n0": 8, "n1": 6, "n2": 4, "n3": 8, **free}, NODES, order)
+
+    assert where(1, 4) == ("n2",)
+    assert where(1, 5, n3=0) == ("n1",)
+    assert where(1, 8, n1=8) == ("n3",)
+    assert where(2, 4) == ("n0", "n1")
+    assert where(3, 8) is None
+    assert where(2, 8, n2=8, n1=0) == ("n2", "n3")
+    assert where(2, 8, n2=0, n1=0) == ("n0", "n3")
+    assert where(2, 4, "n3") == ("n0", "n3")
+    assert where(2, 8, "n1") is None
 
 
 def test_victims_are_few_and_none_is_needless() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from analysis.advise.slurm import result_of, site_candidates
 from emulator.errors import ConfigError
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition, Qos
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
@@ -88,7 +89,13 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
     assert ("3", "epilog=/usr/local/slurm/epilog") in said
     assert ("12", "SchedulerParameters: bf_continue") in said
-    assert ("19", "minnodes=4") in said
+    assert {("7", "selecttypeparameters=CR_Core_Memory"), ("13", "realmemory=2000"), ("14", "weight=16")} <= said
+    assert {("17", "maxnodes=10"), ("19", "minnodes=4"), ("21", "allowgroups=admin")} <= said
+    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
+        path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
+        assert (
+            ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
+        ) == (is_listed)
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
@@ -296,7 +303,25 @@ def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
     assert waits["lost_node_h"] == by_way["REQUEUE", "24 h", "0", "-"]["lost_node_h"] == 0
     assert requeued["urgent_wait_s"] < waits["urgent_wait_s"]
     assert requeued["lost_node_h"] > by_way["REQUEUE, saved", "0", "0", "every 15 min"]["lost_node_h"]
+    assert requeued["lost_node_h"] > by_way["image, SSD", "0", "0", "when told"]["lost_node_h"] > 0
+    assert by_way["checkpoint", "0", "0", "when told"]["lost_node_h"] == 0
     assert (out / "advise.png").stat().st_size > 10_000
+
+
+def test_advice_where_qos_decide() -> None:
+    low, high = Qos("normal", mode=Mode.CANCEL), Qos("urgent", ("normal",))
+    cluster = Cluster({"n0": 8}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high))
+    jobs = [
+        Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
+        Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
+    ]
+    found = [result_of(candidate, jobs) for candidate in site_candidates(cluster)]
+    lost_s = {(each.mode, each.exempt, each.grace): each.lost_node_h * 3600 for each in found}
+    waits_s = {(each.mode, each.exempt, each.grace): each.urgent_wait_s for each in found}
+    assert lost_s["REQUEUE", "0", "0"] == pytest.approx(200, abs=5)
+    assert lost_s["CANCEL", "5 min", "0"] == pytest.approx(300, abs=5)
+    assert (waits_s["OFF", "0", "0"], waits_s["CANCEL", "5 min", "0"]) == (400, pytest.approx(100, abs=5))
+    assert waits_s["CANCEL", "0", "0"] == pytest.approx(0, abs=5)
 
 
 def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ MICROSECOND_NS = 1000
 _SELECTS = ("select/cons_tres", "select/cons_res")
 _DEFAULT = "DEFAULT"
 _CPU_KEYS = {"cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
+_NODE_KEYS = {*_CPU_KEYS, "nodename", "nodeaddr", "nodehostname", "port", "bcastaddr", "state", "reason"}
 _PARTITION_KEYS = {
     *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
     *("oversubscribe", "state"),
@@ -86,6 +87,10 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
 
 
 def _read_nodes(site: Site, line: Line) -> None:
+    for key in line.pairs.keys() - _NODE_KEYS:
+        site.leave_out(line, key, "only CPUs decide here")
+    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
+        site.leave_out(line, "state", "all nodes are up here")
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
@@ -95,11 +100,6 @@ def _read_nodes(site: Site, line: Line) -> None:
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
         site.nodes[name] = cpus
-    for key in ("realmemory", "gres", "features", "weight"):
-        if key in line.pairs:
-            site.leave_out(line, key, "only CPUs decide here")
-    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
-        site.leave_out(line, "state", "all nodes are up here")
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
@@ -119,16 +119,18 @@ def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
 
 def _read_partition(site: Site, line: Line) -> None:
     name = line.pairs["partitionname"]
+    for key in line.pairs.keys() - _PARTITION_KEYS:
+        site.leave_out(line, key)
+    if line.pairs.get("state", "UP").upper() != "UP":
+        site.leave_out(line, "state", "all partitions are up here")
+    if line.pairs.get("oversubscribe", "NO").upper() not in ("NO", "FORCE:1"):
+        site.leave_out(line, "oversubscribe", "jobs of one partition share no CPUs here, and nodes are not exclusive")
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
     if name in site.partitions:
         raise line.where.error("PartitionName", f"'{printable(name)}' is there twice")
     site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
-    for key in line.pairs.keys() - _PARTITION_KEYS:
-        site.leave_out(line, key)
-    if line.pairs.get("state", "UP").upper() != "UP":
-        site.leave_out(line, "state", "all partitions are up here")
 
 
 def _partition(site: Site, name: str) -> Partition:
@@ -239,8 +241,8 @@ def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") 
 
 
 def _selected(site: Site, line: Line, text: str) -> None:
-    if not text.upper().startswith(("CR_CPU", "CR_CORE")):
-        site.leave_out(line, "selecttypeparameters", "only CPUs decide here")
+    if text.upper() != "CR_CPU":
+        site.leave_out(line, "selecttypeparameters", "single CPUs decide here, as under CR_CPU, not cores or memory")
 
 
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {

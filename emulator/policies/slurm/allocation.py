@@ -8,8 +8,8 @@ what the cluster has told of its containers.  After all news those whose wish is
 containers are given when there is room for all; to take one back takes all of a rigid job.
 
 ``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
-is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again is requeued, as
-Slurm does when a node fails.
+is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again, or has lost a
+node, is requeued, as Slurm does when a node fails; what of it is stopped elsewhere goes on there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Stay:
     was_whole: bool = False
     """Whether it has been on all of its nodes."""
     is_over: bool = False
-    """Whether it has been ended, because its time limit is over."""
+    """Whether the job has been ended: its time limit is over, or it was preempted under ``PreemptMode=CANCEL``."""
     stopped_ns: int = 0
     """When it was last told to stop."""
 
@@ -144,6 +144,8 @@ class SlurmScheduler:
             case NodeGone(node=node):
                 self._free[node] = 0
                 self._snapshot.node_gone(node)
+                for stay in [stay for stay in self._stays.values() if node in stay.running.nodes]:
+                    self._send_off(stay, now_ns)
             case JobSubmitted():
                 self._submitted(news)
             case JobWaits():
@@ -181,9 +183,16 @@ class SlurmScheduler:
     def _wait(self, news: JobWaits, now_ns: int) -> None:
         """A job waits for containers; if it has been on its nodes, it has lost some of them."""
         self._waits[news.job] = news
+        self._note_stopped(news.job)
         stay = self._stays.get(news.job)
         if stay is not None and stay.was_whole and stay.wish is _Wish.RUN and not stay.awaits and news.new:
             self._send_off(stay, now_ns)
+
+    def _note_stopped(self, job: str) -> None:
+        """Where a pending job must be, because of what it has told last."""
+        if job in self._snapshot.waiting and job in self._waits:
+            suspended = self._waits[job].suspended
+            self._snapshot.waiting[job].stopped_on = frozenset(each.node for each in suspended if each.only_there)
 
     def _left(self, container: str) -> None:
         """A container has what it needs of its node no longer."""
@@ -232,7 +241,7 @@ class SlurmScheduler:
     def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
-            stay.awaits = True  # the end of the job
+            stay.awaits = stay.is_over = True
             yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
 
     def _send_off(self, stay: _Stay, now_ns: int) -> None:
@@ -245,8 +254,9 @@ class SlurmScheduler:
         del self._stays[stay.name]
         waiting, was_sent_off = stay.running.waiting, stay.name in self._snapshot.going
         self._controller.leave(stay.running)
-        if was_sent_off and stay.name in self._groups and waiting.terms.mode is not Mode.CANCEL:
+        if was_sent_off and stay.name in self._groups and not stay.is_over:
             self._controller.requeue(waiting, waiting.job, now_ns)
+            self._note_stopped(stay.name)
 
     def _share(self, now_ns: int) -> None:
         stopped = self._stopped()

@@ -35,9 +35,9 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     found, fits = None, snapshot.room(job.job.cpus).now & nodes
     stops = stopped_for(snapshot, job)
     if fits.bit_count() >= job.job.nodes:
-        found = place(job.job, snapshot.free, snapshot.names(fits), snapshot.order)
+        found = place(job, snapshot.free, snapshot.names(fits), snapshot.order)
     elif stops:
-        found = place(job.job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
+        found = place(job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -49,7 +49,7 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     if not told:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
     free = snapshot.free_without([*stops, *going, *snapshot.going.values()])
-    where = place(job.job, free, snapshot.names(nodes), snapshot.order) or ()
+    where = place(job, free, snapshot.names(nodes), snapshot.order) or ()
     return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in told))
 
 

@@ -25,6 +25,8 @@ class Waiting:
     """A requeued job may not start before."""
     qos: Qos | None = None
     """Under ``preempt/qos``."""
+    stopped_on: frozenset[str] = frozenset()
+    """Nodes that it must have: processes of it are stopped there, as another of its nodes was lost."""
     key: tuple[int, ...] = field(init=False)
     """The order in which jobs are looked at."""
     limit_ns: int = field(init=False)
