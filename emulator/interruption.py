@@ -40,7 +40,7 @@ class _Interruption:
 
     def __init__(self) -> None:
         self.handling = False
-        self.numbers = _NUMBERS
+        self.numbers: tuple[signal.Signals, ...] = _NUMBERS
         """The signals that are handled."""
         self.deferred = 0
         self.asked = False

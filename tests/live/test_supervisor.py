@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +88,9 @@ def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(tmp_path
         await host.keys_done("c1", 1)
         await host.do("suspend", "c1")
         for _ in range(3):
-            before_real_ns = host.client.page.read(0).state_since_real_ns
+            since_real_ns = host.client.page.read(0).state_since_real_ns
             os.kill(pid, signal.SIGCONT)
-            await _becomes(host, "c1", "T", lambda: host.client.page.read(0).state_since_real_ns > before_real_ns)
+            await _becomes(host, "c1", "T", since_real_ns)
         assert host.client.page.read(0).keys_done == 1
         assert (await host.do("resume", "c1"))["event"] == "resumed"
         assert (await host.event("exited", "c1"))["code"] == 0
@@ -101,10 +100,11 @@ def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(tmp_path
     in_host(tmp_path, scenario)
 
 
-async def _becomes(host: Host, container: str, state: str, also: Callable[[], bool] = lambda: True) -> None:
-    """Wait until the process of a container is in a state, and something else holds."""
+async def _becomes(host: Host, container: str, state: str, later_real_ns: int = 0) -> None:
+    """Wait until the process of a container is in a state, and the page shows a change of its work after that time."""
     deadline = time.monotonic() + host.bound_s
-    while not (also() and _state(host, container) == state):
+    page, slot = host.client.page, host.slots[container]
+    while page.read(slot).state_since_real_ns <= later_real_ns or _state(host, container) != state:
         assert time.monotonic() < deadline, f"{container} is {_state(host, container)}"
         await asyncio.sleep(0.002)
 
