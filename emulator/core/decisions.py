@@ -36,7 +36,7 @@ from emulator.policies.views import (
 )
 from emulator.vocabulary import Mechanism, Resources
 
-LEAST_WAIT_NS = 1_000_000
+LEAST_WAIT_NS = 10_000_000
 """A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")

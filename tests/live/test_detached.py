@@ -25,6 +25,7 @@ def test_a_run_goes_on_by_itself_until_its_end(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", ray_node.address)
     monkeypatch.setenv("RAY_AUTH_TOKEN", ray_node.token)
+    (tmp_path / "out.page").write_text("the page of a run that was killed\n")
     out = _started(tmp_path, SMALL)
     assert natjam("status", out).stdout == f"{out}: running\n"
     attached = natjam("attach", out)

@@ -226,6 +226,8 @@ def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
             size_bytes = (place / "lines").stat().st_size
             assert running_of(place) == []
             assert (place / "lines").stat().st_size == size_bytes
+            os.kill(next(event["pid"] for event in host.events if event["event"] == "launched"), signal.SIGCONT)
+            await becomes_true(lambda: running_of(place) == [], "it is stopped again")
             assert (await host.do("resume", "p"))["event"] == "resumed"
             await becomes_true(grown(place / "lines"), "what was stopped continues")
         assert (await host.do("kill", "p"))["event"] == "killed"

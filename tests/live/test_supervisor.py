@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -58,6 +59,54 @@ def test_a_suspended_reduce_does_no_work_and_gets_no_time(tmp_path: Path) -> Non
         assert host.output("job of c1").count(b"\n") == 8
 
     in_host(tmp_path, scenario)
+
+
+def test_what_somebody_else_has_stopped_is_told(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        pid = (await host.launch("c1", keys=5, key_s=0.05))["pid"]
+        await host.keys_done("c1", 2)
+        os.kill(pid, signal.SIGSTOP)
+        await _becomes(host, "c1", "T")
+        stopped_real_ns = time.monotonic_ns()
+        os.kill(pid, signal.SIGCONT)
+        stood_still = await host.event("stood_still", "c1")
+        assert 0 < stood_still["late_real_ns"] < time.monotonic_ns() - stopped_real_ns + 10**9
+        assert (await host.event("exited", "c1"))["code"] == 0
+        pid = (await host.launch("c2", keys=5, key_s=60))["pid"]
+        await host.event("first_key", "c2")
+        os.kill(pid, signal.SIGSTOP)
+        await _becomes(host, "c2", "T")
+        await host.do("kill", "c2")
+        assert "stood_still" in [event["event"] for event in host.events if event["id"] == "c2"]
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        pid = (await host.launch("c1", keys=4, key_s=0.2))["pid"]
+        await host.keys_done("c1", 1)
+        await host.do("suspend", "c1")
+        for _ in range(3):
+            since_real_ns = host.client.page.read(0).state_since_real_ns
+            os.kill(pid, signal.SIGCONT)
+            await _becomes(host, "c1", "T", since_real_ns)
+        assert host.client.page.read(0).keys_done == 1
+        assert (await host.do("resume", "c1"))["event"] == "resumed"
+        assert (await host.event("exited", "c1"))["code"] == 0
+        kinds = [event["event"] for event in host.events]
+        assert (kinds.count("suspended"), kinds.count("resumed"), kinds.count("stood_still")) == (1, 1, 0)
+
+    in_host(tmp_path, scenario)
+
+
+async def _becomes(host: Host, container: str, state: str, later_real_ns: int = 0) -> None:
+    """Wait until the process of a container is in a state, and the page shows a change of its work after that time."""
+    deadline = time.monotonic() + host.bound_s
+    page, slot = host.client.page, host.slots[container]
+    while page.read(slot).state_since_real_ns <= later_real_ns or _state(host, container) != state:
+        assert time.monotonic() < deadline, f"{container} is {_state(host, container)}"
+        await asyncio.sleep(0.002)
 
 
 def _state(host: Host, container: str) -> str:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from emulator.assemble import make_machine
 from emulator.core.completions import DecidedOutside
+from emulator.core.decisions import LEAST_WAIT_NS
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
@@ -164,6 +165,17 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, line: str, word
     assert f"line {questions + 1}: {line}" in caught.value.message
     assert words in caught.value.message
     assert any(isinstance(record.message, SubmitJob) for record in records), "nothing is lost of what happened before"
+
+
+def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often(tmp_path: Path) -> None:
+    text, done = Path(EXAMPLE[1]).read_text(), '"question": news["question"]'
+    assert text.count(done) == 1
+    (tmp_path / "mine.py").write_text(text.replace(done, f'{done}, "again_ns": news["time_ns"] + 1'))
+    records: list[Record] = []
+    ends_s = simulated(tmp_path, ["{python}", "mine.py"], records)
+    questions = sum(isinstance(record.message, DecidedOutside) for record in records)
+    assert max(ends_s.values()) < 60
+    assert questions < 2 * 60e9 / LEAST_WAIT_NS
 
 
 def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:

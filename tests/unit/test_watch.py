@@ -23,6 +23,7 @@ from emulator.experiment.load import load_experiment
 from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
 from tests.commands import run_natjam
+from tests.live_runs import until
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
 from tests.simulated_runs import FIG4, simulate
@@ -132,6 +133,23 @@ def test_requests_that_are_none_are_not_told_to_the_terminal(capfd: pytest.Captu
                     pass
         fetch(page.address)
     assert capfd.readouterr() == ("", "")
+
+
+def test_more_connections_than_files_are_told_once_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    with WatchPage(load_experiment(FIG4)) as page, contextlib.ExitStack() as flood:
+        fetch(page.address)
+        at, server = urllib.parse.urlsplit(page.address), psutil.Process(page.process_id)
+        limits = server.rlimit(psutil.RLIMIT_NOFILE)
+        server.rlimit(psutil.RLIMIT_NOFILE, (server.num_fds() + 3, limits[1]))
+        for _ in range(20):
+            flood.enter_context(socket.create_connection((at.hostname, at.port), 30))
+        until(lambda: said.append(capfd.readouterr().err) or "".join(said), "something said")
+        server.rlimit(psutil.RLIMIT_NOFILE, limits)
+        fetch(page.address)  # it still answers
+    said.append(capfd.readouterr().err)
+    assert "".join(said).startswith("natjam: the page of --watch could not answer a request: OSError: [Errno 24]")
+    assert "".join(said).count("\n") == 1
 
 
 def test_a_fault_of_the_page_is_told_once_in_one_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

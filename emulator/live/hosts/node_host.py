@@ -219,6 +219,8 @@ class NodeHost(MachineHost):
         if self._supervisor is not None:
             await self._supervisor.close()
         served = await self.shuffle.served()
+        for late_real_ns, real_ns in self.shuffle.late:
+            self.gaps.add(gap(f"shuffle service of {self.name}", late_real_ns, real_ns, self.clock))
         if self._store is not None:
             await self._store.close()
         await asyncio.to_thread(remove_program_groups, self._mark)
