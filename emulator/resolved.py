@@ -77,6 +77,11 @@ class Resolved:
         both = ((policies.JOB_EVICTION, scheduler.job_eviction), (policies.TASK_EVICTION, scheduler.task_eviction))
         return {policy.name: policy for axis, policy in both if policy.name not in axis.by_name}
 
+    @property
+    def ends_circles(self) -> bool:
+        """Whether the allocation itself ends a run in which evictions go round in a circle."""
+        return self.settings.scheduler.allocation.ends_circles
+
 
 def resolve(
     experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None, profile: OverheadProfile | None = None

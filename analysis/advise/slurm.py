@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from analysis.figures import style
 from emulator.display.tables import FittedTable, names, new_table, numbers
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.player import Costs, Player, Stay
+from emulator.policies.slurm.model import MINUTE_NS, Cluster, Job, Mode
+from emulator.policies.slurm.outcome import outcome_of
+from emulator.policies.slurm.player import Costs, Player
 from emulator.vocabulary import Frozen
 
 _HOUR_NS = 60 * MINUTE_NS
@@ -88,23 +89,22 @@ def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
 def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
     """Play the jobs in its way."""
     stays = Player(candidate.cluster, jobs, candidate.costs).play()
-    urgent = urgent_partitions(candidate.cluster)
-    waits = [stays[job.name][0].start_ns - job.submit_ns for job in jobs if job.partition in urgent and stays[job.name]]
-    others = [job for job in jobs if job.partition not in urgent]
-    ended = [end_ns - job.submit_ns for job in others if (end_ns := _finished_ns(stays[job.name])) is not None]
-    lost_ns = sum(stay.lost_ns * len(stay.nodes) for each in stays.values() for stay in each)
+    partitions = urgent_partitions(candidate.cluster)
+    urgent = outcome_of("urgent", [job for job in jobs if job.partition in partitions], stays)
+    others = outcome_of("others", [job for job in jobs if job.partition not in partitions], stays)
+    lost_node_h = urgent.lost_node_h + others.lost_node_h
     return SiteResult(
         candidate.mode,
         candidate.exempt,
         candidate.grace,
         candidate.saves,
-        _mean_s(waits),
-        max(waits) / SECOND_NS if waits else None,
-        _mean_s(ended),
-        len(others) - len(ended),
-        sum(len(stay.stopped) + stay.was_ended for each in stays.values() for stay in each),
-        lost_ns / _HOUR_NS,
-        lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+        urgent.wait_s,
+        urgent.longest_wait_s,
+        others.completion_s,
+        others.jobs - others.ended,
+        urgent.preempted + others.preempted,
+        lost_node_h,
+        lost_node_h * _HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
     )
 
 
@@ -170,15 +170,6 @@ def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> C
     gang = cluster.settings.gang or mode is Mode.SUSPEND
     settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
     return replace(cluster, partitions=partitions, settings=settings)
-
-
-def _finished_ns(stays: Sequence[Stay]) -> int | None:
-    last = stays[-1] if stays else None
-    return last.end_ns if last is not None and last.is_done else None
-
-
-def _mean_s(times_ns: Sequence[int]) -> float | None:
-    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None
 
 
 def _seconds(value: float | None) -> str:

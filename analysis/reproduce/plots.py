@@ -12,12 +12,10 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
-from analysis.reproduce.cell_plots import cell_lines
-from analysis.reproduce.curve_plots import curve_panels
 from analysis.reproduce.definitions import all_claims
+from analysis.reproduce.grid_plots import cell_lines, curve_panels, week_panels
 from analysis.reproduce.measure import Measured, job_pairs, ratios
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
-from analysis.reproduce.week_plots import week_panels
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25

@@ -100,6 +100,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             "Kueue 0.19; docs/kueue.md",
             options=KueueRules,
             spares=True,
+            ends_circles=True,
         ),
         SchedulerAllocation(
             "slurm",

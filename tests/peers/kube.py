@@ -15,7 +15,7 @@ import dataclasses
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -183,8 +183,7 @@ def differs_in_case(case: Mapping[str, Any]) -> str | None:
 
 def _fits(placement: Placement) -> dict[str, Any]:
     scores = {name: score.total for name, score in placement.scores.items()}
-    tied = list(placement.tied) if len(placement.tied) > 1 else None
-    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": tied}
+    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": _tied(scores, max)}
 
 
 def _preempts(preemption: Preemption) -> dict[str, Any]:
@@ -195,11 +194,18 @@ def _preempts(preemption: Preemption) -> dict[str, Any]:
     return {
         "outcome": "preempts",
         "node": chosen.node,
-        "tied": list(preemption.tied) if len(preemption.tied) > 1 else None,
+        "tied": _tied({each.node: each.rank() for each in preemption.candidates}, min),
         **_candidate(chosen),
         "candidates": found,
         "cleared": sorted(preemption.cleared) or None,
     }
+
+
+def _tied(worth: Mapping[str, Any], best_of: Callable[[Iterable[Any]], Any]) -> list[str] | None:
+    """The nodes that are as good as the best, if there are several."""
+    best = best_of(worth.values()) if worth else None
+    tied = [node for node, each in worth.items() if each == best]
+    return tied if len(tied) > 1 else None
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
@@ -264,7 +270,7 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
             return f"run {mine}, recorded {recorded}"
     mine = {
         "further runs": list(played.runs),
-        "preemptions": played.preemptions,
+        "preemptions": sum(line[2] == "preempt" for line in decisions),
         "evictions": played.evictions,
         "lost": played.lost_ns // SECOND_NS,
         "end": played.end_ns // SECOND_NS,

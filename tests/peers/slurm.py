@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.papers.slurm_runs import (
     BOOT_NS,
-    RUNS_WITH_SAME_VICTIMS,
     Held,
     cluster_of,
     hold,
@@ -38,6 +37,7 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.slurm.saved import Slurm, write_saved
 
+RUNS_WITH_SAME_VICTIMS = 0.8
 WITHIN_NS = 160_000_000
 """A job that starts where victims have just gone waits for that in the machines; in a play only their preemptor does.
 What then follows may differ by the time that victims take to go, and a launch."""

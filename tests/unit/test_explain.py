@@ -8,12 +8,11 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from typer.testing import CliRunner
 
 from analysis.evictions import decisions_of, evictions, find_evictions, why, why_text
 from analysis.explain import Explanation, evictions_table
 from analysis.load import load, load_decisions
-from emulator.cli.main import app
+from tests.commands import run_natjam
 from tests.simulated_runs import CATALOGUE, simulate
 
 
@@ -27,14 +26,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def explain(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
+    result = run_natjam("explain", *arguments)
     return result.output
 
 
 def refused(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
-    assert result.exit_code == 2
+    result = run_natjam("explain", *arguments, status=2)
     return result.output
 
 

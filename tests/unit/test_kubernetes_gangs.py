@@ -9,9 +9,7 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
@@ -21,6 +19,7 @@ from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.policies.news import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from tests.commands import invoked
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
 from workloads.kubernetes.saved import write_saved
 
@@ -170,7 +169,7 @@ def test_who_answers_for_the_whole_gang(tmp_path: Path) -> None:
     found = read_kubernetes([path])
     assert found.cluster.state.groups == (Group("ml/train", 9, True, 2),)
     assert [each.what for each in found.unread] == ["Pod ml/other.spec.schedulingGroup"]
-    done = CliRunner().invoke(app, ["who", str(path), "train-1"])
+    done = invoked("who", path, "train-1")
     assert done.output.splitlines() == [
         "ml/train (priority 9, 2 pods, 2 of them together) preempts",
         "ml/train-1 fits on a, and waits for the others",

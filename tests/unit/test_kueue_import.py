@@ -6,9 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.loops.search import search
 from emulator.policies.kueue.model import (
@@ -22,6 +20,7 @@ from emulator.policies.kueue.model import (
     ShareStrategy,
 )
 from emulator.policies.kueue.player import Arrival
+from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.saved import read_any, read_saved, write_saved
@@ -72,8 +71,7 @@ def test_what_is_not_carried_over_is_listed_with_its_line() -> None:
 
 def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
-    done = CliRunner().invoke(app, ["import", "kueue", str(OBJECTS), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("import", "kueue", OBJECTS, "--out", out)
     assert "2 queues, 2 workloads" in done.output
     assert "SECRET" not in done.output
     assert "SECRET" not in out.read_text()
@@ -142,10 +140,7 @@ def test_workloads_from_a_table(tmp_path: Path) -> None:
     path = tmp_path / "arrivals.csv"
     path.write_text(TABLE)
     out = tmp_path / "mine.yaml"
-    done = CliRunner().invoke(
-        app, ["import", "kueue", str(OBJECTS / "queues.yaml"), "--arrivals", str(path), "--out", str(out)]
-    )
-    assert done.exit_code == 0, done.output
+    run_natjam("import", "kueue", OBJECTS / "queues.yaml", "--arrivals", path, "--out", out)
     first, second = read_saved(out).arrivals
     assert (first.workload.name, first.workload.queue, first.duration_ns) == ("first", "batch", None)
     assert first.workload.podsets == (PodSet("main", 1, {"cpu": 2000}),)
@@ -181,8 +176,7 @@ def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> N
     def drawn(*more: str) -> tuple[Arrival, ...]:
         out = tmp_path / "mine.yaml"
         arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(out), "--draw", "200", *more]
-        done = CliRunner().invoke(app, arguments)
-        assert done.exit_code == 0, done.output
+        run_natjam(*arguments)
         return read_saved(out).arrivals
 
     table = tmp_path / "arrivals.csv"
@@ -197,8 +191,7 @@ def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> N
     assert found == drawn("--arrivals", str(table), "--over-h", "2")
     assert found != drawn("--arrivals", str(table), "--over-h", "2", "--seed", "2")
     arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(tmp_path / "x.yaml"), "--draw", "2"]
-    refused = CliRunner().invoke(app, arguments)
-    assert refused.exit_code == 2, refused.output
+    refused = run_natjam(*arguments, status=2)
     assert "no Workload has ended" in refused.output
 
 
@@ -275,10 +268,7 @@ items:
 
 def test_nodes_belong_to_the_flavors_whose_labels_they_have(tmp_path: Path) -> None:
     (tmp_path / "nodes.yaml").write_text(NODES)
-    done = CliRunner().invoke(
-        app, ["import", "kueue", str(OBJECTS), str(tmp_path / "nodes.yaml"), "--out", str(tmp_path / "mine.yaml")]
-    )
-    assert done.exit_code == 0, done.output
+    done = run_natjam("import", "kueue", OBJECTS, tmp_path / "nodes.yaml", "--out", tmp_path / "mine.yaml")
     saved, _ = read_any([tmp_path / "mine.yaml"])
     assert [(each.name, each.flavors, each.allocatable["cpu"]) for each in saved.nodes] == [
         ("a", ("default",), 2000),

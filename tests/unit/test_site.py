@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from simulated_runs import simulate
-from typer.testing import CliRunner
 
 from analysis.explain import explain, said
 from analysis.load import load_runs
 from analysis.run_paths import find_runs
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
@@ -25,6 +23,7 @@ from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.records.replay_run import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from tests.commands import run_natjam
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import read_saved, write_saved
 from workloads.kueue.saved import write_saved as write_kueue
@@ -97,8 +96,7 @@ def test_a_pod_without_an_end_that_is_placed_last_starts_before_it_is_ended(tmp_
 
 
 def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(folder / "mine.yaml"), "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("run", folder / "mine.yaml", "--out", tmp_path / "run")
     lack = "9 cpu asked, no node has more than 2 cpu"
     assert f"no node is large enough for 1 job, left out of the run: huge ({lack})" in " ".join(done.output.split())
     assert json.loads((tmp_path / "run/summary.json").read_text())["too_large"] == {"huge": lack}
@@ -150,10 +148,7 @@ def test_the_words_of_the_scheduler_are_kept(folder: Path) -> None:
 def test_two_files_are_run_and_their_evictions_compared(folder: Path, tmp_path: Path) -> None:
     calm = replace(CLUSTER, arrivals=tuple(each for each in CLUSTER.arrivals if each.pod.name != "urgent"))
     write_saved(tmp_path / "calm.yaml", calm, ())
-    done = CliRunner().invoke(
-        app, ["compare", str(tmp_path / "calm.yaml"), str(folder / "mine.yaml"), "--out", str(tmp_path / "out")]
-    )
-    assert done.exit_code == 0, done.output
+    run_natjam("compare", tmp_path / "calm.yaml", folder / "mine.yaml", "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out/compare.json").read_text())["evictions"]
     assert (found["before"], found["newly"], found["no_longer"]) == ([], ["batch-1"], [])
     assert found["after"] == [{"job": "batch-1", "queue": "priority 0", "t_s": 10.0, "by": "urgent", "lost_s": 10.0}]
@@ -208,8 +203,8 @@ def test_a_command_says_what_an_imported_file_is_for(
     write_saved(Path("pods.yaml"), CLUSTER, ())
     write_kueue(Path("queues.yaml"), read_kueue([OBJECTS.parents[1] / "kueue/objects"])[0], ())
     Path("theirs.yaml").write_text("name: theirs\n")
-    done = CliRunner().invoke(app, [*arguments])
-    assert (done.exit_code, problem in done.output) == (2, True), done.output
+    done = run_natjam(*arguments, status=2)
+    assert problem in done.output, done.output
 
 
 def test_objects_become_an_experiment_with_the_names_of_their_nodes(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from analysis.papers.slurm_runs import hold, recorded_runs, simulated
 from analysis.reproduce.definitions import all_claims
-from emulator.cli.main import app
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
@@ -29,6 +27,7 @@ from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from tests.commands import run_natjam
 
 RUNS = list(recorded_runs())
 BEYOND = {
@@ -97,8 +96,7 @@ def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path) -> None
 
 
 def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["reproduce", "slurm", "--strict", "--out", str(tmp_path)])
-    assert done.exit_code == 1, done.output
+    run_natjam("reproduce", "slurm", "--strict", "--out", tmp_path, status=1)
     (figure,) = json.loads((tmp_path / "claims.json").read_text())["figures"]
     failed = {claim["id"]: claim["why"] for claim in figure["claims"] if not claim["ok"]}
     assert set(failed) == {"slurm.requeue.1", *(f"slurm.{name.replace(' ', '.')}" for name in BEYOND)}

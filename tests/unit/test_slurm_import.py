@@ -7,12 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition, Qos
 from emulator.policies.slurm.snapshot import FOREVER_NS
+from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, time_ns
@@ -209,11 +208,9 @@ def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     sacct.write_text("\n".join([f"{lines[0]}|QOS", *(f"{line}|{qos.get(line[:2], 'normal')}" for line in lines[1:])]))
     conf.write_text(preempting(""))
     files = ("--conf", str(conf), "--sacct", str(sacct), "--qos", str(table), "--out", str(out))
-    done = CliRunner().invoke(app, ["import", "slurm", *files])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("import", "slurm", *files)
     assert "there is no QOS 'gone' in the table of QOS" in done.output
-    played = CliRunner().invoke(app, ["play", str(out), "--mode", "normal=OFF", "--out", str(tmp_path / "stays.csv")])
-    assert played.exit_code == 0, played.output
+    run_natjam("play", out, "--mode", "normal=OFF", "--out", tmp_path / "stays.csv")
     ends = [row.split(",")[:2] + row.split(",")[4:5] for row in (tmp_path / "stays.csv").read_text().splitlines()]
     assert ["as configured", "11", "requeued"] in ends
     assert ["normal=OFF", "11", "requeued"] not in ends
@@ -223,20 +220,17 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text(SACCT)
     out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
     assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
     site = read_saved(out)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
-    played = CliRunner().invoke(app, ["play", str(out), "--mode", "low=suspend", "--out", str(stays)])
-    assert played.exit_code == 0, played.output
+    run_natjam("play", out, "--mode", "low=suspend", "--out", stays)
     rows = stays.read_text().splitlines()
     assert rows[0] == "variant,job,start_s,end_s,end,nodes,stopped_s,preempted_by"
     assert rows[1].startswith("as configured,11,0.0,300.0,requeued,n1 n2,0.0,12")
     [suspended] = [row for row in rows if row.startswith("low=SUSPEND,11,")]
     assert suspended == "low=SUSPEND,11,0.0,3600.0,done,n1 n2,600.0,"
-    refused = CliRunner().invoke(app, ["play", str(out), "--mode", "medium=CANCEL"])
-    assert refused.exit_code == 2
+    refused = run_natjam("play", out, "--mode", "medium=CANCEL", status=2)
     assert "there is no partition 'medium' (low, high)" in refused.output
 
 
@@ -253,7 +247,7 @@ def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: s
     (tmp_path / "jobs.txt").write_text(SACCT)
     out = tmp_path / "mine.yaml"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    run_natjam(*arguments)
     out.write_text(out.read_text().replace(old, new, 1))
     with pytest.raises(ConfigError) as refused:
         read_saved(out)
@@ -275,11 +269,9 @@ def test_damaged_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
 def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text(SACCT.replace("12|high|2026-11-24T10:05", "12|high|2026-11-24T10:40"))
     site, out = tmp_path / "site.yaml", tmp_path / "advice"
-    runner = CliRunner()
     imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
-    assert runner.invoke(app, imported).exit_code == 0
-    said = runner.invoke(app, ["advise", str(site), "--out", str(out)])
-    assert said.exit_code == 0
+    run_natjam(*imported)
+    said = run_natjam("advise", site, "--out", out)
     assert "urgent: the jobs of high (the highest PriorityTier)" in said.output
     facts = json.loads((out / "advise.json").read_text())
     by_way = {(each["mode"], each["exempt"], each["grace"], each["saves"]): each for each in facts["ways"]}
@@ -293,9 +285,8 @@ def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
 
 def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text("\n".join(line for line in SACCT.splitlines() if "|high|" not in line) + "\n")
-    site, runner = tmp_path / "site.yaml", CliRunner()
+    site = tmp_path / "site.yaml"
     imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
-    assert runner.invoke(app, imported).exit_code == 0
-    said = runner.invoke(app, ["advise", str(site), "--out", str(tmp_path / "advice")])
-    assert said.exit_code == 2
+    run_natjam(*imported)
+    said = run_natjam("advise", site, "--out", tmp_path / "advice", status=2)
     assert "site.yaml: slurm.jobs: there are no urgent jobs" in said.output

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from simulated import Chaos, make_job, make_settings, run_checked
-from typer.testing import CliRunner
 
 from analysis.evictions import evictions
-from emulator.cli.main import app
 from emulator.core.effects import ExplainTaskEviction, Kill, Terminate
 from emulator.core.messages import Outcome
 from emulator.core.resource_manager.preemptor import Preemptor
@@ -22,6 +20,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from tests.commands import invoked
 from tests.examples import drawn
 from tests.simulated_runs import simulate
 
@@ -210,6 +209,6 @@ def test_explain_says_when_a_victim_was_told_and_what_it_had_saved(
         assert eviction.freed_s is not None
         assert eviction.freed_s >= eviction.terminated_s + 5
     monkeypatch.setenv("COLUMNS", "250")
-    said = CliRunner().invoke(app, ["explain", str(run)]).output
+    said = invoked("explain", run).output
     assert "SIGTERM at" in said
     assert "saved at" in said

@@ -14,16 +14,15 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from analysis.watch.follow import FollowedRun
 from emulator.assemble import nodes_of
-from emulator.cli.main import app
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
+from tests.commands import run_natjam
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
 from tests.simulated_runs import FIG4, simulate
@@ -95,8 +94,7 @@ def test_a_page_that_dies_does_not_disturb_the_run() -> None:
 
 
 def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(FIG4), "--engine", "sim", "--watch", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2
+    done = run_natjam("run", FIG4, "--engine", "sim", "--watch", "--out", tmp_path / "out", status=2)
     assert "--watch is for live runs" in done.output
     assert not (tmp_path / "out").exists()
 

@@ -39,7 +39,6 @@ from workloads.saved import NotTaken
 
 MOST_COHORTS_DEEP = 50
 EnumT = TypeVar("EnumT", bound=Enum)
-ValueT = TypeVar("ValueT")
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
 

@@ -16,7 +16,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.agenda import Agenda
-from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, Outcome, arrive, run_cycle
+from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
 from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Pending, Pod, State, Ties
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
@@ -74,7 +74,6 @@ class Day:
 
     runs: dict[str, Run] = field(default_factory=dict)
     cycles: int = 0
-    preemptions: int = 0
     evictions: int = 0
     lost_ns: int = 0
     end_ns: int = 0
@@ -192,7 +191,6 @@ class Player:
         self._step()  # the pod's new state becomes known
         for name, node in decision.bound.items():
             self._start(name, node)
-        self.day.preemptions += decision.outcome is Outcome.PREEMPTS
         for name in decision.evicted:
             self._evict(name, decision.pod.name)
 

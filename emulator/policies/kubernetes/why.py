@@ -10,6 +10,7 @@ from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
 from emulator.policies.kubernetes.scores import Score
+from emulator.policies.resources import amount_text
 
 _FILTERS = {
     Filter.UNSCHEDULABLE: "it is cordoned",
@@ -34,11 +35,6 @@ _GANG_OUTCOMES = {
     GangOutcome.NO_LOWER: "does not fit, and nobody is of lower priority",
     GangOutcome.NO_FIT: "does not fit, even with all of lower priority gone",
 }
-
-
-def amount_text(resource: str, amount: int) -> str:
-    """An amount with its resource; cpu in cores."""
-    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
 
 
 def why(decision: Decision | GangCycle) -> Iterator[str]:

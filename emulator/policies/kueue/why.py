@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Assignment, Mode, Reason, Tried, Victim
+from emulator.policies.resources import amount_text
 
 _MODES = {
     Mode.NO_FIT: "does not fit, even with nothing else admitted that it may preempt",
@@ -28,11 +29,6 @@ _REASONS = {
     Reason.WHILE_BORROWING: "its priority is low enough for a preemptor that borrows",
     Reason.FAIR_SHARING: "its side's share is not below the preemptor's",
 }
-
-
-def amount_text(resource: str, amount: int) -> str:
-    """An amount with its resource; cpu in cores."""
-    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
 
 
 def why_tried(tried: Tried) -> str:
