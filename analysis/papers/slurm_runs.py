@@ -21,7 +21,7 @@ from emulator.policies.slurm.player import Costs, Player, Stay
 from workloads.slurm.conf import read_conf
 
 COSTS = Costs(launch_ns=45_000_000, launch_more_ns=25_000_000, gone_ns=80_000_000)
-"""Launches are as in the ``wait`` runs, after ticks at .52 of a second; the time victims take to go as in ``requeue``."""
+"""Launches are as in the ``wait`` runs, after ticks at .52 of a second; victims take as long to go as in ``requeue``."""
 BOOT_NS = -8_480_000_000
 """When the controller started.  The half second is from the starts in the ``wait`` runs; the whole ones were chosen so
 that the passes of every 30 and 60 s fall where the ``requeue-defaults`` runs show them."""
@@ -112,9 +112,9 @@ def hold(run: Mapping[str, Any]) -> Held:
     )
 
 
-def simulated(run: Mapping[str, Any]) -> dict[str, list[Stay]]:
+def simulated(run: Mapping[str, Any], costs: Costs = COSTS) -> dict[str, list[Stay]]:
     """The same run simulated."""
-    return Player(cluster_of(run), jobs_of(run), COSTS, BOOT_NS).play()
+    return Player(cluster_of(run), jobs_of(run), costs, BOOT_NS).play()
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:

@@ -147,9 +147,17 @@ def unknown(out: Path) -> None:
     (out / "digests.jsonl").write_text("\n".join(kept) + "\n")
 
 
+def linked(out: Path) -> None:
+    """Its summary is a link to the right one."""
+    file = out / "runs/task_eviction=srt/seed-2/summary.json"
+    file.rename(out / "elsewhere.json")
+    file.symlink_to(out / "elsewhere.json")
+
+
 @pytest.mark.parametrize(
     ("alter", "why"),
     [
+        (linked, "summary.json was changed or replaced"),
         (another_variant, "summary.json was changed or replaced"),
         (quicker, "summary.json was changed or replaced"),
         (silent, "journal.jsonl.zst was changed or is missing"),
@@ -174,6 +182,17 @@ def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
     assert "4 of them were made before" in invoked("campaign", campaign, "--out", out).output
 
 
+@pytest.mark.parametrize("given", ["out", "out/runs/task_eviction=srt"])
+def test_verify_finds_a_summary_that_its_campaign_has_not_made(given: str, tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("30", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
+    run_natjam("campaign", write_campaign(tmp_path, text), "--out", tmp_path / "out")
+    run_natjam("verify", tmp_path / given)
+    quicker(tmp_path / "out")
+    found = run_natjam("verify", tmp_path / given, status=1)
+    said = "seed-2: summary.json was changed or replaced since the campaign has made it"
+    assert said in found.stderr
+
+
 IMPORTS = {
     "a module beside it": ("mine.py", "import other", "other.py"),
     "a module of a package beside it": ("mine.py", "from parts.order import key", "parts/order.py"),
@@ -181,20 +200,24 @@ IMPORTS = {
     "its package": ("parts/mine.py", "import json", "parts/__init__.py"),
     "a package in its package": ("parts/mine.py", "from .more import order", "parts/more/order.py"),
     "a module above it": ("parts/more/mine.py", "from ..order import key", "parts/order.py"),
+    "a module by its name in a text": ("mine.py", "import importlib; importlib.import_module('other')", "other.py"),
+    "one of its package, by a text": ("parts/mine.py", "__import__('parts.order')", "parts/order.py"),
+    "a module from elsewhere on the path": ("mine.py", "import elsewhere", "lib/elsewhere.py"),
 }
 
 
 @pytest.mark.parametrize(("place", "imports", "changed"), IMPORTS.values(), ids=IMPORTS)
-def test_all_that_a_policy_of_ones_own_imports_from_its_folder_counts(
+def test_all_that_a_policy_of_ones_own_imports_counts(
     place: str, imports: str, changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("parts", "parts/more"):
+    for package in ("parts", "parts/more", "lib"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "lib")
     (tmp_path / changed).write_text("key = 1\n")
     (tmp_path / place).write_text(f"{imports}\n\ndef mine(view, tasks, random):\n    return []\n")
     write_campaign(tmp_path)
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("parts", "mine", "other")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("parts", "mine", "other", "elsewhere")]:
         monkeypatch.delitem(sys.modules, name)
     importlib.invalidate_caches()
     policy = place.removesuffix(".py").replace("/", ".")
@@ -219,7 +242,7 @@ def test_runs_of_what_was_changed_are_made_anew(tmp_path: Path) -> None:
     rows = table(out)
     (tmp_path / "changing_too.py").write_text("# other\n")
     again = invoked("campaign", campaign, "--out", out)
-    why = "a file that its experiment reads has changed since: a module, a trace, costs or a program;"
+    why = "a file that its experiment reads has changed, or was moved: a module, a trace, costs or a program;"
     assert f"set aside: task_eviction=changing_first/seed-1: {why}" in again.output
     assert "1 of them were made before" in again.output
     (tmp_path / "slow.yaml").write_text(json.dumps({**profile, "schedule_s": 5}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from emulator import __version__
 from emulator.cli.main import list_policies
 from emulator.errors import ConfigError
+from emulator.files.data_folder import data_folder
 from emulator.policies import AXES
 from tests.commands import invoked, run_natjam
 
@@ -117,3 +119,27 @@ def test_the_installed_command_ends_with_the_status_and_no_traceback() -> None:
     done = subprocess.run([command, "run", "/none.yaml"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "natjam: /none.yaml: there is no such file\n"
+
+
+def test_it_works_without_standard_streams(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = f'exec "$0" run {FIG4} --engine sim --out {out} <&- >&- 2>&-'
+    subprocess.run(["sh", "-c", script, Path(sys.executable).with_name("natjam")], check=True)
+    run_natjam("verify", out)  # nothing was written into a file of the run
+
+
+def test_files_are_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "ü.yaml").write_text(Path(FIG4).read_text().replace("research-XL", "forschung-ü-日本"), "utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [Path(sys.executable).with_name("natjam"), "run", "ü.yaml", "--engine", "sim", "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **ascii_only}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "forschung-ü-日本" in done.stdout.decode("utf-8")
+    assert "forschung-ü-日本" in (tmp_path / "out/experiment.yaml").read_text("utf-8")
+
+
+def test_a_user_without_a_home_reads_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)  # the list of users has no such one
+    assert data_folder() == Path("/.local/share/natjam")

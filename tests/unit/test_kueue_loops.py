@@ -100,9 +100,9 @@ def test_a_draw_is_the_same_for_the_same_seed() -> None:
 
 def test_a_change_of_one_field_ends_it(found: list[Plan]) -> None:
     for plan in found[:1]:
-        found = fixes(plan, (), "1", times(200))
-        assert found.tried
-        for fix in found.tried:
+        judged = fixes(plan, (), "1", times(200))
+        assert judged.tried
+        for fix in judged.tried:
             assert loop_of(replace(plan, cluster=fix.cluster)) is None
         assert len({fix.text for fix in candidates(plan)}) == len(list(candidates(plan)))
 

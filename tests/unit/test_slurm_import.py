@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -118,6 +119,19 @@ def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
+    for number in range(5):
+        (conf.parent / f"f{number}.conf").write_text(f"Include f{number + 1}.conf\n" * 30)
+    (conf.parent / "f5.conf").write_text("")
+    with pytest.raises(ConfigError, match="Include: more than 1,000 files"):
+        read_conf(conf.parent / "f0.conf")
+
+
+def test_what_is_no_file_is_not_read(conf: Path) -> None:
+    os.mkfifo(conf.parent / "pipe")
+    for name in ("/dev/zero", "pipe"):
+        conf.write_text(f"Include {name}\n")
+        with pytest.raises(ConfigError, match=f"{name}: is not a regular file"):
+            read_conf(conf)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +140,8 @@ def test_included_lines_are_in_their_places(conf: Path) -> None:
         ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
         ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
         ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":3: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":3: NodeName: has more than 100,000 nodes"),
         ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
         ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
         ("PartitionName=high", "PartitionName=low", ":5: PartitionName: 'low' is there twice"),

@@ -32,7 +32,7 @@ from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.player import Player
 from tests.examples import drawn
-from tests.peers.slurm import WITHIN_NS, differences, in_machines, played, run_in_machines
+from tests.peers.slurm import OF_MACHINES, differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
 from workloads.slurm.saved import Slurm, write_saved
 
@@ -42,7 +42,7 @@ RUNS = [run for run in recorded_runs() if run["seed"] == 1]
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["config"])
 def test_recorded_runs_go_through_the_machines_as_they_are_played(run: dict[str, Any], tmp_path: Path) -> None:
-    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run)), WITHIN_NS)] == []
+    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run, OF_MACHINES)))] == []
 
 
 @st.composite

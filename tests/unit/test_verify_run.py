@@ -81,6 +81,12 @@ def redrawn(run: Path) -> None:
         (run / name).write_text((run / name).read_text().replace("research", "reserach"))
 
 
+def linked(run: Path) -> None:
+    """A picture is a link to the right one."""
+    (run / "report.html").rename(run / "elsewhere")
+    (run / "report.html").symlink_to("elsewhere")
+
+
 def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     """The summary is another one."""
 
@@ -116,6 +122,7 @@ def unjournalled(run: Path) -> None:
         (relabelled, ["tasks.parquet: is not the file that the run wrote"]),
         (redrawn, ["report.html: is not the file", "timeline.perfetto.json: is not the file"]),
         (lambda run: (run / "report.html").unlink(), ["report.html: is missing"]),
+        (linked, ["report.html: is not the file that the run wrote"]),
         (halved, ["the end mark is missing: the journal is truncated"]),
         (sooner, ["jobs.parquet: row 1: finish_s is "]),
         (fewer, ["attempts.parquet: has "]),

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 When something has changed, the process is told what, and asked, by an effect.  Its answer comes in as a message, so the
 journal has its decisions and a replay needs no process.  One question is open at a time; what happens meanwhile is told
-with the next.  It may name a time when it wants to be asked again.
+with the next.  It may name a time when it wants to be asked again; that is at least ``LEAST_WAIT_NS`` later.
 
 What it decides is checked against the state at its answer.  A decision that could be carried out as far as the process
 knew, but that something it was not told of has overtaken, is void: it changes nothing, and the process is told.  Any
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.core.completions import DecidedOutside
-from emulator.core.decisions import PolicyError
+from emulator.core.decisions import LEAST_WAIT_NS, PolicyError
 from emulator.core.effects import AskOutside, Effect
 from emulator.core.resource_manager.allocation import Decision
 from emulator.core.resource_manager.by_contract import Parts
@@ -99,7 +99,8 @@ class ByOutside(ByTold):
             self._effects += self._said.explained(decision)
         self._is_open = False
         self.changes += 1
-        self._ask_again(answer.again_ns)
+        again_ns = answer.again_ns
+        self._ask_again(None if again_ns is None else max(again_ns, now_ns + LEAST_WAIT_NS))
 
 
 def _understood(answer: DecidedOutside) -> Iterator[tuple[int, str, Said]]:

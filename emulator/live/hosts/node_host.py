@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
+from emulator.core.application_master.task_attempt import task_name
 from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
@@ -399,6 +400,10 @@ class NodeHost(MachineHost):
             failed = FetchFailed(container, event["map"], event["version"], event["reason"])
             address = job_address(process.launch.job)
             self.post(self._routes[address], address, failed)
+            return
+        if event["event"] == "stood_still":
+            name = task_name(process.launch.job, process.launch.group, process.launch.task)
+            self.gaps.add(gap(name, event["late_real_ns"], event["real_ns"], self.clock))
             return
         if event["event"] == "killed" and process.timed_out:
             return  # no machine has ordered this kill

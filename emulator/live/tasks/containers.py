@@ -36,6 +36,7 @@ _SIGNALS = {
     "dump": SUSPEND,
     "terminate": signal.SIGTERM,
 }
+_STOPPING = ("suspend", "dump")
 _FIELDS: dict[str, dict[str, type]] = {
     "launch": {"id": str, "kind": str, "slot": int, "params": dict},
     "input": {"id": str, "outputs": list},
@@ -100,6 +101,8 @@ class ContainerProcess:
     swapped_bytes: int = 0
     """Bytes of its memory in swap when it was last resumed, or killed, while stopped."""
     is_stopped: bool = False
+    _held_up_since_real_ns: int | None = None
+    """Since when it is stopped though nobody here has ordered it."""
     has_ended: bool = False
     """Its process was reaped; for a program, what it has started may be left."""
     _new_outputs: list[Any] = field(default_factory=list)
@@ -184,7 +187,7 @@ class ContainerProcess:
     @property
     def is_to_stop(self) -> bool:
         """Whether it has been told to stop and has not stopped yet."""
-        return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
+        return self._current is not None and self._current.op in _STOPPING and not self.is_stopped
 
     @property
     def is_to_be_saved(self) -> bool:
@@ -207,6 +210,10 @@ class ContainerProcess:
         if self._walking_since_real_ns or self._worked_real_ns:
             self._walking_since_real_ns = 0 if stopped else real_ns
         operation, awaited = self._current, "suspend" if stopped else "resume"
+        if stopped and (operation is None or operation.op not in _STOPPING):
+            self._held_up_since_real_ns = real_ns
+        elif not stopped:
+            self._goes_on(real_ns, emit)
         if operation is not None and operation.op == "restore" and not stopped:
             self._goes_on_again(operation, real_ns, emit)
         if operation is None or operation.op != awaited:
@@ -217,6 +224,12 @@ class ContainerProcess:
             return
         swapped_bytes = self.swapped_bytes
         emit("resumed", id=self.id, **_instants(operation), continued_real_ns=real_ns, swapped_bytes=swapped_bytes)
+
+    def _goes_on(self, real_ns: int, emit: Emit) -> None:
+        """It goes on, or has ended: say for how long somebody else had stopped it."""
+        since_real_ns, self._held_up_since_real_ns = self._held_up_since_real_ns, None
+        if since_real_ns is not None:
+            emit("stood_still", id=self.id, late_real_ns=real_ns - since_real_ns, real_ns=real_ns)
 
     def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
         """Handle a report of the task: keep it for its exit, or pass it on."""
@@ -325,6 +338,7 @@ class ContainerProcess:
         self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit, **facts: str
     ) -> None:
         """Nothing is left of it: complete what was asked of it, then report how it ended."""
+        self._goes_on(real_ns, emit)
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
             self._complete_checkpoint(self._current, real_ns, emit)

@@ -89,14 +89,15 @@ class Controller:
     def tick(self, now_ns: int) -> Iterator[Decision]:
         """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
         takes the next."""
-        due_ns, self.tick_ns, self._ticked_ns = min(self.tick_ns, now_ns), FOREVER_NS, now_ns
-        is_due = self._main_ns(due_ns) <= now_ns
+        due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
+        self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
+        is_due = before_ns < due_ns and self._main_ns(due_ns) <= now_ns
         if is_due:
             self._last_main_ns, self._news = due_ns, False
         if is_due or self._has_room:
             self._has_room = False
             yield from main_pass(self.snapshot, now_ns)
-        if self._backfill_ns(due_ns) <= now_ns:
+        if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
 
@@ -118,7 +119,8 @@ class Controller:
             return [], []
         sharing = self.snapshot.sharing()
         runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
-        is_to_run = {name: name not in sharing or name in runs for name in self.snapshot.running}
+        stays = (name for name in self.snapshot.running if name not in self.snapshot.going)
+        is_to_run = {name: name not in sharing or name in runs for name in stays}
         stops = [name for name, runs_now in is_to_run.items() if not runs_now and name not in stopped]
         return stops, [name for name, runs_now in is_to_run.items() if runs_now and name in stopped]
 
