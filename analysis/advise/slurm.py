@@ -16,13 +16,12 @@ from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.policies.slurm.model import MINUTE_NS, Cluster, Job, Mode
 from emulator.policies.slurm.outcome import outcome_of
 from emulator.policies.slurm.player import Costs, Player
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import HOUR_NS, Frozen
 
-_HOUR_NS = 60 * MINUTE_NS
 _NO_TIME = 0
-_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": _HOUR_NS, "24 h": 24 * _HOUR_NS}
+_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}
 """Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
-_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": _HOUR_NS}
+_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": HOUR_NS}
 """How often programs save, for the ways in which a requeued job goes on."""
 WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
@@ -104,7 +103,7 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         others.jobs - others.ended,
         urgent.preempted + others.preempted,
         lost_node_h,
-        lost_node_h * _HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
+        lost_node_h * HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
     )
 
 

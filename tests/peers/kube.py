@@ -53,13 +53,12 @@ from emulator.policies.kubernetes.preemption import Candidate, Preemption
 from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import write_saved
-
-SECOND_NS = 10**9
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
