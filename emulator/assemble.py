@@ -69,7 +69,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
             profile.amrm_client,
         ),
         scheduler=scheduler,
-        nodes=_nodes(experiment.cluster, scheduler.mechanism.among),
+        nodes=nodes_of(experiment.cluster, scheduler.mechanism.among),
         tier=_storage_tier(experiment),
         availability=_availability(experiment.cluster, seed),
         marks=marks_of(experiment),
@@ -110,8 +110,12 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
     return NodeManager(settings.nodes_by_name[name], settings)
 
 
-def _nodes(cluster: Cluster, among: Collection[Mechanism]) -> tuple[NodeSettings, ...]:
-    """``among``: what may happen to a victim."""
+def nodes_of(cluster: Cluster, among: Collection[Mechanism] = ()) -> tuple[NodeSettings, ...]:
+    """The workers of a cluster, in its order.
+
+    ``among``: what may happen to a victim there.  Where it is not known, a stopped process holds what an order to
+    suspend leaves it.
+    """
     names = cluster.node_names
     holds = held_when_stopped(among) if cluster.suspended_hold is None else cluster.suspended_hold
     stopped_hold = tuple(name in holds for name in cluster.resource_names)

@@ -54,6 +54,9 @@ def read_section(path: Path, section: str, version: str, kind: type[StructT]) ->
     """The values that ``write_section`` wrote.  Raises ConfigError: file, line and field."""
     document = read_document(path)
     given = document.data.get(section)
+    if given is None:
+        others = (f", but natjam import {other}" for other in SECTIONS if other in document.data)
+        raise ConfigError(f"{path}: natjam import {section} has not written this file{next(others, '')}")
     try:
         if not isinstance(given, dict) or given.get("version") != version:
             where = document.origin((section, "version"))

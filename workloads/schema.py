@@ -351,7 +351,9 @@ class GoogleDayEntry(Strict):
     span_s: Length = 86400.0
     """How long jobs arrive."""
     machine_memory_gb: Rate = 96.0
-    """Memory of a machine; the trace gives shares of it."""
+    """Memory of the largest machine; the trace gives shares of it."""
+    machine_cpu: Rate = 32.0
+    """Processors of the largest machine, of which the trace gives shares too; with ``node_groups`` only."""
     dirty_fraction: Fraction = 0.1
     """As for a job in a list."""
 
@@ -413,6 +415,13 @@ class DrawnMemory(Strict):
         return self
 
 
+class Machine(Strict):
+    """What the largest machine of a trace has that gives requests as shares of it."""
+
+    cpu: Rate
+    memory_gb: Rate
+
+
 class TraceEntry(Strict):
     """Jobs imported from a trace and fitted to the cluster; ``workloads.adapt`` has the rules."""
 
@@ -421,6 +430,8 @@ class TraceEntry(Strict):
     """The trace; a relative path is relative to the experiment file."""
     columns: dict[str, str] = Field(default_factory=dict)
     """Of a table: the column of each field, as ``submit: Submit``; fields with units as ``length_ms`` too."""
+    machine: Machine | None = None
+    """Of Google's trace: what its largest machine has, of which requests are shares; null: requests are not read."""
     lenient: bool = False
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
     gangs: bool = False
@@ -458,4 +469,6 @@ class TraceEntry(Strict):
             raise ValueError(f"columns are for format: table, not for {self.format}")
         for name in self.columns:
             field_and_unit(name)
+        if self.machine is not None and self.format != "google":
+            raise ValueError(f"machine is for format: google, not for {self.format}, which has no shares of one")
         return self

@@ -95,7 +95,7 @@ def kueue(
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="As many workloads, drawn from those with a known length, arrive."),
+        typer.Option(min=1, max=1_000_000, help="So many workloads arrive, drawn from those with a known length."),
     ] = None,
     over_h: _OverH = 24,
     seed: _Seed = 1,
@@ -104,8 +104,8 @@ def kueue(
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
     Kueue's Configuration, also in lists as kubectl writes them. With nodes, it warns of flavors whose quotas are above
-    what the nodes with their labels have. Only named fields are read: environment, arguments and
-    annotations appear nowhere. What is not carried over is listed with its line.
+    what the nodes with their labels have. Only named fields are read: environment, arguments and annotations appear
+    nowhere. What is not carried over is listed with its line.
 
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
     and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
@@ -154,13 +154,13 @@ def kubernetes(
         typer.Option(metavar="FILE.csv", help="Pods from a table that arrive on the cluster as it stands."),
     ] = None,
     draw: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="As many pods, drawn from those that ended, arrive.")
+        int | None, typer.Option(min=1, max=1_000_000, help="So many pods arrive, drawn from those that ended.")
     ] = None,
     over_h: _OverH = 24,
     seed: _Seed = 1,
     values: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="NAME=VALUE", help="Another value of a PriorityClass; repeatable."),
+        typer.Option("--class", metavar="NAME=VALUE", help="Another value for a PriorityClass; may be repeated."),
     ] = None,
 ) -> None:
     """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
@@ -173,7 +173,7 @@ def kubernetes(
     stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
     none did, it does not end.
 
-    With --class the classes and their pods have other values than in the files, for natjam compare.
+    --class gives a PriorityClass, and its pods, another value than in the files: natjam compare then says what changes.
 
     The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
     duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.

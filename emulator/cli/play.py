@@ -37,10 +37,11 @@ def play(
 
     Slurm: shows for each partition how long jobs waited and took, how many were preempted, and the work that was lost.
     With --mode the same jobs are played again under another PreemptMode: OFF, CANCEL, REQUEUE or SUSPEND. SUSPEND means
-    SUSPEND,GANG. A job that is preempted and requeued starts anew.
+    SUSPEND,GANG. A job that is preempted and requeued starts from the beginning.
 
     Kubernetes: shows for each priority how many pods were placed, how long they waited, how many were evicted, and the
-    pod-hours that were lost. Whoever is evicted comes back as its owner has it, and starts anew.
+    pod-hours that were lost. An evicted pod comes back as its owner (Deployment, Job, ...) would make it again, and
+    starts from the beginning.
 
     \b
     Examples:
@@ -59,6 +60,10 @@ def play(
             raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
         play_kubernetes(file, out)
         return
+    if is_saved(file, "kueue"):
+        raise ConfigError(
+            f"{file}: natjam play is for Slurm and Kubernetes; 'natjam run {file}' runs Kueue's workloads"
+        )
     _play_slurm(file, mode or (), out)
 
 

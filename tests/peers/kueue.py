@@ -262,7 +262,8 @@ def not_gone(record: Mapping[str, Any]) -> str | None:
     searched = search(cluster_of(record), (), "1", _seconds(FIND_S))
     if searched.found is None:
         return "nothing found"
-    proposed = [each for each in fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)) if not each.has_other]
+    tried = fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)).tried
+    proposed = [each for each in tried if each.other is None]
     for fix in proposed:
         again = search(fix.cluster, (), "another", _seconds(AGAIN_S))
         if again.found is not None:

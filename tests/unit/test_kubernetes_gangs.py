@@ -12,9 +12,7 @@ from msgspec.structs import replace
 
 from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
-from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
-from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.model import Group, Node, Pod, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement
@@ -128,36 +126,6 @@ def test_what_is_taken_for_a_gang_goes_on_afterwards(mechanism: str, tmp_path: P
     assert len(history.jobs) == len(LOW) + len(GANG)
     assert {job.state for job in history.jobs} == {JobState.SUCCEEDED}
     assert {row.outcome for row in history.attempts if row.job.startswith("g-")} == {AttemptOutcome.SUCCEEDED}
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "problem"),
-    [("y", 1, "y is none of scheduler.allocation.pods"), ("x", 2, "job x has 2 tasks")],
-)
-def test_jobs_that_are_no_pods_are_refused_in_words(name: str, count: int, problem: str, tmp_path: Path) -> None:
-    tasks = {"name": "pod", "count": count, "length_s": 3, "resources": {"cpu": 1, "memory_gb": 1}}
-    experiment = {
-        "name": "by-hand",
-        "engine": "sim",
-        "overheads": "none",
-        "cluster": {
-            "node_groups": [{"name": "a", "count": 1, "resources": {"cpu": 2, "memory_gb": 8}}],
-            "application_masters": "outside",
-        },
-        "scheduler": {
-            "mechanism": "kill",
-            "allocation": {
-                "name": "kube-scheduler",
-                "queues": {"q": {"capacity": 0}},
-                "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}],
-                "pods": [{"pod": {"name": "x"}, "submit_ns": 0}],
-            },
-        },
-        "workload": {"jobs": [{"name": name, "queue": "q", "groups": [tasks]}]},
-    }
-    (tmp_path / "by-hand.yaml").write_text(dump_yaml(experiment))
-    with pytest.raises(NatjamError, match=problem):
-        simulated_history(resolve(load_experiment(tmp_path / "by-hand.yaml")))
 
 
 OBJECTS = [

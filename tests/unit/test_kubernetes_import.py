@@ -30,7 +30,7 @@ from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Player, Replacement
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
-from tests.damage import damaged
+from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
@@ -407,17 +407,9 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
         rng = random.Random(f"kubernetes-{seed}")
         for path, content in raw:
             (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
-        cluster, refusal = None, ""
-        try:
-            cluster = read_kubernetes([tmp_path]).cluster
-        except ConfigError as error:
-            refusal = error.message
+        cluster = taken_or_refused(lambda: read_kubernetes([tmp_path]).cluster, tmp_path)
         if cluster is None:
             refused += 1
-            assert refusal.startswith(str(tmp_path)), refusal
-            assert refusal.isprintable()
-            assert len(refusal) < 1000
-            assert "SECRET-" not in refusal
             continue
         for each in cluster.state.waiting:
             place(cluster.state, each.pod, first_of_best)

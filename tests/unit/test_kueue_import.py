@@ -22,7 +22,7 @@ from emulator.policies.kueue.model import (
 from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
-from tests.damage import damaged
+from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.saved import read_any, read_saved, write_saved
 from workloads.kueue.state import Kueue, read_kueue
@@ -199,18 +199,9 @@ def test_damaged_tables_give_workloads_or_a_clear_error(imported: Kueue, tmp_pat
     path, refused = tmp_path / "arrivals.csv", 0
     for seed in range(300):
         path.write_bytes(damaged(random.Random(f"table-{seed}"), TABLE.encode()))
-        arrivals, refusal = None, ""
-        try:
-            arrivals = read_arrivals(path, imported.cluster)
-        except ConfigError as error:
-            refusal = error.message
-        if arrivals is None:
-            refused += 1
-            assert refusal.startswith(str(path))
-            assert refusal.isprintable()
-            assert len(refusal) < 500
-        else:
-            assert {each.workload.queue for each in arrivals} <= {"research", "batch"}
+        arrivals = taken_or_refused(lambda: read_arrivals(path, imported.cluster), path)
+        refused += arrivals is None
+        assert {each.workload.queue for each in arrivals or ()} <= {"research", "batch"}
     assert 50 < refused < 290
 
 
@@ -245,17 +236,9 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
         rng = random.Random(f"kueue-{seed}")
         for path, content in raw:
             (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
-        imported, refusal = None, ""
-        try:
-            imported, _ = read_kueue([tmp_path])
-        except ConfigError as error:
-            refusal = error.message
+        imported = taken_or_refused(lambda: read_kueue([tmp_path])[0], tmp_path, "SECRET-e")
         if imported is None:
             refused += 1
-            assert refusal.startswith(str(tmp_path)), refusal
-            assert refusal.isprintable()
-            assert len(refusal) < 1000
-            assert "SECRET-e" not in refusal
             continue
         assert imported.cluster.queues
         search(imported.cluster, (), "1", iter([True, True, False]).__next__)

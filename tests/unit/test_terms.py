@@ -100,10 +100,12 @@ def test_each_victim_is_taken_as_its_job_or_its_queue_says(tmp_path: Path) -> No
     text = FULL.replace("reduce_s: 60}", "reduce_s: 60, mechanism: kill}")
     assert taken(f"{RESEARCH}.mechanism=suspend", text=text) == {killed, rest, done}
     assert "images need a storage device" in refusal(write(tmp_path, FULL.replace("60}", "60, mechanism: image}")))
-    waits = FULL.replace("research: {", "research: {mechanism: kill, ").replace(
-        "  mechanism: kill", "  mechanism: wait"
-    )
-    assert "scheduler.mechanism: wait" in refusal(write(tmp_path, waits))
+    waits = FULL.replace("  mechanism: kill", "  mechanism: wait")
+    for said, where in (
+        (waits.replace("research: {", "research: {mechanism: kill, "), f"{RESEARCH}.mechanism: nothing is taken back"),
+        (waits.replace("60}", "60, mechanism: kill}"), "workload.jobs.0.mechanism: nothing is taken back"),
+    ):
+        assert where in refusal(write(tmp_path, said))
 
 
 YARN = """yarn-capacity

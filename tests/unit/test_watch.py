@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from analysis.watch.follow import FollowedRun
+from emulator.assemble import nodes_of
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -36,8 +37,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(run: Path) -> dict[str, Any]:
     experiment = load_experiment(run / "experiment.yaml")
-    jobs = msgspec.to_builtins(expand(experiment, experiment.seed))
-    return {"kind": "begin", "title": "fig4", "nodes": 6, "containers_per_node": 8, "jobs": jobs}
+    jobs, nodes = expand(experiment, experiment.seed), nodes_of(experiment.cluster)
+    return {"kind": "begin", "title": "fig4", "nodes": msgspec.to_builtins(nodes), "jobs": msgspec.to_builtins(jobs)}
 
 
 def status(journal: list[bytes], emulated_s: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.saved import is_saved, read_section, refuse_twice, write_section
+from workloads.saved import SECTIONS, is_saved, read_section, refuse_twice, write_section
 
 SECTION, VERSION = "kubernetes", "1.36"
 """The version is kube-scheduler's, whose decisions are meant."""
@@ -19,7 +19,7 @@ SECTION, VERSION = "kubernetes", "1.36"
 
 def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Kubernetes:
     """A file of natjam's own, or Kubernetes' objects in files and folders.  Raises ConfigError."""
-    if len(paths) == 1 and is_saved(paths[0], SECTION):
+    if len(paths) == 1 and is_saved(paths[0], *SECTIONS):
         return read_saved(paths[0])
     return read_kubernetes(paths, on_bytes).cluster
 

@@ -139,16 +139,16 @@ def _partition(site: Site, name: str) -> Partition:
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
     mode = read_mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
-    limit = pairs.get("defaulttime", "NONE")
+    limit_key, limit = "DefaultTime", pairs.get("defaulttime", "NONE")
     if limit.upper() == "NONE":
-        limit = pairs.get("maxtime", "UNLIMITED")
+        limit_key, limit = "MaxTime", pairs.get("maxtime", "UNLIMITED")
     return Partition(
         name,
         nodes,
         whole(where, "PriorityTier", pairs.get("prioritytier", "1")),
         mode,
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
-        time_ns(where, "DefaultTime", limit, MINUTE_NS),
+        time_ns(where, limit_key, limit, MINUTE_NS),
     )
 
 

@@ -26,7 +26,7 @@ from emulator.policies.news import Answer, CannotGoOnError, News
 _QUIET = 3
 """What happens at an instant reaches the ResourceManager in steps: a process ends, its node says so, then its job.
 
-With two, a job that ended exactly at a pass of Slurm was seen one pass late: drawn sites, held against the player,
+With two, a job that ended exactly at a pass of Slurm was seen one pass late: drawn sites, compared with the player,
 showed that.
 """
 

@@ -25,6 +25,8 @@ _VERDICTS = {
     Verdict.WAITS: "waits: those whom it preempted before are still going",
 }
 _PROTECTED = ", against its budget"
+_MOST_LINES = 101
+"""Of a text: a node has one."""
 _GANG_OUTCOMES = {
     GangOutcome.FITS: "starts",
     GangOutcome.PREEMPTS: "preempts",
@@ -43,6 +45,13 @@ def why(decision: Decision | GangCycle) -> Iterator[str]:
         yield from why_placement(decision.placement)
     else:
         yield from why_preemption(decision.preemption)
+
+
+def text_of(decision: Decision | GangCycle) -> str:
+    """The same in one text, as a journal keeps it."""
+    lines = [*why(decision)]
+    more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 def why_gang(decision: GangDecision) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet
 
@@ -127,7 +128,11 @@ class Node:
 
     def is_above(self, cells: Iterable[int]) -> bool:
         """Whether it uses more than its quota of some cell."""
-        return any(self.usage[cell] > self.subtree[cell] for cell in cells)
+        usage, subtree = self.usage, self.subtree
+        for cell in cells:  # noqa: SIM110 - asked of every queue for every workload
+            if usage[cell] > subtree[cell]:
+                return True
+        return False
 
     def lowest_with_room(self, cell: int, amount: int) -> tuple[int, bool]:
         """Height of the lowest subtree whose quota has room for it, and whether that is below the root."""
@@ -182,25 +187,30 @@ class Snapshot:
         """Of the present cycle."""
         self.revisions: Counter[Node] = Counter()
         """By root: changes with what is admitted in its tree; what is only tried does not count."""
+        self._ranked: dict[Node, list[Held]] = {}
+        self._lowest: dict[Node, float] = {}
+        """``ranked`` and ``lowest_priority``, of queues and trees in which nothing has changed since."""
         for each in admitted:
             self.admit(each)
 
     def admit(self, admitted: Admitted) -> None:
         """A workload gets its quota."""
         held = Held(admitted, self.queues[admitted.workload.queue], self.cells)
-        self.revisions[held.node.root] += 1
+        self.held[held.node.name][held.workload.name] = held
         self.put(held)
+        self._changed(held.node)
 
     def evict(self, held: Held) -> None:
         """Its eviction begins."""
-        self.revisions[held.node.root] += 1
         held.evicted = True
         held.key = (False, *held.key[1:])
+        self._changed(held.node)
 
     def discharge(self, held: Held) -> None:
         """Its quota is free."""
-        self.revisions[held.node.root] += 1
+        del self.held[held.node.name][held.workload.name]
         self.take(held)
+        self._changed(held.node)
 
     def keep(self, held: Held, amounts: Amounts) -> None:
         """This much of what it has stays taken when it is gone, until it is released."""
@@ -215,15 +225,38 @@ class Snapshot:
         self.revisions[node.root] += 1
         node.remove(amounts)
 
+    def ranked(self, queue: Node) -> list[Held]:
+        """The workloads of a queue, who would go first first: evicted ones, then by priority."""
+        found = self._ranked.get(queue)
+        if found is None:
+            found = self._ranked[queue] = sorted(self.held[queue.name].values(), key=lambda each: each.key)
+        return found
+
+    def lowest_priority(self, node: Node) -> float:
+        """Of the workloads that a queue, or all below a cohort, holds; infinite if there are none."""
+        found = self._lowest.get(node)
+        if found is None:
+            if node.queue is not None:
+                below: Iterable[float] = (each.workload.priority for each in self.held[node.name].values())
+            else:
+                below = map(self.lowest_priority, (*node.cohorts, *node.queues))
+            found = self._lowest[node] = min(below, default=inf)
+        return found
+
     def put(self, held: Held) -> None:
-        """Try it in again."""
+        """Try its usage in again."""
         held.node.add(held.amounts)
-        self.held[held.node.name][held.workload.name] = held
 
     def take(self, held: Held) -> None:
-        """Try without it."""
+        """Try without its usage."""
         held.node.remove(held.amounts)
-        del self.held[held.node.name][held.workload.name]
+
+    def _changed(self, queue: Node) -> None:
+        """Something else is admitted there, or going."""
+        self.revisions[queue.root] += 1
+        self._ranked.pop(queue, None)
+        for node in queue.path():
+            self._lowest.pop(node, None)
 
     def share(self, node: Node) -> Share:
         """The node's dominant share."""

@@ -21,6 +21,7 @@ from enum import Enum
 from emulator.policies.news import (
     Answer,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -143,13 +144,12 @@ class SlurmScheduler:
             case NodeGone(node=node):
                 self._free[node] = 0
                 self._snapshot.node_gone(node)
-            case JobSubmitted(job=job, groups=(group,)):
-                self._groups[job] = group.group
-                self._controller.submit(self._jobs[job])
+            case JobSubmitted():
+                self._submitted(news)
             case JobWaits():
                 self._wait(news, now_ns)
             case ContainerStarted(container=container, job=job, node=node):
-                stay = self._holders[container] = self._stays[job]
+                stay = self._holders[container] = self._stay_of(job)
                 stay.containers[container] = node
                 stay.was_whole |= stay.is_whole
                 stay.awaits &= not stay.is_whole
@@ -159,6 +159,24 @@ class SlurmScheduler:
                 self._ended(job)
             case _:
                 pass
+
+    def _submitted(self, news: JobSubmitted) -> None:
+        """Raises CannotGoOnError: Slurm's rules do not know the job, or know another one by its name."""
+        job = self._jobs.get(news.job)
+        if job is None:
+            raise CannotGoOnError(f"job {news.job} is none of scheduler.allocation.jobs; give it one of its name there")
+        counts = [group.tasks for group in news.groups]
+        if counts != [job.nodes]:
+            raise CannotGoOnError(
+                f"job {news.job} must have one group of {job.nodes} tasks, one for each node that"
+                f" scheduler.allocation.jobs gives it; it has {', '.join(map(str, counts))}"
+            )
+        self._groups[news.job] = news.groups[0].group
+        self._controller.submit(job)
+
+    def _stay_of(self, job: str) -> _Stay:
+        """The one whose containers start; if the job has ended meanwhile, they are still to be given back."""
+        return self._stays.get(job) or next(stay for stay in self._open if stay.name == job)
 
     def _wait(self, news: JobWaits, now_ns: int) -> None:
         """A job waits for containers; if it has been on its nodes, it has lost some of them."""

@@ -20,11 +20,12 @@ def place(job: Job, free: Mapping[str, int], nodes: Iterable[str], order: Mappin
     fits = [node for node in nodes if free[node] >= job.cpus]
     if len(fits) < job.nodes:
         return None
-    if job.nodes == 1:
-        return (min(fits, key=lambda node: (free[node], order[node])),)
     fits.sort(key=order.__getitem__)
     enough = [run for run in _runs(fits, order) if len(run) >= job.nodes]
-    return tuple(min(enough, key=len, default=fits)[: job.nodes])
+    found = min(enough, key=len, default=fits)
+    if job.nodes == 1:
+        return (min(found, key=free.__getitem__),)
+    return tuple(found[: job.nodes])
 
 
 def _runs(nodes: list[str], order: Mapping[str, int]) -> list[list[str]]:

@@ -19,12 +19,13 @@ from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
 def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
-    """The jobs that may go for ``job``, first to go first; without those that are going already."""
+    """The jobs that may go for ``job``, first to go first, also those in their grace; without those that have been
+    ended."""
     settings = snapshot.cluster.settings
     found = [
         each
         for each in snapshot.preemptable(job, Mode.CANCEL, Mode.REQUEUE)
-        if not each.preempted and now_ns - each.start_ns >= _exempt_ns(each, settings)
+        if each.waiting.job.name not in snapshot.going and now_ns - each.start_ns >= _exempt_ns(each, settings)
     ]
     if settings.youngest_first:
         return sorted(found, key=lambda each: (each.rank, -each.start_ns, -each.waiting.number))
