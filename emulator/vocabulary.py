@@ -18,6 +18,10 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """
 
 
+SECOND_NS = 10**9
+MINUTE_NS = 60 * SECOND_NS
+HOUR_NS = 60 * MINUTE_NS
+
 Resources = tuple[int, ...]
 """Amounts of the resources of a cluster, in thousandths, in its order of them (``emulator.policies.resources``); empty
 where all containers have one size."""

@@ -23,14 +23,13 @@ from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mo
 from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import HOUR_NS, Frozen
 from workloads.slurm.saved import Slurm, write_saved
 
-_HOUR_NS = 60 * MINUTE_NS
 _NO_TIME = 0
-_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": _HOUR_NS, "24 h": 24 * _HOUR_NS}
+_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}
 """Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
-_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": _HOUR_NS}
+_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": HOUR_NS}
 """How often programs save, for the ways in which a requeued job goes on."""
 _IN_MACHINES = {
     "checkpoint": ("scheduler.mechanism=checkpoint",),
@@ -130,7 +129,7 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         _mean_s(ended),
         len(others) - len(ended),
         sum(each.preempted for each in outcomes.values()),
-        lost_ns / _HOUR_NS,
+        lost_ns / HOUR_NS,
         lost_ns / sum(job.length_ns * job.nodes for job in jobs),
     )
 

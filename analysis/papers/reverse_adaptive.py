@@ -15,10 +15,10 @@ from emulator.experiment.availability import capacity_of
 from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Period
 from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
+from emulator.vocabulary import HOUR_NS
 
 _AXES = "Time (h)", "Containers"
 _JOB_COLOURS = (style.BLUE, style.ORANGE, style.GREEN)
-_HOUR_NS = 3600 * 10**9
 
 
 def holders(figure: Reproduced, _: Reproduction) -> Figure:
@@ -36,7 +36,7 @@ def fit_steps(figure: Reproduced, _: Reproduction) -> Figure:
     end_ns = periods[0].end_ns
     for count, panel in enumerate(panels[:-1], start=1):
         _draw_fit(panel, periods[:count], capacity, [job.name for job in jobs])
-        panel.set_xlim(0, end_ns / _HOUR_NS)
+        panel.set_xlim(0, end_ns / HOUR_NS)
         style.finish(panel, *_AXES, f"step {count}", legend=False)
     style.legend_below(drawing, panels[len(periods) - 1])
     _draw_utility(panels[-1])
@@ -56,12 +56,12 @@ def _draw_fit(panel: Axes, periods: list[Period], capacity: Capacity, names: lis
             labelled.add(index)
             colour, hatch = _JOB_COLOURS[index % len(_JOB_COLOURS)], style.HATCHES[index % len(style.HATCHES)]
             panel.fill_between(
-                instants / _HOUR_NS, below, above, color=colour, hatch=hatch, alpha=0.8, edgecolor="white", label=label
+                instants / HOUR_NS, below, above, color=colour, hatch=hatch, alpha=0.8, edgecolor="white", label=label
             )
             below = above
-        panel.axvline(period.start_ns / _HOUR_NS, color=style.GREY, linestyle="--", linewidth=1)
-    hours = numpy.linspace(0, periods[0].end_ns / _HOUR_NS, 400)
-    line = [capacity.at(int(hour * _HOUR_NS)) for hour in hours]
+        panel.axvline(period.start_ns / HOUR_NS, color=style.GREY, linestyle="--", linewidth=1)
+    hours = numpy.linspace(0, periods[0].end_ns / HOUR_NS, 400)
+    line = [capacity.at(int(hour * HOUR_NS)) for hour in hours]
     panel.plot(hours, line, color=style.BLACK, linewidth=2, label="available, f(t)")
     panel.set_ylim(0, capacity.most * 1.05)
 

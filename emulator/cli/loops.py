@@ -13,6 +13,7 @@ import typer
 
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
+from emulator.vocabulary import SECOND_NS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from emulator.loops.search import Search
 
 _LOOK_REAL_S = 0.25
-SECOND_NS = 10**9
 _FIXES_PART = 0.5
 """The part of the time that is kept for trying fixes."""
 

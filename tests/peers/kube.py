@@ -54,13 +54,12 @@ from emulator.policies.kubernetes.rules import Rules
 from emulator.policies.kubernetes.scheduler import KubeScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import write_saved
-
-SECOND_NS = 10**9
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:

@@ -51,12 +51,12 @@ from emulator.policies.kueue.player import Arrival, History, Player
 from emulator.policies.kueue.returns import Loop
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
 
-SECOND_NS = 10**9
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
 
 

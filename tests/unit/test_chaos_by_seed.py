@@ -33,12 +33,11 @@ from emulator.resolved import resolve
 from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
-from emulator.vocabulary import REDUCE, Work
+from emulator.vocabulary import REDUCE, SECOND_NS, Work
 from tests.commands import invoked, run_natjam
 from tests.experiment_files import TURNS, write
 from tests.simulated_runs import FIG4
 
-SECOND_NS = 1_000_000_000
 SMALL = """\
 name: small
 engine: sim

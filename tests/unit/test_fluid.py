@@ -25,13 +25,12 @@ from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
 from emulator.run.briefly import run_briefly
-from emulator.vocabulary import JobFacts, map_reduce
+from emulator.vocabulary import SECOND_NS, JobFacts, map_reduce
 from tests.commands import run_natjam
 from tests.experiment_files import refusal, write
 from workloads.bimodal import bimodal_jobs
 from workloads.schema import BimodalEntry
 
-SECOND_NS = 10**9
 QUEUES = (QueueView("default", 0, 0, 8, 0, 0),)
 EXPERIMENT = """\
 name: small

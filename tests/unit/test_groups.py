@@ -23,13 +23,12 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import StartsAfter, TaskGroup
+from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup
 from tests.examples import drawn
 from tests.report_pages import Page
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
 
-SECOND_NS = 10**9
 THREE = """\
 name: training
 engine: sim

@@ -13,6 +13,7 @@ from pyarrow import parquet
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.vocabulary import HOUR_NS
 from tests.commands import run_natjam
 from tests.experiment_files import VALID, write
 from tests.traces import read
@@ -30,7 +31,6 @@ JobID|Submit|Start|End|Elapsed|NCPUS|Partition|ReqMem
 3|2026-03-01T10:07:00|||00:00:00|2|long|4
 """
 COLUMNS = {"submit": "Submit", "length": "Elapsed", "tasks": "NCPUS", "queue": "Partition", "memory_gb": "ReqMem"}
-HOUR_NS = 3600 * 10**9
 SUBMIT_NS = int(datetime(2026, 3, 1, 10, tzinfo=UTC).timestamp()) * 10**9
 
 

@@ -44,12 +44,12 @@ from emulator.policies.kubernetes.preemption import Criterion, Verdict
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
+from emulator.vocabulary import SECOND_NS
 from tests.peers import kube as peer
 from tests.peers.holding import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests/data/kubernetes"
-SECOND_NS = 10**9
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from emulator.policies.kubernetes.model import (
 )
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Player, Replacement
+from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.api import Container, Requesting, Resources
@@ -40,8 +41,6 @@ from workloads.kubernetes.saved import read_any, read_saved, write_saved
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30
 MIB = 2**20
-SECOND_NS = 10**9
-MINUTE_NS = 60 * SECOND_NS
 
 
 @pytest.fixture(scope="module")

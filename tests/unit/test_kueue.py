@@ -38,12 +38,12 @@ from emulator.policies.kueue.player import Arrival, Player
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why
+from emulator.vocabulary import SECOND_NS
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests/data/kueue"
-SECOND_NS = 10**9
 
 
 @pytest.mark.parametrize(

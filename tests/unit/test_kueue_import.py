@@ -20,6 +20,7 @@ from emulator.policies.kueue.model import (
     ShareStrategy,
 )
 from emulator.policies.kueue.player import Arrival
+from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
@@ -29,7 +30,6 @@ from workloads.kueue.table import read_arrivals
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
 GIB = 2**30
-SECOND_NS = 10**9
 
 
 @pytest.fixture(scope="module")

@@ -61,12 +61,10 @@ from emulator.policies.views import (
     SuspendedView,
     TaskView,
 )
-from emulator.vocabulary import MAP, REDUCE, Mechanism, Tier
+from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Mechanism, Tier
 from tests.commands import run_natjam
 from tests.simulated_runs import FIG4
 from tests.views import cluster, job_view, queue_views, task_view
-
-SECOND_NS = 10**9
 
 
 def jobs_of(*containers: int) -> tuple[JobView, ...]:

@@ -20,12 +20,12 @@ from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
 from emulator.resolved import resolve
+from emulator.vocabulary import SECOND_NS
 from tests.calibrations import make_calibration
 from tests.commands import invoked
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 from tests.simulated_runs import FIG4
 
-SECOND_NS = 10**9
 LAG = {"p50_real_ms": 0.1, "p99_real_ms": 2.0, "max_real_ms": 3.0, "p99_emulated_s": 0.04}
 OUTPUT = {
     "verified": True,

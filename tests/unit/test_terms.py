@@ -20,11 +20,11 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.commands import invoked
 from tests.examples import drawn
 from tests.simulated_runs import simulate
 
-SECOND_NS = 10**9
 FULL = """\
 name: terms
 engine: sim

@@ -9,6 +9,7 @@ from typing import Any
 from emulator.errors import printable
 from emulator.policies.kubernetes.model import Group, Node, Pod, PriorityClass
 from emulator.policies.kubernetes.player import Replacement
+from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
 from workloads.kubernetes.pods import PodMaker, problem
@@ -16,7 +17,6 @@ from workloads.kubernetes.reading import Found, Objects
 from workloads.kubernetes.times import time_ns
 from workloads.saved import NotTaken
 
-SECOND_NS = 10**9
 _ENDED = ("Succeeded", "Failed")
 
 

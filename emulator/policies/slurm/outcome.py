@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Stay
-from emulator.vocabulary import Frozen
-
-_HOUR_NS = 3600 * SECOND_NS
+from emulator.vocabulary import HOUR_NS, Frozen
 
 
 class JobsOutcome(Frozen):
@@ -59,7 +57,7 @@ def outcome_of(name: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[Stay
         max(waits) / SECOND_NS if waits else None,
         _mean_s(completions),
         preempted,
-        lost_ns / _HOUR_NS,
+        lost_ns / HOUR_NS,
     )
 
 
