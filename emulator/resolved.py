@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from emulator import policies
 from emulator.assemble import make_settings
 from emulator.core.job import JobSpec
 from emulator.core.settings import Settings
@@ -20,6 +19,7 @@ from emulator.experiment.availability import Transactional
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment, Power
 from emulator.files.times import seconds_to_ns
+from emulator.policies import axes as policies
 from emulator.policies.policy import Policy
 
 

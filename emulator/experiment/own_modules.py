@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.experiment.model import Experiment
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 
 _INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
 """Where Python and installed packages are; a policy that is installed comes with its own package, not with others."""

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from emulator import __version__
 from emulator.cli.main import app, list_policies
 from emulator.errors import ConfigError
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = str(CATALOGUE / "natjam-fig4.yaml")

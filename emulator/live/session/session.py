@@ -208,10 +208,7 @@ class LiveSession:
         marker = f".natjam-{self.run_id}"
         with place_at(self._output).marked(marker):
             self._create_actors(actors, plan, [node["NodeID"] for node in ray_nodes])
-            openings = {
-                name: handle.open.remote(marker if name in plan.node_hosts else self._own_journal(name))
-                for name, handle in self._hosts.items()
-            }
+            openings = {name: self._open(name, plan, marker) for name in self._hosts}
             ready = {name: self._get(opening, f"starting {name}") for name, opening in openings.items()}
         blind = [name for name in plan.node_hosts if not ready[name].sees_output]
         if blind:
@@ -234,15 +231,19 @@ class LiveSession:
     def _publish_endpoint(self, plan: RunPlan) -> None:
         publish_endpoint(self._run_dir, self._root, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
 
-    def _own_journal(self, name: str) -> str:
-        return str(self._root / f"{name}.journal")
+    def _open(self, name: str, plan: RunPlan, marker: str = "") -> Any:
+        """Let a host start.  ``marker``: what a host of nodes must see in the place of the output."""
+        if name in plan.node_hosts:
+            return self._hosts[name].open.remote(plan.for_nodes(), marker)
+        return self._hosts[name].open.remote(plan, str(self._root / f"{name}.journal"))
 
     def _create_actors(self, actors: Any, plan: RunPlan, node_ids: list[str]) -> None:
         head = self._ray.get_runtime_context().get_node_id()
         self._create_on_head(RESOURCE_MANAGER_HOST, plan)
         for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
             root = str(self._root) if node_id == head else None
-            self._hosts[name] = actors.NodeHostActor.options(**self._on(node_id, name)).remote(name, plan, root)
+            actor = actors.NodeHostActor.options(**self._on(node_id, name))
+            self._hosts[name] = actor.remote(name, plan.import_paths, plan.run_id, root)
         for name in plan.application_hosts:
             self._create_on_head(name, plan)
 
@@ -252,7 +253,7 @@ class LiveSession:
 
         kind: Any = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
         options = self._on(self._ray.get_runtime_context().get_node_id(), name)
-        self._hosts[name] = kind.options(**options).remote(name, plan)
+        self._hosts[name] = kind.options(**options).remote(name, plan.import_paths)
 
     def _on(self, node_id: str, name: str) -> dict[str, Any]:
         """Options for a host's actor on that Ray node."""
@@ -419,7 +420,7 @@ class LiveSession:
     def _take_over(self, name: str, plan: RunPlan) -> None:
         """Let the new host of that name continue where the dead one stopped, and tell the others."""
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
-        opened = self._get(host.open.remote(self._own_journal(name)), doing, _SUCCESSOR_PATIENCE_REAL_S)
+        opened = self._get(self._open(name, plan), doing, _SUCCESSOR_PATIENCE_REAL_S)
         self._addresses[name] = opened.address
         others = {n: at for n, at in self._addresses.items() if n == name or (n not in self._lost and self._lives(n))}
         self._get(host.meet.remote(others, self._urls), doing)
