@@ -1,8 +1,7 @@
 """One run of an experiment, resolved: what engines, journal, tables and summary are made from.
 
-The file's model is read here and nowhere after it, but for two things: ``experiment.yaml`` of the run directory is
-written from it, and the hosts of a live run, which are other processes, resolve it for themselves (policies are code,
-which is not sent).
+The file's model is read here and nowhere after it, but for one thing: ``experiment.yaml`` of the run directory is
+written from it.  The hosts of a live run, which are other processes, get what was resolved.
 """
 
 from __future__ import annotations
