@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator import vocabulary
-from emulator.policies import AXES, capacity, policy, views
+from emulator.policies import capacity, policy, views
+from emulator.policies.axes import AXES
 
 PAGE = Path(__file__).with_name("policy-fields.md")
 GIVEN = {

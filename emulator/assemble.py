@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emulator import policies
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
@@ -41,6 +40,7 @@ from emulator.experiment.policies import find_policy
 from emulator.experiment.terms import own_mechanisms
 from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.files.times import seconds_to_ns
+from emulator.policies import axes as policies
 from emulator.policies.policy import Axis, PolicyT
 from emulator.policies.resources import WHOLE_PPM, vector_of
 from emulator.vocabulary import Mechanism, Tier

@@ -1,8 +1,7 @@
 """One run of an experiment, resolved: what engines, journal, tables and summary are made from.
 
-The file's model is read here and nowhere after it, but for two things: ``experiment.yaml`` of the run directory is
-written from it, and the hosts of a live run, which are other processes, resolve it for themselves (policies are code,
-which is not sent).
+The file's model is read here and nowhere after it, but for one thing: ``experiment.yaml`` of the run directory is
+written from it.  The hosts of a live run, which are other processes, get what was resolved.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from emulator import policies
 from emulator.assemble import make_settings
 from emulator.core.job import JobSpec
 from emulator.core.settings import Settings
@@ -20,6 +18,7 @@ from emulator.experiment.availability import Transactional
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment, Power
 from emulator.files.times import seconds_to_ns
+from emulator.policies import axes as policies
 from emulator.policies.policy import Policy
 
 

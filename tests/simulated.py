@@ -12,7 +12,6 @@ from hashlib import blake2b
 
 import msgspec
 
-from emulator import policies
 from emulator.assemble import make_machine
 from emulator.chaos.invariants import Invariants
 from emulator.core.application_master.application_master import ApplicationMaster
@@ -43,6 +42,7 @@ from emulator.core.settings import (
     SpeculationSettings,
 )
 from emulator.errors import EndlessPreemptionError
+from emulator.policies import axes as policies
 from emulator.policies.capacity import Capacity
 from emulator.policies.placement import PreferLocal
 from emulator.policies.policy import PlacementPolicy

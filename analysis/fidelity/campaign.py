@@ -28,8 +28,8 @@ from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
-from emulator.policies import ALLOCATION, AXES
 from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.axes import ALLOCATION, AXES
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory, sha256_of
 from emulator.records.summary import build_summary
 from emulator.resolved import resolve

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from emulator.experiment.model import Experiment
-from emulator.policies import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
+from emulator.policies.axes import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """Limits on errors of job completion times: on average; at worst, as a share or in heartbeats, whichever is larger."""

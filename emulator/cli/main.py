@@ -398,7 +398,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
 def list_policies() -> list[tuple[str, str, str, str]]:
     """Axis, name, description and source of every policy, from the registry."""
-    from emulator.policies import AXES
+    from emulator.policies.axes import AXES
 
     return [
         (axis.name, policy.name, policy.summary, policy.source) for axis in AXES.values() for policy in axis.policies

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import TaskState
 from emulator.core.application_master.task_attempt import AT_WORK, AttemptState
-from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
-from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.display.status import JobStatus
+from emulator.display.status import ClusterStatus, JobStatus
+
+if TYPE_CHECKING:  # who asks about one machine need not import the others
+    from emulator.core.application_master.application_master import ApplicationMaster
+    from emulator.core.client import Client
+    from emulator.core.resource_manager.resource_manager import ResourceManager
 
 _ON_CONTAINER = AT_WORK | {AttemptState.COMMIT_PENDING}
 _STOPPED = frozenset({AttemptState.SUSPENDED, AttemptState.RESUMING})
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
-    """The cluster as known to the ResourceManager."""
-
-    emulated_ns: int
-    used_by_queue: Mapping[str, int]
-    suspended: int
-    job_states: Mapping[str, str]
-    """By submitted job: ``submitted``, or how it ended."""
 
 
 def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> ClusterStatus:

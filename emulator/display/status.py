@@ -26,6 +26,17 @@ class JobStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The cluster as known to the ResourceManager."""
+
+    emulated_ns: int
+    used_by_queue: Mapping[str, int]
+    suspended: int
+    job_states: Mapping[str, str]
+    """By submitted job: ``submitted``, or how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
     """The state of a run at one time."""
 

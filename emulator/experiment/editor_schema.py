@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from emulator.experiment.jobs_file import JobsFile
 from emulator.experiment.model import Experiment
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 
 _FILLED_IN = {
     "Cluster": ("nodes", "containers_per_node"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator import policies
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.groups import groups_of
@@ -12,6 +11,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
 from emulator.files.yaml_values import Location
+from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import ShareAllocation
 from emulator.policies.resources import count_fitting, have_room, least, most, vector_of
 from workloads.schema import JobEntry

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from emulator.experiment.model import Experiment
 from emulator.own_packages import NAMES
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 
 _INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
 """Where Python and installed packages are; a policy that is installed comes with its own package, not with others."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from emulator import policies
 from emulator.errors import ConfigError
 from emulator.experiment.groups import BYTES_PER_GB
 from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
+from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, ShareAllocation, ToldAllocation
 from emulator.policies.resources import (
     PARTS,

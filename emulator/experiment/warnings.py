@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emulator.experiment.model import Experiment
-from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.axes import ALLOCATION
 from workloads.errors import Problems
 
 TOO_LARGE = "too_large"

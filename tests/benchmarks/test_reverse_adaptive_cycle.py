@@ -10,7 +10,7 @@ import pytest
 
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
-from emulator.policies import ALLOCATION
+from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, Known, ShareDecision
 from emulator.vocabulary import HOUR_NS, JobFacts, map_reduce

@@ -21,7 +21,7 @@ scheduler:
   mechanism: wait
 workload:
   jobs:
-    - {name: low, queue: research, reduces: 1, reduce_s: 400, key_s: 2}
+    - {name: low, queue: research, reduces: 1, reduce_s: 200, key_s: 2}
 """
 
 

@@ -66,8 +66,8 @@ def test_an_unresponsive_application_master_loses_containers(ray_node: RayCluste
 def test_a_node_that_is_silent_for_too_long_is_given_up_and_then_registers_anew(
     ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
-    roomy = SMALL.replace("containers_per_node: 4", "containers_per_node: 6").replace("submit_s: 12", "submit_s: 300")
-    roomy = roomy.replace("reduces: 7, reduce_s: [30]", "reduces: 5, reduce_s: [200]")
+    roomy = SMALL.replace("containers_per_node: 4", "containers_per_node: 6").replace("submit_s: 12", "submit_s: 200")
+    roomy = roomy.replace("reduces: 7, reduce_s: [30]", "reduces: 5, reduce_s: [120]")
     roomy = roomy.replace("reduces: 3,", "reduces: 9,")  # more than one node has room for
     options = ("--set", "protocol.node_expiry_s=40")
     with NatjamRun(tmp_path, *options, experiment=roomy, cluster=ray_cluster) as run:

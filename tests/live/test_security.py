@@ -37,6 +37,15 @@ def test_all_that_listens_is_on_loopback(running: NatjamRun) -> None:
     assert listening_addresses(*pids) == {"127.0.0.1"}
 
 
+def test_what_no_run_uses_of_ray_does_not_run(running: NatjamRun) -> None:
+    lines = [command_line(pid) for pid in running.processes()]
+    assert any("dashboard/agent.py" in line or "DashboardAgent" in line for line in lines), (
+        "which Ray cannot do without"
+    )
+    unused = ("autoscaler", "log_monitor.py", "dashboard/dashboard.py")
+    assert [line for line in lines if any(program in line for program in unused)] == []
+
+
 def test_ray_refuses_who_has_not_the_token(running: NatjamRun) -> None:
     (server,) = [pid for pid in running.processes() if _name(pid) == "gcs_server"]
     (port,) = [c.laddr.port for c in psutil.Process(server).net_connections("tcp") if c.status == psutil.CONN_LISTEN]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 from simulated import GIB_BYTES, RESOURCES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator import policies
 from emulator.chaos.invariants import may_be_endless
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
+from emulator.policies import axes as policies
 from emulator.policies.placement import Local
 from emulator.policies.resources import WHOLE_PPM, count_fitting, have_room, most, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.decisions import order_tasks
-from emulator.policies import TASK_EVICTION
+from emulator.policies.axes import TASK_EVICTION
 from emulator.policies.policy import Policy, TaskEviction
 from tests.examples import fixed
 from tests.views import cluster, task_view

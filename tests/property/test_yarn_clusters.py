@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated import Chaos
 
-from emulator import policies
 from emulator.core.settings import OverheadSettings
+from emulator.policies import axes as policies
 from emulator.policies.resources import fits, plus, total
 from emulator.policies.views import Take
 from emulator.policies.yarn import YarnOptions, YarnPreemption

@@ -13,7 +13,7 @@ from emulator import __version__
 from emulator.cli.main import list_policies
 from emulator.errors import ConfigError
 from emulator.files.data_folder import data_folder
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 from tests.commands import invoked, run_natjam
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from emulator.experiment.load import load_experiment
 from emulator.experiment.policies import find_policy
 from emulator.files.times import seconds_to_ns
-from emulator.policies import JOB_EVICTION
+from emulator.policies.axes import JOB_EVICTION
 from tests.views import cluster
 
 TRACE = VALID.partition("workload:")[0] + "workload: {trace: {format: swim, path: trace.tsv}}\n"

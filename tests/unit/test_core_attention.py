@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from simulated import Chaos, make_job, make_settings, run_checked
 
-from emulator import policies
 from emulator.core.resource_manager.attention import Attention
+from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, JobView
 from emulator.records.journal import merge
 

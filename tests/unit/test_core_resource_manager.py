@@ -7,7 +7,6 @@ from manager_bench import Bench, sent
 from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
-from emulator import policies
 from emulator.core.completions import Committing
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -32,6 +31,7 @@ from emulator.core.node_ledger import NodeLedger
 from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
+from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.vocabulary import REDUCE, JobFacts, map_reduce
 

@@ -16,7 +16,7 @@ from analysis.load import load, load_decisions
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import CANDIDATES_SHOWN, JobChoice, explain_jobs, explain_tasks
 from emulator.core.messages import Ask
-from emulator.policies import JOB_EVICTION, TASK_EVICTION
+from emulator.policies.axes import JOB_EVICTION, TASK_EVICTION
 from emulator.vocabulary import REDUCE
 from tests.simulated_runs import simulate
 from tests.views import job_view, task_view

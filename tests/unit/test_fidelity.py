@@ -13,7 +13,6 @@ from analysis.fidelity.drift import drifts, highest_faithful_scale
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
-from emulator import policies
 from emulator.campaign.kept_runs import keep_digest
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.costs.calibration import dump_calibration
@@ -21,6 +20,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
+from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
 from tests.commands import invoked

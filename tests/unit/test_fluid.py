@@ -19,8 +19,8 @@ from emulator.experiment.load import load_experiment
 from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.fluid.session import simulated
-from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
+from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve

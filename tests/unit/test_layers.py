@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import pickle
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from emulator.experiment.load import load_experiment
+from emulator.live.hosts.plan import make_plan
+from emulator.resolved import resolve
+from tests.simulated_runs import FIG4
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("emulator", "workloads", "analysis")
@@ -241,6 +247,60 @@ def test_the_command_line_starts_without_the_heavy_imports() -> None:
     code = f"import sys, emulator.cli.main; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+_MODELS = ("pydantic", "yaml", "emulator.experiment", "emulator.costs", "emulator.resolved", "workloads")
+_DATA = ("numpy", "pandas", "pyarrow", "scipy", "matplotlib")
+_NODE, _MASTER, _MANAGER = (
+    f"emulator.core.{role}" for role in ("node_manager", "application_master", "resource_manager")
+)
+_ALL_POLICIES = ("emulator.policies.axes", "emulator.policies.kubernetes", "emulator.policies.kueue")
+IS_NOT_FOR = {
+    "emulator.live.hosts.node_host": (
+        *_MODELS,
+        *_DATA,
+        *_ALL_POLICIES,
+        "aiohttp",
+        "emulator.display",
+        _MASTER,
+        _MANAGER,
+    ),
+    "emulator.live.hosts.application_host": (*_MODELS, *_DATA, *_ALL_POLICIES, "aiohttp", _NODE, _MANAGER),
+    "emulator.live.hosts.resource_manager_host": (
+        *(*_MODELS, *_DATA, *_ALL_POLICIES, "aiohttp"),
+        *(f"{_NODE}.node_manager", f"{_MASTER}.application_master"),
+    ),
+    "emulator.live.services.shuffle_service": (*_MODELS, *_DATA, "msgspec", "emulator.core"),
+    "emulator.live.tasks.supervisor": (*_MODELS, *_DATA, "aiohttp", "asyncio", "msgspec", "emulator.core"),
+    "emulator.live.janitor": (*_MODELS, *_DATA, "aiohttp", "asyncio", "msgspec", "msgpack", "emulator.core"),
+    "emulator.live.session.setup_worker": ("ray", "emulator.live.session.session", *_MODELS, *_DATA),
+}
+"""What processes of a live run must not import: every run starts them, and waits for them."""
+
+
+def imported_by(code: str, *arguments: str) -> set[str]:
+    """All modules that a new process has after some code."""
+    code = f"{code}; import sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", IS_NOT_FOR)
+def test_a_process_of_a_live_run_imports_what_it_runs(module: str) -> None:
+    found = imported_by(f"import {module}")
+    assert [name for name in sorted(found) if any(in_package(name, other) for other in IS_NOT_FOR[module])] == []
+
+
+def test_a_plan_brings_the_policies_that_were_chosen_and_no_others(tmp_path: Path) -> None:
+    plan = make_plan("00000000", resolve(load_experiment(FIG4, ["engine=live"])), "/out", ["127.0.0.1"])
+    for kind, sent in (("resource_manager", plan), ("application", plan), ("node", plan.for_nodes())):
+        host = f"emulator.live.hosts.{kind}_host"
+        (tmp_path / "plan").write_bytes(pickle.dumps(sent))
+        code = f"import pickle, sys, {host}; pickle.load(open(sys.argv[1], 'rb'))"
+        found = imported_by(code, str(tmp_path / "plan"))
+        assert [name for name in sorted(found) if any(in_package(name, other) for other in IS_NOT_FOR[host])] == []
 
 
 def test_a_supervisor_forks_without_the_hook_of_threading() -> None:

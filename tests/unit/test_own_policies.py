@@ -9,7 +9,7 @@ import pytest
 
 from analysis.frames import DataFrame
 from analysis.load import load, load_decisions
-from emulator.policies import AXES
+from emulator.policies.axes import AXES
 from tests.simulated_runs import simulate
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from emulator import policies
 from emulator.core.decisions import (
     PolicyError,
     allocate,
@@ -27,7 +26,7 @@ from emulator.core.decisions import (
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
-from emulator.policies.allocation import hard_cap, single_queue, soft_cap, two_queue
+from emulator.policies import axes as policies
 from emulator.policies.job_eviction import (
     least_resources,
     lowest_priority,
@@ -44,6 +43,7 @@ from emulator.policies.job_selection import (
     priority,
 )
 from emulator.policies.placement import PreferLocal, cost, prefer_local
+from emulator.policies.queues import hard_cap, single_queue, soft_cap, two_queue
 from emulator.policies.resume_order import longest_remaining_first, suspended_first
 from emulator.policies.task_eviction import (
     longest_remaining_time,

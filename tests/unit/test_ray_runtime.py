@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from emulator.errors import RunError
 from emulator.interruption import deferred, interruptible
+from emulator.live.session.lean_ray import NODE_PARAMETERS, lean
 from emulator.live.session.ray_runtime import RayRuntime, _Thread, allow_open_files, allow_processes
+from emulator.live.session.setup_worker import command_of
 
 
 @pytest.fixture
@@ -83,3 +88,51 @@ def test_as_many_files_as_ray_needs_may_be_open_or_that_is_said(
     else:
         allow_open_files()
         assert limits[-1] == (becomes, hard)
+
+
+# ---- what a local Ray leaves out ----
+
+
+def test_this_ray_knows_what_is_left_out_by_these_names() -> None:
+    import ray
+    from ray._private import parameter, services
+
+    assert NODE_PARAMETERS.keys() <= inspect.signature(parameter.RayParams).parameters.keys()
+    assert callable(services.start_api_server)
+    with lean(ray):
+        looked_for = ray._private.utils.get_dashboard_dependency_error()
+    assert (looked_for is None) == (ray._private.utils.get_dashboard_dependency_error() is None)
+
+
+def test_a_ray_that_does_not_know_it_starts_as_it_does() -> None:
+    private = SimpleNamespace(
+        parameter=SimpleNamespace(RayParams=lambda head: head), services=SimpleNamespace(), utils=SimpleNamespace()
+    )
+    before = private.parameter.RayParams
+    with lean(SimpleNamespace(_private=private)):
+        assert private.parameter.RayParams(head=True) is True
+        assert vars(private.services) == vars(private.utils) == {}
+    assert private.parameter.RayParams is before
+
+
+def test_ray_has_its_own_again_afterwards() -> None:
+    private = SimpleNamespace(
+        parameter=SimpleNamespace(RayParams=lambda head, no_monitor=False: (head, no_monitor)),
+        services=SimpleNamespace(start_api_server=lambda: "started"),
+        utils=SimpleNamespace(),
+    )
+    with lean(SimpleNamespace(_private=private)):
+        assert private.parameter.RayParams(head=True) == (True, True)
+        assert private.services.start_api_server() == (None, None)
+    assert private.parameter.RayParams(head=True) == (True, False)
+    assert private.services.start_api_server() == "started"
+
+
+def test_a_worker_starts_with_the_python_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = ["/ray/workers/default_worker.py", "--node-id=1"]
+    assert command_of({"env_vars": {"A": "b"}}, "PYTHON", worker) == [sys.executable, *worker]
+    assert command_of({"py_executable": "'/a place/python' -u"}, "PYTHON", worker) == ["/a place/python", "-u", *worker]
+    monkeypatch.setattr(sys, "argv", ["setup_worker.py", "--language=JAVA", *worker])
+    rays_own = [sys.executable, "/ray/workers/setup_worker.py", "--language=JAVA", *worker]
+    assert command_of({"command_prefix": ["cd", "/x", "&&"]}, "PYTHON", worker) == rays_own
+    assert command_of({}, "JAVA", worker) == rays_own

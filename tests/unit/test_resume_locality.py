@@ -9,7 +9,7 @@ from simulated import SECOND_NS, make_job, make_settings, run_checked
 
 from emulator.core.messages import KillContainer
 from emulator.core.settings import SpareAfter
-from emulator.policies import PLACEMENT
+from emulator.policies.axes import PLACEMENT
 from emulator.policies.placement import Local
 from emulator.policies.views import ClusterView, Known, NodeView, PlacementDecision, SuspendedView
 from emulator.records.history import HistoryBuilder, JobRow

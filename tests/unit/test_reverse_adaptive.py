@@ -15,8 +15,8 @@ from emulator.core.decisions import share_out
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
 from emulator.fluid.model import simulate
-from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
+from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over

@@ -14,7 +14,7 @@ from simulated import GIB_BYTES, make_job, make_settings, run_checked
 from emulator.core.effects import Launch
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.policies import TASK_EVICTION
+from emulator.policies.axes import TASK_EVICTION
 from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

@@ -16,7 +16,6 @@ from simulated import SECOND_NS, make_job, make_settings, run_checked
 from analysis.reproduce.definitions import all_claims, all_figures
 from analysis.reproduce.run import planned
 from analysis.whole_run import run_experiment
-from emulator import policies
 from emulator.core.messages import (
     Ask,
     ContainerReport,
@@ -28,6 +27,7 @@ from emulator.core.messages import (
 )
 from emulator.core.resource_manager.paced import Candidates
 from emulator.core.settings import Settings
+from emulator.policies import axes as policies
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
 from emulator.policies.yarn import YarnOptions, YarnPreemption

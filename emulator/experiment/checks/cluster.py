@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from emulator import policies
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
 from emulator.experiment.checks.scheduler import FLUID, giving_shares
@@ -13,6 +12,7 @@ from emulator.experiment.model import Cluster, Scheduler, Workload
 from emulator.experiment.requests import check_sizes
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
+from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import PacedAllocation, ShareAllocation
 
 

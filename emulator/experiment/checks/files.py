@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from emulator import policies
 from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
@@ -21,6 +20,7 @@ from emulator.experiment.policies import find_policy, policy_problems
 from emulator.files.problems import Problem
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
+from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import CycleAllocation, ShareAllocation, ToldAllocation
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import Axis

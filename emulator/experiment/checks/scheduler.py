@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from emulator import policies
 from emulator.experiment.model import Queue, Scheduler, Workload
 from emulator.files.problems import Problem
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_values import Location
+from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import Maximum, QueueRules, SchedulerAllocation, ShareAllocation, TakesBack
 from workloads.schema import JobEntry
 

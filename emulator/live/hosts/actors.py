@@ -12,26 +12,29 @@ import os
 import platform
 import shutil
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import ray
 
-from emulator.live.hosts.application_host import ApplicationHost
-from emulator.live.hosts.host import MachineHost
-from emulator.live.hosts.host_reports import HostStatus
+from emulator.live.hosts.host_status import HostStatus
 from emulator.live.hosts.links import Address
-from emulator.live.hosts.node_host import NodeHost
 from emulator.live.hosts.plan import RunPlan
-from emulator.live.hosts.resource_manager_host import ResourceManagerHost
 from emulator.live.janitor import start_janitor
 
-HostT = TypeVar("HostT", bound=MachineHost)
+if TYPE_CHECKING:  # each process imports the host that it plays; below, they are named in quotes
+    from emulator.live.hosts.application_host import ApplicationHost  # noqa: F401
+    from emulator.live.hosts.host import MachineHost
+    from emulator.live.hosts.node_host import NodeHost  # noqa: F401
+    from emulator.live.hosts.resource_manager_host import ResourceManagerHost  # noqa: F401
+
+HostT = TypeVar("HostT", bound="MachineHost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,10 @@ class _Actor(Generic[HostT]):
 
     host: HostT
 
-    def __init__(self, name: str, plan: RunPlan) -> None:
+    def __init__(self, name: str, import_paths: Sequence[str]) -> None:
+        """``import_paths``: where modules are that the plan names, such as those of the user's own policies."""
         self._name = name
-        self._plan = plan
+        sys.path += [path for path in import_paths if path not in sys.path]
         # Ray starts workers with SIGINT ignored or blocked; what they start must not inherit that.
         with suppress(ValueError):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -90,12 +94,14 @@ class _Actor(Generic[HostT]):
 
 
 @ray.remote
-class ResourceManagerActor(_Actor[ResourceManagerHost]):
+class ResourceManagerActor(_Actor["ResourceManagerHost"]):
     """Plays the ResourceManager (and the client)."""
 
-    async def open(self, journal: str) -> HostReady:
+    async def open(self, plan: RunPlan, journal: str) -> HostReady:
         """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
-        self.host = ResourceManagerHost(self._name, self._plan, Path(journal))
+        from emulator.live.hosts import resource_manager_host
+
+        self.host = resource_manager_host.ResourceManagerHost(self._name, plan, Path(journal))
         return HostReady(await self.host.listen())
 
     async def finished(self) -> None:
@@ -112,12 +118,14 @@ class ResourceManagerActor(_Actor[ResourceManagerHost]):
 
 
 @ray.remote
-class ApplicationHostActor(_Actor[ApplicationHost]):
+class ApplicationHostActor(_Actor["ApplicationHost"]):
     """Plays ApplicationMasters, any number at a time."""
 
-    async def open(self, journal: str) -> HostReady:
+    async def open(self, plan: RunPlan, journal: str) -> HostReady:
         """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
-        self.host = ApplicationHost(self._name, self._plan, Path(journal))
+        from emulator.live.hosts import application_host
+
+        self.host = application_host.ApplicationHost(self._name, plan, Path(journal))
         return HostReady(await self.host.listen())
 
     async def status(self) -> HostStatus:
@@ -140,23 +148,25 @@ class NodeHostReady(HostReady):
 
 
 @ray.remote
-class NodeHostActor(_Actor[NodeHost]):
+class NodeHostActor(_Actor["NodeHost"]):
     """Plays the NodeManagers of one Ray node."""
 
-    def __init__(self, name: str, plan: RunPlan, work_root: str | None) -> None:
-        super().__init__(name, plan)
-        self._work_dir = Path(work_root or tempfile.gettempdir()) / f"natjam-{plan.run_id}-{name}"
+    def __init__(self, name: str, import_paths: Sequence[str], run_id: str, work_root: str | None) -> None:
+        super().__init__(name, import_paths)
+        self._work_dir = Path(work_root or tempfile.gettempdir()) / f"natjam-{run_id}-{name}"
         # The driver's janitor cleans up the driver's machine; elsewhere a janitor waits for the end of this process.
-        self._janitor = None if work_root else start_janitor(plan.run_id, [self._work_dir], name)
+        self._janitor = None if work_root else start_janitor(run_id, [self._work_dir], name)
 
-    async def open(self, marker: str) -> NodeHostReady:
+    async def open(self, plan: RunPlan, marker: str) -> NodeHostReady:
         """Start supervisor and shuffle service.
 
         From then on this process ends when its raylet does.  Otherwise Ray would take it for dead some time later, and
         the driver would hear nothing more from it while it worked on: no journal would show that work.
         """
+        from emulator.live.hosts import node_host
+
         asyncio.get_running_loop().add_reader(os.pidfd_open(os.getppid()), os._exit, 1)
-        self.host = NodeHost(self._name, self._plan, self._work_dir)
+        self.host = node_host.NodeHost(self._name, plan, self._work_dir)
         try:
             urls = await self.host.open()
             sees_output = await self.host.sees(marker)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
+from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import ProgressSamples, Start, job_address
 from emulator.display.machine_status import job_status
 from emulator.display.standstill import stuck_attempts
@@ -38,6 +39,10 @@ class ApplicationHost(MachineHost):
         for recorder in self._restored.values():
             if isinstance(recorder.machine, ApplicationMaster):
                 self._left[recorder.machine.job] = recorder.machine
+
+    def make_machine(self, address: str) -> PeriodicMachine:
+        """See ``MachineHost``."""
+        return ApplicationMaster(self.plan.jobs[address.partition(":")[2]], self.settings)
 
     def note(self, message: Note) -> None:
         """Take orders and readings from node hosts."""

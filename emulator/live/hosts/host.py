@@ -17,13 +17,11 @@ the part it already has.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from emulator.assemble import make_machine
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
 from emulator.core.machine import PeriodicMachine
@@ -45,13 +43,9 @@ class MachineHost:
 
     def __init__(self, name: str, plan: RunPlan, journal: Path | None = None) -> None:
         """``journal``: file for its own journal; if the file exists, machines are restored from it."""
-        for path in plan.import_paths:
-            if path not in sys.path:
-                sys.path.append(path)
         self.name = name
         self.plan = plan
-        self.run = plan.resolved()
-        self.settings = self.run.settings
+        self.settings = plan.settings
         self.lag = LagRecorder()
         self.gaps = LongestGaps(min((job.submit_ns for job in plan.jobs.values()), default=0))
         self.fatal: str | None = None
@@ -62,7 +56,7 @@ class MachineHost:
         self._recorders: dict[str, Recorder] = {}
         self._own_journal = None if journal is None else HostJournal(journal)
         found = [] if self._own_journal is None else self._own_journal.found
-        self._restored = restored(found, self._make_machine, self._record)
+        self._restored = restored(found, self.make_machine, self._record)
         """Restored or retired machines that have not started again, by address."""
         self._journal: list[bytes] = [*found]
         self._outboxes: dict[str, Batch] = {}
@@ -84,7 +78,7 @@ class MachineHost:
 
     def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at ``origin_real_ns``, a future time of this machine's monotonic clock."""
-        self.clock = ScaledClock(origin_real_ns, self.run.time_scale)
+        self.clock = ScaledClock(origin_real_ns, self.plan.time_scale)
         self._keep_the_beat(Beat(awake_or_not_real_ns()))
 
     def _keep_the_beat(self, beat: Beat) -> None:
@@ -99,7 +93,7 @@ class MachineHost:
         is_here = address in self._recorders
         recorder = self._recorders.get(address) or self._restored.pop(address, None)
         if recorder is None:
-            recorder = Recorder(self._make_machine(address), self._record)
+            recorder = Recorder(self.make_machine(address), self._record)
         self._recorders[address] = recorder
         self.tell(address, start)
         machine = cast(PeriodicMachine, recorder.machine)
@@ -107,8 +101,9 @@ class MachineHost:
             self._await_tick(recorder, machine)
         return machine
 
-    def _make_machine(self, address: str) -> PeriodicMachine:
-        return make_machine(address, self.settings, self.plan.jobs)
+    def make_machine(self, address: str) -> PeriodicMachine:
+        """A new machine for ``address``."""
+        raise NotImplementedError(f"{self.name} has no machine {address}")
 
     def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
         """Send the machine its next ``Tick``, and then the later ones, as long as it is here."""

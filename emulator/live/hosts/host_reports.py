@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from emulator.display.machine_status import ClusterStatus, unstarted_job_status
+from emulator.display.machine_status import unstarted_job_status
 from emulator.display.standstill import standstill
-from emulator.display.status import JobStatus, RunStatus
+from emulator.display.status import ClusterStatus, RunStatus
 from emulator.errors import RunError
+from emulator.live.hosts.host_status import HostStatus
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
 from emulator.live.hosts.standstill import Standstill, timeout_real_ns
 from emulator.records.gaps import Gap
@@ -18,25 +18,6 @@ from emulator.resolved import Resolved
 
 _LINK_PATIENCE_REAL_S = 5.0
 """A host whose link is broken has probably died; that is noticed within this time."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostStatus:
-    """The status of a host, asked for about three times a second."""
-
-    fatal: str | None
-    journal: list[bytes]
-    until_ns: int
-    """Emulated time up to which the host has handed over its journal."""
-    lag: LagRecord
-    unreachable: tuple[str, ...]
-    """Hosts to which its link is broken."""
-    gaps: tuple[Gap, ...] = ()
-    """The longest times for which it, or its supervisor, has stood still."""
-    jobs: tuple[JobStatus, ...] = ()
-    cluster: ClusterStatus | None = None
-    moves: int = 0
-    """For a node host; see ``emulator.live.hosts.standstill``."""
 
 
 class HostReports:

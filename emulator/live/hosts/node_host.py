@@ -45,8 +45,10 @@ from emulator.core.completions import (
     Terminated,
     TerminateFailed,
 )
+from emulator.core.machine import PeriodicMachine
 from emulator.core.mechanisms import makes_images
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
+from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.live.beat import gap
 from emulator.live.hosts.host import MachineHost
@@ -61,7 +63,6 @@ from emulator.live.hosts.plan import (
     RunPlan,
     StopApplication,
 )
-from emulator.live.hosts.standstill import timeout_real_ns
 from emulator.live.memory.nodes import NodeMemories, largest_task_bytes
 from emulator.live.program_members import group_name, group_parent, remove_program_groups
 from emulator.live.services.shuffle_process import ShuffleProcess
@@ -105,7 +106,7 @@ class NodeHost(MachineHost):
     """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
 
     def __init__(self, name: str, plan: RunPlan, work_dir: Path) -> None:
-        super().__init__(name, plan.for_nodes())
+        super().__init__(name, plan)
         self.work_dir = work_dir
         self.nodes = plan.node_hosts[name]
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
@@ -119,7 +120,7 @@ class NodeHost(MachineHost):
         self._settings_of = {node.name: node for node in self.settings.nodes}
         mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
         self._mark = f"{plan.run_id}-{name}"
-        self._memories = NodeMemories(self._mark, work_dir, self.run.memory_scale, mine)
+        self._memories = NodeMemories(self._mark, work_dir, plan.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
@@ -142,7 +143,7 @@ class NodeHost(MachineHost):
             self._output = work_dir / "output"
             self._store = StoreProcess(plan.run_id, plan.output, self._output)
         saves = makes_images(self.settings.scheduler.mechanism.among) and self.settings.tier is not None
-        self._images = NodeImages(name, plan, self.run, work_dir, self._output) if saves else None
+        self._images = NodeImages(name, plan, work_dir, self._output) if saves else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
             plan.run_id,
             work_dir,
@@ -182,23 +183,26 @@ class NodeHost(MachineHost):
     def begin(self, origin_real_ns: int) -> None:
         """Start the NodeManagers at emulated time 0."""
         super().begin(origin_real_ns)
-        plan, scale = self.plan, self.run.time_scale
-        network_bytes_real_s = math.ceil(self.run.network_bytes_s * scale)
+        plan, scale = self.plan, self.plan.time_scale
+        network_bytes_real_s = math.ceil(plan.network_bytes_s * scale)
         self._site = Site(
             origin_real_ns,
             scale,
             self.work_dir,
             str(self._output),
             None if self._store is None else self._store.socket_path,
-            self.run.seed,
+            self.settings.seed,
             plan.secret,
             network_bytes_real_s,
         )
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
-        self._timeout_real_ns = timeout_real_ns(self.run)
         self._look_for_the_silent()
+
+    def make_machine(self, address: str) -> PeriodicMachine:
+        """See ``MachineHost``."""
+        return NodeManager(self._settings_of[address.partition(":")[2]], self.settings)
 
     def _boot_node(self, node: str) -> None:
         self.boot(node_address(node), Start())
@@ -538,7 +542,7 @@ class NodeHost(MachineHost):
     def _look_for_the_silent(self) -> None:
         """Kill tasks that give no sign of life although nobody has stopped them; another attempt follows."""
         now_real_ns = time.monotonic_ns()
-        next_ns = self.clock.to_emulated_ns(now_real_ns + self._timeout_real_ns // 8)
+        next_ns = self.clock.to_emulated_ns(now_real_ns + self.plan.task_timeout_real_ns // 8)
         self.at(next_ns, self._look_for_the_silent)
         if self._supervisor is None or self._closing:
             return
@@ -550,8 +554,8 @@ class NodeHost(MachineHost):
             if progress.state not in _AT_WORK or not progress.alive_real_ns:
                 continue
             silent_since_real_ns = max(progress.alive_real_ns, process.resumed_real_ns)
-            if now_real_ns - silent_since_real_ns > self._timeout_real_ns:
-                process.timed_out = f"no sign of life for {self._timeout_real_ns / 1e9:g} real seconds"
+            if now_real_ns - silent_since_real_ns > self.plan.task_timeout_real_ns:
+                process.timed_out = f"no sign of life for {self.plan.task_timeout_real_ns / 1e9:g} real seconds"
                 self._command("kill", container)
 
     def _pass_on_progress(self, beat: int) -> None:

@@ -17,7 +17,6 @@ from emulator.live.dumpers.criu import CriuDumper, find_criu
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.hosts.plan import RunPlan
 from emulator.live.tasks.imaging import ImageParameters, ImageSource
-from emulator.resolved import Resolved
 from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
@@ -31,14 +30,13 @@ _PIDS_A_SUPERVISOR = 4000
 class NodeImages:
     """The images of one node host, in a run whose mechanism may save images."""
 
-    def __init__(self, name: str, plan: RunPlan, run: Resolved, work_dir: Path, output: Path) -> None:
+    def __init__(self, name: str, plan: RunPlan, work_dir: Path, output: Path) -> None:
         """``output``: where the tasks of this host write to."""
         self.dumper = ""
         self._criu = ""
         self._plan = plan
-        assert run.settings.tier is not None
-        self._run = run
-        self._tier = run.settings.tier
+        assert plan.settings.tier is not None
+        self._tier = plan.settings.tier
         self._work_dir = work_dir
         self._output = output
         self._started = 0
@@ -51,7 +49,7 @@ class NodeImages:
         Raises:
             RunError: the experiment demands criu, which does not work here.
         """
-        wanted = self._run.dumper
+        wanted = self._plan.dumper
         found = None if wanted == PagesDumper.name else find_criu()
         if found is not None and found.problem is None:
             self.dumper, self._criu = CriuDumper.name, found.path
@@ -74,8 +72,8 @@ class NodeImages:
 
     def parameters(self, node: str, launch: fx.Launch) -> dict[str, Any]:
         """Launch parameters of a task: where its images go, and the image it resumes from."""
-        scale, tier = self._run.time_scale, self._tier
-        bytes_scale = scale * self._run.memory_scale
+        scale, tier = self._plan.time_scale, self._tier
+        bytes_scale = scale * self._plan.memory_scale
         dumper = PagesDumper.name if launch.work is Work.SHUFFLE else self.dumper  # a map's files are its node's own
         if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
             return {}  # a program has no counters to start from
@@ -101,16 +99,16 @@ class NodeImages:
             folder = own_folder  # it comes from the store
         network_bytes_s = self._tier.network_bytes_s
         if network_bytes_s is None:
-            network_bytes_s = math.ceil(self._run.network_bytes_s)
+            network_bytes_s = math.ceil(self._plan.network_bytes_s)
         is_here = image.node == node or not self._tier.held
         brought_ns = 0 if is_here else transfer_ns(image.size_bytes, network_bytes_s)
-        brought_real_ns = time.monotonic_ns() + round(brought_ns / self._run.time_scale)
+        brought_real_ns = time.monotonic_ns() + round(brought_ns / self._plan.time_scale)
         return ImageSource(folder, int(number), image.checksum, brought_real_ns)
 
     def image(self, process: fx.Launch, node: str, event: Mapping[str, Any]) -> ProcessImage:
         """The image described by a supervisor's event, in emulated bytes."""
         before = process.saved.past_containers if process.saved else ()
-        scale = self._run.memory_scale
+        scale = self._plan.memory_scale
         return ProcessImage(
             (*before, event["id"]),
             event["keys_done"],
@@ -128,6 +126,7 @@ class NodeImages:
         shutil.rmtree(self._of_job(node, job), ignore_errors=True)
 
     def _of_job(self, node: str, job: str) -> Path:
-        is_shared = self._run.storage_url is not None
-        root = self._output / IMAGES_DIRECTORY if is_shared else self._work_dir / node / "images"
+        root = (
+            self._output / IMAGES_DIRECTORY if self._plan.keeps_images_in_output else self._work_dir / node / "images"
+        )
         return root / job_directory_name(job)

@@ -7,19 +7,40 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
-from emulator.costs.overheads import OverheadProfile
-from emulator.experiment.model import Experiment, Scheduler
-from emulator.resolved import Resolved, resolve
+from emulator.core.settings import SchedulerSettings, Settings
+from emulator.live.hosts.standstill import timeout_real_ns
+from emulator.policies.fit import OFFERED
+from emulator.policies.job_eviction import JOB_EVICTION
+from emulator.policies.job_selection import FIFO
+from emulator.policies.mechanism import MECHANISM
+from emulator.policies.placement import PLACEMENT
+from emulator.policies.queues import SOFT_CAP
+from emulator.policies.resume_order import RESUME_ORDER
+from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.vocabulary import Frozen
+
+if TYPE_CHECKING:  # hosts get what was resolved, and do without what resolves
+    from emulator.resolved import Resolved
 
 RESOURCE_MANAGER_HOST = "rm"
 
 _APPLICATION_HOSTS_MAX = 2
-_OF_NODES = Scheduler.model_validate({"allocation": {"name": "soft-cap", "queues": {"default": {"capacity": 1}}}})
+_OF_NODES = SchedulerSettings(
+    allocation=SOFT_CAP,
+    job_selection=FIFO,
+    job_eviction=JOB_EVICTION.policies[0],
+    task_eviction=TASK_EVICTION.policies[0],
+    mechanism=MECHANISM.policies[0],
+    placement=PLACEMENT.policies[0],
+    resume_order=RESUME_ORDER.policies[0],
+    queues=(),
+    fit=OFFERED,
+)
+"""Nodes decide nothing; they only must know what may happen to a task."""
 HOST = "host"
 """Address of the host itself."""
 
@@ -29,9 +50,21 @@ class RunPlan:
     """A run, as every host knows it."""
 
     run_id: str
-    experiment: Experiment
-    overheads: OverheadProfile
+    settings: Settings
+    """What all machines share.  Policies get to the hosts by the names of their functions, or as they are."""
     jobs: Mapping[str, JobSpec]
+    time_scale: float
+    """Emulated seconds per real second."""
+    memory_scale: float
+    """Real bytes of memory and swap per emulated byte."""
+    network_bytes_s: float
+    """Speed at which one reduce fetches map outputs from other nodes."""
+    task_timeout_real_ns: int
+    """How long a task may give no sign of life."""
+    dumper: str | None
+    """The program that makes process images; None: the first that works."""
+    keeps_images_in_output: bool
+    """Whether process images lie where the output does; else each node has its own."""
     node_hosts: Mapping[str, tuple[str, ...]]
     """Names of the node hosts, and the nodes on each."""
     application_hosts: tuple[str, ...]
@@ -45,16 +78,10 @@ class RunPlan:
     """IP address on which each host, and a node host's shuffle service, listens."""
 
     def for_nodes(self) -> RunPlan:
-        """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has, as
-        an availability may."""
-        whole = self.experiment
-        scheduler = _OF_NODES.model_copy(update={"mechanism": whole.scheduler.mechanism})
-        cluster = whole.cluster.model_copy(update={"availability": None})
-        return replace(self, experiment=whole.model_copy(update={"scheduler": scheduler, "cluster": cluster}))
-
-    def resolved(self) -> Resolved:
-        """The run, resolved once more, in the process of a host.  Raises ConfigError."""
-        return resolve(self.experiment, tuple(self.jobs.values()), self.overheads)
+        """For a host of nodes: without policies, which may be files that only the driver has."""
+        among = self.settings.scheduler.mechanism.among
+        scheduler = replace(_OF_NODES, mechanism=replace(_OF_NODES.mechanism, among=among))
+        return replace(self, settings=replace(self.settings, scheduler=scheduler, availability=None))
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs are assigned to the application hosts in turn."""
@@ -81,9 +108,14 @@ def make_plan(
     with_driver = dict.fromkeys((RESOURCE_MANAGER_HOST, *application_hosts), used[0])
     return RunPlan(
         run_id=run_id,
-        experiment=run.experiment,
-        overheads=run.profile,
+        settings=run.settings,
         jobs=jobs,
+        time_scale=run.time_scale,
+        memory_scale=run.memory_scale,
+        network_bytes_s=run.network_bytes_s,
+        task_timeout_real_ns=timeout_real_ns(run),
+        dumper=run.dumper,
+        keeps_images_in_output=run.storage_url is not None,
         node_hosts=node_hosts,
         application_hosts=application_hosts,
         output=output,

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from emulator.core.client import Client
 from emulator.core.effects import AllFinished, AskOutside, Effect
+from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.display.machine_status import ClusterStatus, cluster_status
+from emulator.display.machine_status import cluster_status
+from emulator.display.status import ClusterStatus
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import RunPlan
 from emulator.outside.process import process_of
@@ -36,6 +38,10 @@ class ResourceManagerHost(MachineHost):
         """
         super().begin(origin_real_ns)
         self._guarded("begin", self._boot)
+
+    def make_machine(self, address: str) -> PeriodicMachine:
+        """See ``MachineHost``."""
+        return Client(tuple(self.plan.jobs.values())) if address == CLIENT else ResourceManager(self.settings)
 
     def _boot(self) -> None:
         manager, client = self.boot(RESOURCE_MANAGER, Start()), self.boot(CLIENT, Start())

@@ -9,8 +9,10 @@ that counts as a move.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from emulator.resolved import Resolved
+if TYPE_CHECKING:
+    from emulator.resolved import Resolved
 
 _TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
 """A loaded machine may leave a process without a processor for some seconds."""

@@ -9,6 +9,7 @@ that it has in this one is not left out there: that Ray starts as it always does
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,6 +22,7 @@ NODE_PARAMETERS: dict[str, Any] = {
     "setup_worker_path": str(Path(__file__).with_name("setup_worker.py")),
 }
 """By their names in ``ray._private.parameter.RayParams``."""
+_OF_A_DASHBOARD = ("aiohttp_cors", "opencensus")
 
 
 @contextlib.contextmanager
@@ -29,6 +31,7 @@ def lean(ray: Any) -> Iterator[None]:
     with (
         _replaced(ray._private.parameter, "RayParams", _with_parameters),
         _replaced(ray._private.services, "start_api_server", lambda _: _no_api_server),
+        _replaced(ray._private.utils, "get_dashboard_dependency_error", _looked_for_before_it_is_imported),
     ):
         yield
 
@@ -49,6 +52,16 @@ def _replaced(module: Any, name: str, other: Callable[[Any], Any]) -> Iterator[N
 def _with_parameters(make: Callable[..., Any]) -> Callable[..., Any]:
     known = inspect.signature(make).parameters
     return partial(make, **{name: value for name, value in NODE_PARAMETERS.items() if name in known})
+
+
+def _looked_for_before_it_is_imported(find_error: Callable[[], Exception | None]) -> Callable[[], Exception | None]:
+    """Ray imports what ``ray[default]`` brings, to see whether it is there, up to the first package that is not."""
+
+    def error() -> Exception | None:
+        missing = [name for name in _OF_A_DASHBOARD if importlib.util.find_spec(name) is None]
+        return ImportError(f"there is no {missing[0]}") if missing else find_error()
+
+    return error
 
 
 def _no_api_server(*_: Any, **__: Any) -> tuple[None, None]:

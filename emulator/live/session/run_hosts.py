@@ -50,7 +50,8 @@ class RunHosts:
         for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
             own_root = root if node_id == self._head else None
             kind: Any = actors.NodeHostActor
-            self._handles[name] = kind.options(**self._on(node_id, name)).remote(name, plan, own_root)
+            actor = kind.options(**self._on(node_id, name))
+            self._handles[name] = actor.remote(name, plan.import_paths, plan.run_id, own_root)
         for name in plan.application_hosts:
             self.create_on_head(name, plan)
 
@@ -59,7 +60,7 @@ class RunHosts:
         from emulator.live.hosts import actors
 
         kind: Any = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
-        self._handles[name] = kind.options(**self._on(self._head, name)).remote(name, plan)
+        self._handles[name] = kind.options(**self._on(self._head, name)).remote(name, plan.import_paths)
 
     def create_successor(self, name: str, plan: RunPlan) -> None:
         """The same in the place of a host that has died, or does not answer."""

@@ -199,10 +199,7 @@ class LiveSession:
         marker = f".natjam-{self.run_id}"
         with place_at(self._output).marked(marker):
             self._hosts.create(self._ray, plan, [node["NodeID"] for node in ray_nodes], str(self._root))
-            openings = {
-                name: handle.open.remote(marker if name in plan.node_hosts else self._own_journal(name))
-                for name, handle in self._hosts.items()
-            }
+            openings = {name: self._open(name, plan, marker) for name, _ in self._hosts.items()}
             ready = {name: self._hosts.result(opening, f"starting {name}") for name, opening in openings.items()}
         blind = [name for name in plan.node_hosts if not ready[name].sees_output]
         if blind:
@@ -225,8 +222,11 @@ class LiveSession:
     def _publish_endpoint(self, plan: RunPlan) -> None:
         publish_endpoint(self._run_dir, self._root, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
 
-    def _own_journal(self, name: str) -> str:
-        return str(self._root / f"{name}.journal")
+    def _open(self, name: str, plan: RunPlan, marker: str = "") -> Any:
+        """Let a host start.  ``marker``: what a host of nodes must see in the place of the output."""
+        if name in plan.node_hosts:
+            return self._hosts[name].open.remote(plan.for_nodes(), marker)
+        return self._hosts[name].open.remote(plan, str(self._root / f"{name}.journal"))
 
     # ---- while it runs ----
 
@@ -332,7 +332,7 @@ class LiveSession:
     def _take_over(self, name: str, plan: RunPlan) -> None:
         """Let the new host of that name continue where the dead one stopped, and tell the others."""
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
-        opened = self._hosts.result(host.open.remote(self._own_journal(name)), doing, _SUCCESSOR_PATIENCE_REAL_S)
+        opened = self._hosts.result(self._open(name, plan), doing, _SUCCESSOR_PATIENCE_REAL_S)
         self._addresses[name] = opened.address
         living = (n for n in self._addresses if n == name or (n not in self._lost and self._hosts.lives(n)))
         others = {n: self._addresses[n] for n in living}

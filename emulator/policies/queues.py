@@ -1,0 +1,61 @@
+"""Allocations by queues (natjam, sections 3.1, 4 and 5; Hadoop's capacity scheduler)."""
+
+from __future__ import annotations
+
+from emulator.policies.allocation_forms import AllocationPolicy, Maximum, QueueRules, TakesBack
+from emulator.policies.queue_order import most_underserved
+from emulator.policies.views import AllocationDecision, ClusterView
+
+
+def two_queue(view: ClusterView) -> AllocationDecision:
+    """The more urgent queue is served first, up to its maximum.  It may reclaim from all less urgent queues, whatever
+    their capacity.
+
+    The paper has two queues; here there may be any number.  The first in the file is the most urgent.
+    """
+    ordered = sorted(view.queues, key=lambda queue: queue.rank)
+    order = tuple(queue.name for queue in ordered if queue.used < queue.maximum)
+    reclaim = tuple(
+        (queue.name, tuple(other.name for other in reversed(ordered) if other.rank > queue.rank))
+        for queue in ordered[:-1]
+        if queue.used < queue.maximum
+    )
+    return AllocationDecision(order, reclaim)
+
+
+def single_queue(view: ClusterView) -> AllocationDecision:
+    """Natjam-R: one queue in the order of the job selection; its jobs take containers from the jobs after them.
+
+    There may be any number of priorities.  The Preemptor asks for one container in each of its runs.
+    """
+    (queue,) = view.queues
+    return AllocationDecision(
+        (queue.name,), ((queue.name, (queue.name,)),), most_reclaims_in_a_run=1, resumes_first=False
+    )
+
+
+def hard_cap(view: ClusterView) -> AllocationDecision:
+    """No queue ever holds more than its capacity; nothing is preempted."""
+    return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.capacity))
+
+
+def soft_cap(view: ClusterView) -> AllocationDecision:
+    """A queue may grow into unused capacity up to its maximum; it shrinks only when its tasks end.
+
+    The most underserved queue (least used / capacity) goes first.
+    """
+    return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
+
+
+TWO_QUEUE = AllocationPolicy(
+    "two-queue", two_queue, "natjam, section 3", queues=QueueRules(fewest=2, least_urgent_takes=False)
+)
+SINGLE_QUEUE = AllocationPolicy("single-queue", single_queue, "natjam, section 4", queues=QueueRules(most=1))
+HARD_CAP = AllocationPolicy(
+    "hard-cap",
+    hard_cap,
+    "natjam, section 5",
+    takes_back=TakesBack.NEVER,
+    queues=QueueRules(maximum=Maximum.CAPACITY),
+)
+SOFT_CAP = AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", takes_back=TakesBack.NEVER)
