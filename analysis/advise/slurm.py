@@ -20,6 +20,7 @@ from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.experiment.load import load_experiment
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.outcome import mean_s
 from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -125,9 +126,9 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         candidate.exempt,
         candidate.grace,
         candidate.saves,
-        _mean_s(waits),
+        mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
-        _mean_s(ended),
+        mean_s(ended),
         len(others) - len(ended),
         sum(each.preempted for each in outcomes.values()),
         lost_ns / _HOUR_NS,
@@ -244,10 +245,6 @@ def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> C
         each if each.name in urgent else replace(each, mode=mode, grace_ns=grace_ns) for each in cluster.partitions
     )
     return replace(cluster, partitions=partitions, settings=settings)
-
-
-def _mean_s(times_ns: Sequence[int]) -> float | None:
-    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None
 
 
 def _seconds(value: float | None) -> str:
