@@ -7,16 +7,14 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from emulator.loops.draw import SECOND_NS
+from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Workload
 from emulator.policies.kueue.returns import Loop
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY)
 ROUNDS = 4
-SECOND_NS = 10**9
-
-Log = Sequence[tuple[int, int, Decision]]
-"""The time, the cycle, and what it decided."""
 
 
 def loop_figure(workloads: Sequence[Workload], loop: Loop, log: Log) -> Figure:
