@@ -23,6 +23,7 @@ PURE = {
 RAY_MODULES = {
     "emulator/live/hosts/actors.py",
     "emulator/live/session/ray_runtime.py",
+    "emulator/live/session/run_hosts.py",
     "emulator/live/session/session.py",
     "emulator/campaign/ray_workers.py",
 }

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from emulator.assemble import make_machine
-from emulator.cli.main import app
 from emulator.core.completions import DecidedOutside
 from emulator.core.decisions import LEAST_WAIT_NS
 from emulator.core.effects import AskOutside, Launch
@@ -33,6 +31,7 @@ from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
+from tests.commands import invoked, run_natjam
 from tests.examples import fixed
 
 EXAMPLE = ["{python}", str(Path(__file__).resolve().parents[2] / "docs/examples/first_fit.py")]
@@ -182,8 +181,7 @@ def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often(tmp_path:
 def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PYTHON_HEAD + '    if news["event"] == "job-waits": print("nonsense")\n')
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["run", str(experiment(tmp_path, ["{python}", "mine.py"])), "--out", str(out)])
-    assert result.exit_code == 1
+    result = run_natjam("run", experiment(tmp_path, ["{python}", "mine.py"]), "--out", out, status=1)
     assert "nonsense: not JSON" in " ".join(result.output.split())
     _, records = read_journal(next(out.glob("journal.*")))
     assert any(isinstance(record.message, SubmitJob) for record in records)
@@ -368,7 +366,7 @@ def test_with_sizes_what_cannot_be_is_refused(tmp_path: Path, instead: str, mech
 def test_a_command_must_be_given(tmp_path: Path) -> None:
     path = experiment(tmp_path, ["x"])
     path.write_text(path.read_text().replace('command: ["x"], ', ""))
-    result = CliRunner().invoke(app, ["validate", str(path)])
+    result = invoked("validate", path)
     assert result.exit_code != 0
     assert "command" in result.output
 

@@ -12,9 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
+from tests.commands import invoked
 from tests.simulated_runs import simulate
 
 
@@ -24,7 +23,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verify(path: Path) -> tuple[int, str, list[str]]:
-    done = CliRunner().invoke(app, ["verify", str(path)])
+    done = invoked("verify", path)
     assert isinstance(done.exception, SystemExit | None), done.exception
     return done.exit_code, done.stdout, done.stderr.splitlines()
 

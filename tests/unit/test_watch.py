@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from analysis.watch.follow import FollowedRun
-from emulator.cli.main import app
+from emulator.assemble import nodes_of
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
+from tests.commands import run_natjam
 from tests.live_runs import until
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
@@ -38,8 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(run: Path) -> dict[str, Any]:
     experiment = load_experiment(run / "experiment.yaml")
-    jobs = msgspec.to_builtins(expand(experiment, experiment.seed))
-    return {"kind": "begin", "title": "fig4", "nodes": 6, "containers_per_node": 8, "jobs": jobs}
+    jobs, nodes = expand(experiment, experiment.seed), nodes_of(experiment.cluster)
+    return {"kind": "begin", "title": "fig4", "nodes": msgspec.to_builtins(nodes), "jobs": msgspec.to_builtins(jobs)}
 
 
 def status(journal: list[bytes], emulated_s: float) -> dict[str, Any]:
@@ -95,8 +95,7 @@ def test_a_page_that_dies_does_not_disturb_the_run() -> None:
 
 
 def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(FIG4), "--engine", "sim", "--watch", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2
+    done = run_natjam("run", FIG4, "--engine", "sim", "--watch", "--out", tmp_path / "out", status=2)
     assert "--watch is for live runs" in done.output
     assert not (tmp_path / "out").exists()
 

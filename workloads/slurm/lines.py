@@ -17,7 +17,6 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.policies.slurm.model import SECOND_NS
-from emulator.vocabulary import Frozen
 
 MOST_BYTES = 16 * 1024 * 1024
 LARGEST_TABLE_BYTES = 1 << 30
@@ -43,14 +42,6 @@ class Where:
     def error(self, key: str, what: str) -> ConfigError:
         """What is wrong with a key of this line."""
         return ConfigError(f"{self}: {key}: {what}")
-
-
-class NotCarriedOver(Frozen):
-    """A setting that the decisions do not look at."""
-
-    where: str
-    what: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
