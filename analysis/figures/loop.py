@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from emulator.loops.draw import SECOND_NS
 from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Workload
