@@ -226,36 +226,49 @@ class BySizedQueues(ByQueues):
         if alone is not None and any(fits(known, alone) for known in self._vain.get(names, ())):
             return False
         trial = _Rooms(dict(rooms.free), dict(rooms.coming))
-        places: list[tuple[TaskGroup, Taken]] = []
-        ranked: list[TaskView] | None = None
+        places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
+        if len(places) < len(groups):
+            if alone is not None:
+                self._vain.setdefault(names, []).append(alone)
+            return False
+        yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
+        rooms.free.update(trial.free)
+        rooms.coming.update(trial.coming)
+        if any(taken.tasks for _, taken in places):
+            self._forget_ranks()
+        return True
+
+    def _places(
+        self,
+        application: Application,
+        groups: Sequence[TaskGroup],
+        trial: _Rooms,
+        ranked: Callable[[], Sequence[TaskView]],
+    ) -> Iterator[tuple[TaskGroup, Taken]]:
+        """Where each of the groups' containers has room or gets it, which is taken of ``trial``; ends at the first that
+        has none.  ``ranked``: the tasks that may be victims."""
         gone = set[str]()
         for group in groups:
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
             fitting = next((name for name, room in free.items() if fits(request, room)), None)
-            if fitting is not None:
-                taken = Taken(fitting, ())
-            else:
-                if ranked is None:
-                    ranked = self._ranks[names] = self._ranks.get(names) or self._ranked(jobs, now_ns)
-                left = [task for task in ranked if task.container not in gone]
+            taken: Taken | None = None if fitting is None else Taken(fitting, ())
+            if taken is None:
+                left = [task for task in ranked() if task.container not in gone]
                 spare = {name: plus(room, trial.coming[name]) for name, room in free.items()}
                 across_jobs = self._victim_jobs.tasks is not None
                 taken = choose_room(request, spare, left, self._frees, self._whole, across_jobs)
             if taken is None:
-                if alone is not None:
-                    self._vain.setdefault(names, []).append(alone)
-                return False
-            places.append((group, taken))
+                return
             trial.free[taken.node] = minus(trial.free[taken.node], request)
             self._go(taken, trial, gone)
-        yield from self._carry_out(application, places, jobs, ranked or [], now_ns)
-        rooms.free.update(trial.free)
-        rooms.coming.update(trial.coming)
-        if any(taken.tasks for _, taken in places):
-            self._forget_ranks()
-        return True
+            yield group, taken
+
+    def _ranked_once(self, names: tuple[tuple[str, ...], ...], jobs: _Jobs, now_ns: int) -> list[TaskView]:
+        if names not in self._ranks:
+            self._ranks[names] = self._ranked(jobs, now_ns)
+        return self._ranks[names]
 
     def _forget_ranks(self) -> None:
         self._ranks.clear()
