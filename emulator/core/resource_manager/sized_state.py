@@ -14,7 +14,7 @@ hardest to place can be anywhere (``places_left``).  With one size this is the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -135,7 +135,10 @@ def sizes_asked(application: Application) -> tuple[Resources, ...]:
 
 def held_by(application: Application) -> Resources:
     """What the containers of a job hold together, without those of stopped processes and those taken back by name."""
-    held = _sum(application, application.held)
+    held = times(application.held[MASTER], application.master_request)
+    for group in application.facts.groups:
+        if count := application.held[group.name]:
+            held = plus(held, times(count, group.request))
     for container in application.containers.values() if application.taken else ():
         if container.taken:
             held = minus(held, container.request)
@@ -145,18 +148,13 @@ def held_by(application: Application) -> Resources:
 def wanted_by(application: Application) -> Resources:
     """What a job asks for beside what it holds."""
     requests = application.requests
-    wanted = Counter({group: len(since) for group, since in requests.since.items()})
-    wanted.update(task.group for task in requests.resumes)
-    wanted[MASTER] += requests.application_master is not None
-    return _sum(application, wanted)
-
-
-def _sum(application: Application, counts: Mapping[str, int]) -> Resources:
-    """What so many containers of each group ask for together."""
-    found = times(counts.get(MASTER, 0), application.master_request)
+    wanted = times(int(requests.application_master is not None), application.master_request)
     for group in application.facts.groups:
-        found = plus(found, times(counts.get(group.name, 0), group.request))
-    return found
+        if count := len(requests.since[group.name]):
+            wanted = plus(wanted, times(count, group.request))
+    for task in requests.resumes:
+        wanted = plus(wanted, application.groups[task.group].request)
+    return wanted
 
 
 class SizedClusterState(ClusterState):
