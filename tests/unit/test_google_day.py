@@ -40,7 +40,7 @@ def test_a_small_day_runs_to_its_end() -> None:
     day = "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}"
     scheduler = ["scheduler.mechanism=adaptive", "scheduler.placement=cost"]
     experiment = load_experiment(DAY, [day, "cluster.nodes=1", *scheduler])
-    done = simulate(resolve(experiment), lambda record: None)
+    done = simulate(resolve(experiment), lambda records: None)
     for machine in done.machines.values():
         machine.validate_state()
 

@@ -29,7 +29,7 @@ def test_a_simulation_whose_reduces_wait_for_ever_ends_and_names_them(monkeypatc
     with pytest.raises(
         RunError, match=r"there was no progress from \d+ s to \d+ s.*stuck: .*/r0\d\d\.\d \(Running on "
     ):
-        simulate(resolve(experiment), lambda record: None)
+        simulate(resolve(experiment), lambda records: None)
 
 
 def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
