@@ -13,6 +13,8 @@ import shutil
 import sys
 import tempfile
 
+from emulator.live.session.lean_ray import NODE_PARAMETERS
+
 MEGABYTE = 1024 * 1024
 
 
@@ -41,8 +43,7 @@ def main() -> None:
                 num_cpus=2,
                 object_store_memory=100 * MEGABYTE,
                 include_dashboard=False,
-                include_log_monitor=False,  # it reads the logs of all workers there were, over and over
-                no_monitor=True,  # of Ray's autoscaler
+                **NODE_PARAMETERS,
             )
         print(json.dumps({"address": cluster.address, "token": token, "directory": directory}), flush=True)
         sys.stdin.read()

@@ -13,7 +13,8 @@ from emulator.policies.allocation_forms import (
     ShareAllocation,
     TakesBack,
 )
-from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
+from emulator.policies.kubernetes.rules import Rules
+from emulator.policies.kubernetes.scheduler import KubeScheduler
 from emulator.policies.kueue.scheduler import KueueRules, KueueScheduler
 from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
@@ -99,6 +100,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             "Kueue 0.19; docs/kueue.md",
             options=KueueRules,
             spares=True,
+            ends_circles=True,
         ),
         SchedulerAllocation(
             "slurm",

@@ -40,6 +40,7 @@ from emulator.interruption import check_interrupted, deferred, interruptible, re
 from emulator.live import encryption
 from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_directory, start_janitor
 from emulator.live.memory.left_over import end_memory
+from emulator.live.session.lean_ray import lean
 
 _REACH_PATIENCE_REAL_S = 5.0
 _END_PATIENCE_REAL_S = 15.0
@@ -138,7 +139,7 @@ class RayRuntime:
         self._thread = _Thread()
         self._ray = ray
         try:
-            result_of(self._thread.submit(lambda: ray.init(address=address or "local", **options)))
+            result_of(self._thread.submit(lambda: _init(ray, address, options)))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             hint = _hint(error)
@@ -229,6 +230,11 @@ class _Thread:
     def _work(self) -> None:
         while (make := self._calls.get()) is not None:
             make()
+
+
+def _init(ray: Any, address: str | None, options: dict[str, Any]) -> None:
+    with lean(ray) if address is None else contextlib.nullcontext():
+        ray.init(address=address or "local", **options)
 
 
 _stuck = False
