@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from msgspec.structs import replace
@@ -210,7 +211,9 @@ def results_figure(found: Sequence[SiteResult]) -> Figure:
             for each, name in points
             if each.urgent_wait_s is not None
         ]
-        look = {"label": label, **style.line(swept.index(label))} if label in swept else {"color": style.GREY}
+        look: dict[str, Any] = {"color": style.GREY}
+        if label in swept:
+            look = {"label": label, **style.line(swept.index(label))}
         panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], marker="o", **look)
         for x, y, name in shown:
             names.setdefault((round(_PLACES * x / widest_s), round(_PLACES * y / highest)), []).append(name)
