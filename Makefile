@@ -58,7 +58,7 @@ lint: tools
 	$(BIN)/pyrefly check
 
 docs: tools
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir site
 	@echo 'open site/index.html'
 
 bench: tools

@@ -15,9 +15,14 @@ def steps(starts_s: ArrayLike, ends_s: ArrayLike) -> Curve:
     """How many intervals are open; NaN is a time that never comes."""
     starts, ends = known(starts_s), known(ends_s)
     times, changes = numpy.concatenate([starts, ends]), numpy.repeat([1, -1], [len(starts), len(ends)])
-    order = numpy.argsort(times)
-    is_last = numpy.diff(times[order], append=numpy.inf) > 0  # of all at that time
-    return times[order][is_last], numpy.cumsum(changes[order])[is_last].astype(numpy.int64)
+    return summed(times, changes)
+
+
+def summed(times_s: NDArray[numpy.float64], changes: NDArray[numpy.int64]) -> Curve:
+    """The sum of all changes up to each time."""
+    order = numpy.argsort(times_s)
+    is_last = numpy.diff(times_s[order], append=numpy.inf) > 0  # of all at that time
+    return times_s[order][is_last], numpy.cumsum(changes[order])[is_last].astype(numpy.int64)
 
 
 def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Curve:

@@ -188,8 +188,9 @@ def why(decision: Decision, candidate: Row) -> str:
 
 def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     """The same, from the columns of ``load_decisions``."""
-    if candidate.get("why") is not None:
-        return f"{rule}: {candidate['why'].partition(chr(10))[0]}"
+    said = candidate.get("why")
+    if said is not None and by == Chooser.SCHEDULER:
+        return f"{rule}: {said.partition(chr(10))[0]}"
     name, score = candidate["score_name"], candidate["score"]
     parts = []
     if score is not None:
@@ -201,7 +202,7 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
         place = f"drawn among {candidates}"
     parts.append("the only one" if candidates == 1 else place)
     late = "killed because a container was not given back in time, " if by == Chooser.RESOURCE_MANAGER else ""
-    return f"{late}{rule}: {', '.join(parts)}"
+    return f"{late}{rule}: {', '.join(parts)}" + (f"; {said}" if said else "")
 
 
 def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any
 from rich.table import Table
 
 from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evictions, why
-from analysis.load import load_decisions, load_runs
+from analysis.load import cluster_of, load_decisions, load_runs, read_configuration, read_table
 from analysis.run_paths import find_runs
+from analysis.waits import Wait, waits_for_room
+from emulator.assemble import nodes_of
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
 from emulator.records.history import Chooser
@@ -32,6 +34,8 @@ class Explanation:
     """The decisions that chose them, that asked their jobs, or that passed over the requested attempt."""
     attempt: str | None
     job: str | None = None
+    waits: Sequence[Wait] = ()
+    """Of the requested job, where containers have several sizes: what it waited for."""
 
     def to_json(self) -> dict[str, Any]:
         """The output of ``--json``, with times in emulated seconds."""
@@ -40,6 +44,7 @@ class Explanation:
             "mechanism": self.mechanism,
             "evictions": [eviction.to_json() for eviction in self.evictions],
             "decisions": [decision.to_json() for decision in self.decisions],
+            "waits": [wait.to_json() for wait in self.waits],
         }
 
 
@@ -69,7 +74,13 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
         wanted |= {decision.decision for decision in named if job in (decision.requester, decision.job)}
     kept = [decision for decision in decisions if decision.decision in wanted]
     (run,) = results.runs.itertuples()
-    return Explanation(str(path), run.mechanism, found, kept, attempt, job)
+    waits = () if job is None else _waits(runs[0].path, job)
+    return Explanation(str(path), run.mechanism, found, kept, attempt, job, waits)
+
+
+def _waits(path: Path, job: str) -> tuple[Wait, ...]:
+    nodes = nodes_of(cluster_of(read_configuration(path)["cluster"]))
+    return waits_for_room(read_table(path, "attempts"), nodes, job)
 
 
 def _choices_of(eviction: Eviction) -> list[Decision]:
@@ -142,6 +153,14 @@ def said(explanation: Explanation) -> Iterator[str]:
         if text is not None and (decision.t_s, text) not in known:
             known.add((decision.t_s, text))
             yield f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ")
+
+
+def waits(explanation: Explanation) -> Iterator[str]:
+    """What each task of the requested job waited for: the resources that every node was short of."""
+    for wait in explanation.waits[:_ROWS]:
+        yield f"until {wait.until_s:.1f} s {wait.attempt} ({wait.asked}) found no room: {wait.in_words()}"
+    if len(explanation.waits) > _ROWS:
+        yield f"and {len(explanation.waits) - _ROWS} more such waits: --json has all"
 
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:

@@ -21,6 +21,7 @@ from analysis.frames import DataFrame, pandas
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.run_schema import check_table
 from emulator.errors import ConfigError, printable
+from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment
 from emulator.files.parquet_files import TooLargeError, parquet_file
 from emulator.files.problems import validated
@@ -111,10 +112,16 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """``experiment.yaml`` of a run directory, unchanged.  Raises ConfigError: it is not a complete experiment."""
+    """``experiment.yaml`` of a run directory, with all jobs.  Raises ConfigError: it is not a complete experiment."""
     document = read_document(path / EXPERIMENT_NAME)
+    include_jobs(document)
     validated(document, Experiment)
     return document.data
+
+
+def cluster_of(section: Mapping[str, Any]) -> Cluster:
+    """The cluster of an experiment, from its section, without its ``availability``."""
+    return Cluster.model_validate({**section, "availability": None})
 
 
 def _frame(runs: Sequence[RunPath], name: str) -> DataFrame:
@@ -174,5 +181,5 @@ def _run_row(run: RunPath) -> dict[str, Any]:
     row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
     mechanism = _at("scheduler", "mechanism")(experiment)
     row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
-    row["containers"] = Cluster.model_validate(experiment["cluster"]).containers
+    row["containers"] = cluster_of(experiment["cluster"]).containers
     return {**row, "path": str(run.path)}

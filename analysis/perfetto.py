@@ -1,8 +1,9 @@
 """``timeline.perfetto.json``: a run as Chrome trace events, for ui.perfetto.dev or chrome://tracing.
 
-Nodes are processes and their containers threads.  An attempt is a slice, and its states are slices inside it.  Times
-are emulated microseconds.  Each eviction in which work was kept is one slice of category ``suspension``.  An arrow
-(flow) goes from there, or from a kill, to the next attempt in the container.
+Nodes are processes and their containers threads.  An attempt is a slice, and its states are slices inside it.  Where
+containers have sizes, what they hold of each resource of a node is a counter.  Times are emulated microseconds.  Each
+eviction in which work was kept is one slice of category ``suspension``.  An arrow (flow) goes from there, or from a
+kill, to the next attempt in the container.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 import pyarrow
 
 from analysis.timeline import STATES, Timeline
+from emulator.policies.resources import PARTS
 
 _CHUNK_EVENTS = 2000
 _SUSPENSIONS = frozenset({"checkpointing", "suspending"})
@@ -53,10 +55,11 @@ def _chunks(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 
 def trace_events(attempts: pyarrow.Table, timeline: Timeline) -> Iterator[Event]:
-    """The events in order: names of processes and threads, slices, flows."""
+    """The events in order: names of processes and threads, counters, slices, flows."""
     processes = {node: number for number, node in enumerate(dict.fromkeys(lane.node for lane in timeline.lanes), 1)}
     places = [(processes[lane.node], 2 * lane.number + lane.stopped) for lane in timeline.lanes]
     yield from _names(processes, places, timeline)
+    yield from _counters(places, timeline)
     rows = attempts.select(["attempt", *_ARGUMENTS]).to_pylist()
     yield from _slices(rows, places, timeline)
     yield from _flows(places, timeline)
@@ -67,9 +70,20 @@ def _names(processes: dict[str, int], places: list[tuple[int, int]], timeline: T
         yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": node}}
         yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
     for lane, (process, thread) in zip(timeline.lanes, places, strict=True):
+        if lane.resource:
+            continue  # a counter needs no thread
         order = lane.number + (1_000_000 if lane.stopped else 0)
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": lane.name}}
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": thread, "args": {"sort_index": order}}
+
+
+def _counters(places: list[tuple[int, int]], timeline: Timeline) -> Iterator[Event]:
+    for use in timeline.uses:
+        lane, (process, _) = timeline.lanes[use.lane], places[use.lane]
+        times_s, amounts = use.curve
+        for at_us, amount in zip(_us(times_s).tolist(), (amounts / PARTS).tolist(), strict=True):
+            counter: Event = {"ph": "C", "name": lane.name, "pid": process, "tid": 0, "ts": at_us}
+            yield {**counter, "args": {lane.resource: amount}}
 
 
 def _slices(rows: list[Event], places: list[tuple[int, int]], timeline: Timeline) -> Iterator[Event]:

@@ -56,11 +56,10 @@ def write_pictures(
     from analysis.perfetto import write_perfetto  # here, because a large simulation does not need these imports
     from analysis.report.build import run_tables
     from analysis.report.page import ReportRun, render_report
-    from analysis.report.payload import ClusterShape, make_payload
+    from analysis.report.payload import make_payload
 
     available = None if run.settings.availability is None else run.settings.availability.capacity
-    shape = ClusterShape(len(run.settings.nodes), run.containers_per_node)
-    shown = run_tables(tables, shape, available)
+    shown = run_tables(tables, run.settings.nodes, available)
     if (directory / SHARES_NAME).exists():
         _draw_shares(directory, summary["jobs"], available or Capacity([(0, run.containers)]))
     if available is not None and len(tables["attempts"]):

@@ -10,18 +10,25 @@ lane of its node, for stopped processes.
 
 An attempt holds its container from the start of its overhead at the ResourceManager until the ResourceManager knows
 that the container is free again.  This time is divided into segments, each in one of ``STATES``.
+
+Where containers have sizes, a node has no number of them: it has as many lanes as it needs.  Above these is a lane for
+each of its resources, with what its containers hold of it over time; a stopped process holds what the cluster says.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy
 import pyarrow
 from numpy.typing import NDArray
+
+from analysis.curves import Curve, summed
+from emulator.core.settings import NodeSettings
+from emulator.policies.resources import PARTS
 
 STATES = (
     "application master",
@@ -48,7 +55,7 @@ _EVICTIONS = frozenset({"preempted", "asked back and not given in time"})
 """The reasons of kills that are evictions; other kills are not."""
 _COLUMNS = (
     *("kind", "node", "outcome", "reason", "ready_s", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s"),
-    *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans", "paging_spans"),
+    *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans", "paging_spans", "request"),
 )
 
 
@@ -59,11 +66,17 @@ class Lane:
     node: str
     number: int
     """Number in its node, from 1."""
-    stopped: bool
+    stopped: bool = False
     """Whether it is for stopped processes; if not, it is a container."""
+    resource: str = ""
+    """The resource whose use it shows; empty: it has attempts."""
+    whole: float = 0.0
+    """How much of the resource the node has."""
 
     @property
     def name(self) -> str:
+        if self.resource:
+            return f"{self.resource}, of {self.whole:g}"
         return f"{'stopped process' if self.stopped else 'container'} {self.number}"
 
 
@@ -80,6 +93,15 @@ class Handover(NamedTuple):
     """Start of the successor's first segment."""
 
 
+class Use(NamedTuple):
+    """What the containers of a node hold of one of its resources."""
+
+    lane: int
+    """Where it is shown."""
+    curve: Curve
+    """In thousandths."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Segments as columns, sorted by lane and time; segments of a lane do not overlap."""
@@ -93,6 +115,24 @@ class Timeline:
     attempt: NDArray[numpy.int32]
     """Row in the table of attempts."""
     handovers: tuple[Handover, ...]
+    uses: tuple[Use, ...] = ()
+    """In the order of their lanes; none where all containers have one size."""
+
+    def total_use(self) -> dict[str, tuple[float, Curve]]:
+        """For each resource, how much of it the cluster has, and what all containers hold of it, in thousandths."""
+        by_resource: dict[str, list[Use]] = {}
+        for use in self.uses:
+            by_resource.setdefault(self.lanes[use.lane].resource, []).append(use)
+        return {
+            name: (sum(self.lanes[use.lane].whole for use in uses), _together(use.curve for use in uses))
+            for name, uses in by_resource.items()
+        }
+
+
+def _together(curves: Iterable[Curve]) -> Curve:
+    times, amounts = zip(*curves, strict=True)
+    changes = [numpy.diff(each, prepend=0) for each in amounts]
+    return summed(numpy.concatenate(times), numpy.concatenate(changes))
 
 
 @dataclass(slots=True)
@@ -141,16 +181,16 @@ class _Lanes:
         return number, before
 
 
-def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_node: int, end_s: float) -> Timeline:
+def make_timeline(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], end_s: float) -> Timeline:
     """Place the attempts of one run.
 
     Args:
         attempts: the table of ``attempts.parquet``.
         nodes: all nodes of the cluster, in the order to show.
-        containers_per_node: of every node.
         end_s: when the run ended, or now; attempts without a known end last until then.
     """
-    by_node: dict[str, list[_Stay]] = {node: [] for node in nodes}
+    settings = {node.name: node for node in nodes}
+    by_node: dict[str, list[_Stay]] = {node.name: [] for node in nodes}
     columns = [attempts.column(name).to_pylist() for name in _COLUMNS]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = dict(zip(_COLUMNS, values, strict=True))
@@ -162,9 +202,16 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_
     handovers: list[Handover] = []
     lanes: list[Lane] = []
     segments: list[tuple[int, float, float, int, int]] = []
+    uses: list[Use] = []
+    requests = columns[_COLUMNS.index("request")]
     for node, stays in by_node.items():
         stays.sort(key=lambda stay: (stay.start_s, stay.attempt))
-        for stopped, capacity in ((False, containers_per_node), (True, 0)):
+        containers = 0 if node not in settings or settings[node].resources else settings[node].containers
+        for resource in range(len(settings[node].resources) if node in settings else 0):
+            uses.append(Use(len(lanes), _held_of(resource, settings[node], stays, requests)))
+            name, whole = settings[node].resource_names[resource], settings[node].resources[resource]
+            lanes.append(Lane(node, resource + 1, resource=name, whole=whole / PARTS))
+        for stopped, capacity in ((False, containers), (True, 0)):
             pool = _Lanes(capacity)
             for stay in (stay for stay in stays if stay.stopped is stopped):
                 number, before = pool.take(stay)
@@ -183,7 +230,18 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_
         numpy.array(until_s, dtype=float),
         numpy.array(attempt, dtype=numpy.int32),
         tuple(handovers),
+        tuple(uses),
     )
+
+
+def _held_of(
+    resource: int, node: NodeSettings, stays: Sequence[_Stay], requests: Sequence[Sequence[dict[str, int]]]
+) -> Curve:
+    """What the attempts of these stays hold of the node's resource with this number over time."""
+    holding = [stay for stay in stays if requests[stay.attempt] and (node.stopped_hold[resource] or not stay.stopped)]
+    times_s = [stay.start_s for stay in holding] + [stay.end_s for stay in holding]
+    amounts = numpy.array([requests[stay.attempt][resource]["thousandths"] for stay in holding], dtype=numpy.int64)
+    return summed(numpy.array(times_s, dtype=float), numpy.concatenate([amounts, -amounts]))
 
 
 def _segments(stay: _Stay, lane: int) -> Iterator[tuple[int, float, float, int, int]]:

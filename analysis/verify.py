@@ -207,7 +207,7 @@ def _check_program(program: ProgramSpec, directory: str, name: str, digest: str 
         try:
             with open(_open_regular(os.path.join(directory, file_name)), "rb") as file:
                 result.bytes_compared += 0 if digest else os.fstat(file.fileno()).st_size
-                is_equal = hashlib.sha256(file.read()).hexdigest() == sha256
+                is_equal = hashlib.file_digest(file, "sha256").hexdigest() == sha256
         except OSError as error:
             result.files_differing.append(f"{name}/{file_name}: {error.strerror or error}")
         else:

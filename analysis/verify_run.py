@@ -18,13 +18,15 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
+from emulator.campaign.directory import RUNS_NAME
+from emulator.campaign.kept_runs import DIGESTS_NAME, KeptRuns
 from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import ROW_TYPES, tables_of
 from emulator.records.replay_run import replay_journal, whole_records
-from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME, SUMMARY_NAME, RunDirectory, sha256_of
+from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME, SUMMARY_NAME, RunDirectory, has_sha256
 from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
@@ -50,14 +52,29 @@ def verify_runs(path: Path) -> Iterator[Checked]:
     Raises:
         ConfigError: there is no finished run.
     """
+    campaign = _campaign_of(path)
+    kept = KeptRuns(campaign)
     for run in find_runs([path]):
         checked = Checked(run.path)
         _check(checked)
+        if (replaced := kept.replaced(_name_in(campaign, run.path), run.path)) is not None:
+            checked.findings.append(f"{run.path}: {replaced} since the campaign has made it")
         yield checked
     if (together := read_repeats(path)) is not None:
         checked = Checked(path)
         _check_repeats(checked, together)
         yield checked
+
+
+def _campaign_of(path: Path) -> Path:
+    """The directory of the campaign that ``path`` is, or is in; ``path`` itself if there is none."""
+    above = (path.absolute(), *path.absolute().parents)
+    return next((place for place in above if (place / DIGESTS_NAME).is_file()), path.absolute())
+
+
+def _name_in(campaign: Path, run: Path) -> str:
+    below, run = campaign / RUNS_NAME, run.absolute()
+    return run.relative_to(below if run.is_relative_to(below) else campaign).as_posix()
 
 
 def _check(checked: Checked) -> None:
@@ -136,7 +153,7 @@ def _check_files(checked: Checked, summary: Mapping[str, Any]) -> None:
         if not file.is_file():
             checked.findings.append(f"{file}: is missing")
             continue
-        is_right = sha256_of(file) == digest
+        is_right = has_sha256(file, digest)
         right += is_right
         if not is_right:
             checked.findings.append(f"{file}: is not the file that the run wrote: its SHA-256 in the summary differs")

@@ -237,7 +237,12 @@ def _counts(link: str = "{}.md") -> Iterator[str]:
         if near.startswith("fitted"):
             near = "none is predicted"
         rows.append((f"[{title}]({link.format(page)})", str(total), *cells, near))
-    heads = ("compared with", "claims", *(f"hold, {word}" for word in ENGINES.values()), "values it prints, simulated")
+    heads = (
+        "compared with",
+        "claims",
+        *(f"hold, {word}" for word in ENGINES.values()),
+        "printed values against ours, simulated",
+    )
     return table(heads, rows)
 
 

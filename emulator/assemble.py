@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from emulator.core.application_master.application_master import ApplicationMaste
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
-from emulator.core.mechanisms import HELD_BY, TRAITS
+from emulator.core.mechanisms import held_when_stopped
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.resource_manager import ResourceManager
@@ -43,7 +43,7 @@ from emulator.files.times import seconds_to_ns
 from emulator.policies import axes as policies
 from emulator.policies.policy import Axis, PolicyT
 from emulator.policies.resources import WHOLE_PPM, vector_of
-from emulator.vocabulary import Tier
+from emulator.vocabulary import Mechanism, Tier
 
 GIB_BYTES = 1 << 30
 
@@ -55,6 +55,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         ConfigError: a policy or an overhead profile cannot be loaded.
     """
     profile = overheads or load_overheads(experiment.overheads, Path.cwd())
+    scheduler = _scheduler(experiment)
     return Settings(
         seed=seed,
         protocol=_protocol(experiment),
@@ -67,8 +68,8 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
             profile.cleanup_ns,
             profile.amrm_client,
         ),
-        scheduler=_scheduler(experiment),
-        nodes=_nodes(experiment),
+        scheduler=scheduler,
+        nodes=nodes_of(experiment.cluster, scheduler.mechanism.among),
         tier=_storage_tier(experiment),
         availability=_availability(experiment.cluster, seed),
         marks=marks_of(experiment),
@@ -109,10 +110,14 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
     return NodeManager(settings.nodes_by_name[name], settings)
 
 
-def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
-    cluster = experiment.cluster
+def nodes_of(cluster: Cluster, among: Collection[Mechanism] = ()) -> tuple[NodeSettings, ...]:
+    """The workers of a cluster, in its order.
+
+    ``among``: what may happen to a victim there.  Where it is not known, a stopped process holds what an order to
+    suspend leaves it.
+    """
     names = cluster.node_names
-    holds = TRAITS[HELD_BY].holds if cluster.suspended_hold is None else cluster.suspended_hold
+    holds = held_when_stopped(among) if cluster.suspended_hold is None else cluster.suspended_hold
     stopped_hold = tuple(name in holds for name in cluster.resource_names)
     return tuple(
         NodeSettings(

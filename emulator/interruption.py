@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does.  Further signals are
-ignored, so that nothing interrupts the cleanup.  In some places an exception could do harm: inside Ray, and while
-things are being closed.  There a signal is only recorded, and the code checks for it now and then
-(``check_interrupted``).  Python swallows an exception in a destructor: then an alarm (SIGALRM) raises it again, as
-often as it is swallowed.  If the cleanup takes too long, the process exits at once.  The processes it has started are
-then ended by their watchers.
+The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does; but under ``nohup``
+SIGHUP stays ignored.  Further signals are ignored, so that nothing interrupts the cleanup.  In some places an exception
+could do harm: inside Ray, and while things are being closed.  There a signal is only recorded, and the code checks for
+it now and then (``check_interrupted``).  Python swallows an exception in a destructor: then an alarm (SIGALRM) raises
+it again, as often as it is swallowed.  If the cleanup takes too long, the process exits at once.  The processes it has
+started are then ended by their watchers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class _Interruption:
 
     def __init__(self) -> None:
         self.handling = False
+        self.numbers: tuple[signal.Signals, ...] = _NUMBERS
+        """The signals that are handled."""
         self.deferred = 0
         self.asked = False
         self.hook: Callable[[Any], object] = sys.unraisablehook
@@ -105,6 +107,7 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in _HANDLED}
     _state.hook = sys.unraisablehook
     sys.unraisablehook = _state.on_swallowed
+    _state.numbers = tuple(number for number in _NUMBERS if number != signal.SIGHUP or before[number] != signal.SIG_IGN)
     _state.handling = True
     _install()
     try:
@@ -117,7 +120,7 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
 
 
 def _install() -> None:
-    for number in _NUMBERS:
+    for number in _state.numbers:
         signal.signal(number, _state.on_signal)
     signal.signal(signal.SIGALRM, _state.on_alarm)
 

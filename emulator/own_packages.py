@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-_NAMES = ("analysis", "emulator", "natjam", "workloads")
+NAMES = ("analysis", "emulator", "natjam", "workloads")
 _HOME = Path(__file__).resolve().parents[1]
 PUBLIC = _HOME / "emulator" / "public"
 """Has the package ``natjam`` in a checkout; an installed wheel has it beside the others."""
-_OURS = tuple(folder / name for folder in (_HOME, PUBLIC) for name in _NAMES)
+_OURS = tuple(folder / name for folder in (_HOME, PUBLIC) for name in NAMES)
 
 
 def of_the_same_name(folders: Sequence[str] | None = None, plain_folders: bool = True) -> str | None:
@@ -21,7 +21,7 @@ def of_the_same_name(folders: Sequence[str] | None = None, plain_folders: bool =
         plain_folders: whether folders without ``__init__.py`` count.  They are in the way only where our own packages
             are not on Python's path.
     """
-    for name in _NAMES:
+    for name in NAMES:
         spec = PathFinder.find_spec(name, folders)
         if spec is not None and (spec.origin or plain_folders) and (found := _place(spec)) not in _OURS:
             return f"{found} has the name of natjam's own package '{name}', which cannot be used beside it: rename it"

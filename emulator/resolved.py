@@ -40,8 +40,6 @@ class Resolved:
     """Emulated seconds per real second."""
     containers: int
     """Of all nodes together."""
-    containers_per_node: int
-    """Of a node that is not small."""
     network_bytes_s: float
     """Speed at which one reduce fetches map outputs from other nodes."""
     power: Power
@@ -78,6 +76,11 @@ class Resolved:
         both = ((policies.JOB_EVICTION, scheduler.job_eviction), (policies.TASK_EVICTION, scheduler.task_eviction))
         return {policy.name: policy for axis, policy in both if policy.name not in axis.by_name}
 
+    @property
+    def ends_circles(self) -> bool:
+        """Whether the allocation itself ends a run in which evictions go round in a circle."""
+        return self.settings.scheduler.allocation.ends_circles
+
 
 def resolve(
     experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None, profile: OverheadProfile | None = None
@@ -99,7 +102,6 @@ def resolve(
         seed=experiment.seed,
         time_scale=experiment.time_scale,
         containers=cluster.containers,
-        containers_per_node=cluster.containers_per_node,
         network_bytes_s=cluster.network_mbit_s * 125_000,
         power=cluster.power,
         task_timeout_ns=seconds_to_ns(experiment.protocol.task_timeout_s),

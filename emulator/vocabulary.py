@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import dataclass_transform
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -17,6 +17,10 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     garbage collector need not track them.
     """
 
+
+SECOND_NS = 10**9
+MINUTE_NS = 60 * SECOND_NS
+HOUR_NS = 60 * MINUTE_NS
 
 Resources = tuple[int, ...]
 """Amounts of the resources of a cluster, in thousandths, in its order of them (``emulator.policies.resources``); empty
@@ -91,6 +95,10 @@ class Mechanism(StrEnum):
     SUSPEND = "suspend"
     CHECKPOINT = "checkpoint"
     IMAGE = "image"
+
+
+TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
+"""What may happen to a task that is taken back: all but ``wait``."""
 
 
 class Order(StrEnum):

@@ -12,10 +12,13 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 from emulator.errors import NatjamError
 from tests.examples import DAMAGED
 
+TakenT = TypeVar("TakenT")
 LONGEST_CPU_S = 2.0
 PIECES = [
     *(b"\t", b"\n", b"\r\n", b"\r", b",", b" ", b"-1", b"-", b"0", b"1", b"9" * 19, b"9" * 400, b"1e400", b"0.5"),
@@ -69,6 +72,19 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
         elif rng.random() < 0.3:
             raw = raw[:at]
     return raw
+
+
+def taken_or_refused(read: Callable[[], TakenT], path: Path, secret: str = "SECRET-") -> TakenT | None:
+    """What is read below ``path``; None: it is refused, in words that name it and can be shown."""
+    try:
+        return read()
+    except NatjamError as error:
+        said = error.message
+    assert said.startswith(str(path)), said
+    assert said.isprintable()
+    assert len(said) < 1000
+    assert secret not in said
+    return None
 
 
 def try_many(kind: str, one: Callable[[random.Random], object]) -> None:

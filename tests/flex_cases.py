@@ -11,8 +11,7 @@ from scipy.optimize import linprog
 
 from emulator.policies.flex.demand import Demand, normalised
 from emulator.policies.flex.penalties import Objective, Penalty
-
-SECOND_NS = 10**9
+from emulator.vocabulary import SECOND_NS
 
 
 def jobs_of(*rows: tuple[int, int, int]) -> list[Demand]:

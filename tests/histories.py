@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import Outcome
+from emulator.core.settings import NodeSettings
 from emulator.records.history import AttemptRow, History, HistoryBuilder, SuspendedSpan
 from emulator.records.journal import Record
 from emulator.vocabulary import REDUCE
@@ -49,6 +50,11 @@ ATTEMPT = AttemptRow(
     useful_ns=6_400_000_000,
     lost_ns=0,
 )
+
+
+def node(name: str, containers: int) -> NodeSettings:
+    """A node with so many containers of one size."""
+    return NodeSettings(name, "rack-1", containers, 2**30, containers * 2**30, 0, 8)
 
 
 def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:

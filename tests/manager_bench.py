@@ -49,6 +49,12 @@ class Bench:
         application = self.machine.state.applications.get(job)
         return self.ask_from(application.master if application else "", job, ask)
 
+    def told(self, job: str, ask: Ask) -> Answer:
+        """The same, where the answer has something to tell."""
+        answer = self.ask(job, ask)
+        assert answer is not None
+        return answer
+
     def ask_from(self, master: str, job: str, ask: Ask) -> Answer | None:
         """The same from the master in this container."""
         number = self.now_ns + SECOND_NS
@@ -69,9 +75,7 @@ class Bench:
         assert len(sent(self.node(), StartContainer)) == 1
         self.ask(job, ask)
         self.node()
-        answer = self.ask(job, Ask())
-        assert answer is not None
-        return answer
+        return self.told(job, Ask())
 
     @property
     def free(self) -> int:

@@ -51,9 +51,8 @@ from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import Frozen, JobFacts, Resources, map_reduce
+from emulator.vocabulary import SECOND_NS, Frozen, JobFacts, Resources, map_reduce
 
-SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
 
 

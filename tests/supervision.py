@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import secrets
 import time
@@ -161,6 +163,19 @@ def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots:
             await scenario(host)
 
     asyncio.run(run())
+
+
+def on_host(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test whose first argument is a new host, in a directory of its own."""
+    _, *others = inspect.signature(test).parameters.values()
+
+    @functools.wraps(test)
+    def run(tmp_path: Path, **arguments: Any) -> None:
+        in_host(tmp_path, functools.partial(test, **arguments))
+
+    directory = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = inspect.Signature([directory, *others])  # type: ignore
+    return run
 
 
 def opened_since(before: set[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
 from workloads.record import Header, WorkloadJob
-from workloads.schema import Format, Unfinished
+from workloads.schema import Format, Machine, Unfinished
 
 DATA = Path(__file__).parent / "data"
 CATALOGUE_DATA = Path(__file__).parents[1] / "workloads" / "data"
@@ -50,10 +50,11 @@ def read(
     lenient: bool = False,
     unfinished: Unfinished | None = None,
     columns: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
 ) -> Read:
     """Read a trace to its end; raises TraceError."""
     problems = Problems(lenient)
-    trace = open_trace(path, format, problems, unfinished=unfinished, columns=columns)
+    trace = open_trace(path, format, problems, unfinished=unfinished, columns=columns, machine=machine)
     jobs = list(trace.jobs)
     assert problems.count >= len(problems.kept)
     return Read(trace.header, jobs, trace.facts, problems.kept)

@@ -170,6 +170,7 @@ _OPTIONAL_TASK_CHECKS: dict[str, _Check] = {
     "host": text,
     "priority": task_priority,
     "memory_bytes": _bytes,
+    "cpu_thousandths": _count,
     "attempts": _count,
     "evictions": _count,
     "lost_ns": _time,

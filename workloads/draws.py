@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from random import Random
 from statistics import NormalDist
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _STANDARD = NormalDist()
 P95_STANDARD_DEVIATIONS = _STANDARD.inv_cdf(0.95)
@@ -33,3 +37,11 @@ def lognormal_of_mean(rng: Random, mean: float, std: float) -> float:
 def exponential(rng: Random, mean: float) -> float:
     """A draw from the exponential distribution."""
     return -mean * math.log1p(-rng.random())
+
+
+def drawn_from(known: Sequence[T], count: int, over_ns: int, times: Random, choices: Random) -> Iterator[tuple[int, T]]:
+    """As many of ``known``, each any of them, at the times of a Poisson process of so many over this time."""
+    now_ns = 0.0
+    for _ in range(count):
+        now_ns += exponential(times, over_ns / count)
+        yield round(now_ns), known[int(choices.random() * len(known))]

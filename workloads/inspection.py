@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from emulator.vocabulary import HOUR_NS
 from workloads.histogram import LogHistogram
 from workloads.record import JOB_COLUMNS, TASK_COLUMNS, Header, Trace, WorkloadJob
 
-HOUR_NS = 3600 * 10**9
 _MOST_NAMES = 50
 """Most queues to count separately; the others are counted together."""
 NOT_IN_IT = "not in it"

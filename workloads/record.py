@@ -48,7 +48,8 @@ TASK_COLUMNS: dict[str, str] = {
     "start_ns": "when the trace's own scheduler started the run that gave the length",
     "host": "the host of that run",
     "priority": "larger is more urgent",
-    "memory_bytes": "memory of its container",
+    "memory_bytes": "memory of its container; if null, as its job says",
+    "cpu_thousandths": "processors that it asks for, in thousandths; if null, as its job says",
     "attempts": "runs of it that the trace records",
     "evictions": "runs that the trace's own scheduler ended to make room",
     "lost_ns": "work of all other runs than the one that gave the length",
@@ -67,6 +68,7 @@ class WorkloadTask:
     host: str | None = None
     priority: int | None = None
     memory_bytes: int | None = None
+    cpu_thousandths: int | None = None
     attempts: int | None = None
     evictions: int | None = None
     lost_ns: int | None = None

@@ -5,7 +5,7 @@ The section has the scheduler's name, its version, and the values of a struct.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,11 +15,30 @@ from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
+from emulator.vocabulary import Frozen
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 SECTIONS = ("kubernetes", "kueue", "slurm")
 """Of all schedulers whose files are taken over."""
 _HEAD_BYTES = 1 << 16
+
+
+class NotTaken(Frozen):
+    """Something that an import leaves behind, in the words of the file that it was found in."""
+
+    what: str
+    where: str
+    """File and line."""
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.where})" + (f": {self.why}" if self.why else "")
+
+
+def head_of(system: str, paths: Iterable[Path], left_out: Sequence[NotTaken]) -> list[str]:
+    """The comments of a file: what it was made from, and what is not carried over."""
+    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
+    return [*lines, "Not carried over:", *(f"  {each}" for each in left_out)] if left_out else lines
 
 
 def is_saved(path: Path, *sections: str) -> bool:
@@ -35,6 +54,9 @@ def read_section(path: Path, section: str, version: str, kind: type[StructT]) ->
     """The values that ``write_section`` wrote.  Raises ConfigError: file, line and field."""
     document = read_document(path)
     given = document.data.get(section)
+    if given is None:
+        others = (f", but natjam import {other}" for other in SECTIONS if other in document.data)
+        raise ConfigError(f"{path}: natjam import {section} has not written this file{next(others, '')}")
     try:
         if not isinstance(given, dict) or given.get("version") != version:
             where = document.origin((section, "version"))
@@ -50,6 +72,15 @@ def read_section(path: Path, section: str, version: str, kind: type[StructT]) ->
 def _location(at: str) -> tuple[str | int, ...]:
     parts = at.replace("[", ".").replace("]", "").split(".") if at else []
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
+
+
+def refuse_twice(path: Path, where: str, names: Iterable[str]) -> None:
+    """Raise ConfigError if two of the things at a place of the file have one name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ConfigError(f"{path}: {where}: '{printable(name)}' is there twice")
+        seen.add(name)
 
 
 def write_section(path: Path, section: str, version: str, value: msgspec.Struct, head: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
-from emulator.vocabulary import MAP, MASTER, REDUCE
+from emulator.vocabulary import MAP, MASTER, REDUCE, TakingBack
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
@@ -28,8 +28,6 @@ Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
-"""What may happen to a task that is taken back."""
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 
@@ -353,7 +351,9 @@ class GoogleDayEntry(Strict):
     span_s: Length = 86400.0
     """How long jobs arrive."""
     machine_memory_gb: Rate = 96.0
-    """Memory of a machine; the trace gives shares of it."""
+    """Memory of the largest machine; the trace gives shares of it."""
+    machine_cpu: Rate = 32.0
+    """Processors of the largest machine, of which the trace gives shares too; with ``node_groups`` only."""
     dirty_fraction: Fraction = 0.1
     """As for a job in a list."""
 
@@ -415,6 +415,13 @@ class DrawnMemory(Strict):
         return self
 
 
+class Machine(Strict):
+    """What the largest machine of a trace has that gives requests as shares of it."""
+
+    cpu: Rate
+    memory_gb: Rate
+
+
 class TraceEntry(Strict):
     """Jobs imported from a trace and fitted to the cluster; ``workloads.adapt`` has the rules."""
 
@@ -423,6 +430,8 @@ class TraceEntry(Strict):
     """The trace; a relative path is relative to the experiment file."""
     columns: dict[str, str] = Field(default_factory=dict)
     """Of a table: the column of each field, as ``submit: Submit``; fields with units as ``length_ms`` too."""
+    machine: Machine | None = None
+    """Of Google's trace: what its largest machine has, of which requests are shares; null: requests are not read."""
     lenient: bool = False
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
     gangs: bool = False
@@ -460,4 +469,6 @@ class TraceEntry(Strict):
             raise ValueError(f"columns are for format: table, not for {self.format}")
         for name in self.columns:
             field_and_unit(name)
+        if self.machine is not None and self.format != "google":
+            raise ValueError(f"machine is for format: google, not for {self.format}, which has no shares of one")
         return self

@@ -17,16 +17,15 @@ from analysis.statistics import mean_interval
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.policies.kueue.model import Cluster, Preemption, first_name
 from emulator.policies.kueue.player import Arrival, Player
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import MINUTE_NS, Frozen
 
-_MINUTE_NS = 60 * 10**9
 _WAYS_NS = {
     "no preemption": 0,
     "0": 0,
-    "1 min": _MINUTE_NS,
-    "5 min": 5 * _MINUTE_NS,
-    "15 min": 15 * _MINUTE_NS,
-    "1 h": 60 * _MINUTE_NS,
+    "1 min": MINUTE_NS,
+    "5 min": 5 * MINUTE_NS,
+    "15 min": 15 * MINUTE_NS,
+    "1 h": 60 * MINUTE_NS,
 }
 NO_PREEMPTION = next(iter(_WAYS_NS))
 DAYS = 20

@@ -1,28 +1,41 @@
 """Advice for a Slurm site: its jobs played under each way to preempt, with the times that a site can set.
 
-The urgent partitions are those of the highest PriorityTier.  All others get one PreemptMode, one GraceTime and one
-PreemptExemptTime at a time.  A play draws nothing, so there is one answer for each way, without an interval.
+Urgent are the partitions of the highest PriorityTier; where QOS decide, those that may preempt others and that nobody
+may preempt.  All others get one PreemptMode, one GraceTime and one PreemptExemptTime at a time.  Checkpoints and
+images in place of REQUEUE are run through the whole machines, simulated, as they have costs of their own.  Nothing is
+drawn, so there is one answer for each way, without an interval.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from matplotlib.figure import Figure
 from msgspec.structs import replace
 
 from analysis.figures import style
+from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers
+from emulator.experiment.load import load_experiment
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.player import Costs, Player, Stay
-from emulator.vocabulary import Frozen
+from emulator.policies.slurm.player import Costs, Player
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.vocabulary import HOUR_NS, Frozen
+from workloads.slurm.saved import Slurm, write_saved
 
-_HOUR_NS = 60 * MINUTE_NS
 _NO_TIME = 0
-_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": _HOUR_NS, "24 h": 24 * _HOUR_NS}
+_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}
 """Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
-_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": _HOUR_NS}
+_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": HOUR_NS}
 """How often programs save, for the ways in which a requeued job goes on."""
+_IN_MACHINES = {
+    "checkpoint": ("scheduler.mechanism=checkpoint",),
+    "image, SSD": ("scheduler.mechanism=image", "storage.tier=ssd", "protocol.kill_timeout_s=600"),
+}
+"""What may take the place of REQUEUE in ``natjam run``, with what an experiment needs for it."""
 WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
 
@@ -36,6 +49,8 @@ class SiteCandidate(Frozen):
     exempt: str = "0"
     grace: str = "0"
     saves: str = "-"
+    keys: tuple[str, ...] = ()
+    """Of the experiment that is run in place of a play, if there are any."""
 
 
 class SiteResult(Frozen):
@@ -58,19 +73,28 @@ class SiteResult(Frozen):
     preempted: int
     """How often jobs were ended or stopped for others."""
     lost_node_h: float
-    """Node-hours of work that was ended, and is done again or never."""
+    """Node-hours of work that was ended, and is done again or never; with images also those spent on them."""
     lost_share: float
     """The same as a share of the node-hours of all jobs."""
 
 
-def urgent_partitions(cluster: Cluster) -> frozenset[str]:
-    """The partitions of the highest tier."""
+def urgent_names(cluster: Cluster) -> frozenset[str]:
+    """The partitions, or QOS, whose jobs are urgent."""
+    if cluster.qos:
+        victims = {name for each in cluster.qos for name in each.preempts}
+        return frozenset(each.name for each in cluster.qos if each.preempts and each.name not in victims)
     highest = max(each.tier for each in cluster.partitions)
     return frozenset(each.name for each in cluster.partitions if each.tier == highest)
 
 
+def is_urgent(job: Job, cluster: Cluster) -> bool:
+    """Whether a job is of an urgent partition, or QOS."""
+    return (job.qos if cluster.qos else job.partition) in urgent_names(cluster)
+
+
 def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
-    """Waiting, then each PreemptMode with the times swept, then REQUEUE of programs that save what they have done."""
+    """Waiting, each PreemptMode with the times swept, REQUEUE of programs that save what they have done, and
+    checkpoints and images in its place."""
     yield SiteCandidate(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
     # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
     yield SiteCandidate(Mode.SUSPEND.value, _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME))
@@ -83,16 +107,18 @@ def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
     requeued = _with_mode(cluster, Mode.REQUEUE, _NO_TIME, _NO_TIME)
     for saves, period_ns in _SAVES_NS.items():
         yield SiteCandidate(_REQUEUE_SAVED, requeued, Costs(save_period_ns=period_ns), saves=saves)
+    for mechanism, keys in _IN_MACHINES.items():
+        yield SiteCandidate(mechanism, requeued, saves="when told", keys=keys)
 
 
 def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
-    """Play the jobs in its way."""
-    stays = Player(candidate.cluster, jobs, candidate.costs).play()
-    urgent = urgent_partitions(candidate.cluster)
-    waits = [stays[job.name][0].start_ns - job.submit_ns for job in jobs if job.partition in urgent and stays[job.name]]
-    others = [job for job in jobs if job.partition not in urgent]
-    ended = [end_ns - job.submit_ns for job in others if (end_ns := _finished_ns(stays[job.name])) is not None]
-    lost_ns = sum(stay.lost_ns * len(stay.nodes) for each in stays.values() for stay in each)
+    """Play the jobs in its way, or run them.  Raises ConfigError: they are no experiment; RunError."""
+    outcomes = _run(candidate, jobs) if candidate.keys else _played(candidate, jobs)
+    urgent = {job.name for job in jobs if is_urgent(job, candidate.cluster)}
+    waits = [each.wait_ns for name, each in outcomes.items() if name in urgent and each.wait_ns is not None]
+    others = [each for name, each in outcomes.items() if name not in urgent]
+    ended = [each.completion_ns for each in others if each.completion_ns is not None]
+    lost_ns = sum(each.lost_ns for each in outcomes.values())
     return SiteResult(
         candidate.mode,
         candidate.exempt,
@@ -102,10 +128,51 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         max(waits) / SECOND_NS if waits else None,
         _mean_s(ended),
         len(others) - len(ended),
-        sum(len(stay.stopped) + stay.was_ended for each in stays.values() for stay in each),
-        lost_ns / _HOUR_NS,
+        sum(each.preempted for each in outcomes.values()),
+        lost_ns / HOUR_NS,
         lost_ns / sum(job.length_ns * job.nodes for job in jobs),
     )
+
+
+class _JobOutcome(Frozen):
+    """What became of a job.  None: it did not start, or run to its end."""
+
+    wait_ns: int | None
+    completion_ns: int | None
+    preempted: int
+    lost_ns: int
+    """Work, times nodes, and what its nodes were held for to save and to restore."""
+
+
+def _played(candidate: SiteCandidate, jobs: Sequence[Job]) -> dict[str, _JobOutcome]:
+    found = {}
+    all_stays = Player(candidate.cluster, jobs, candidate.costs).play()
+    for job in jobs:
+        stays = all_stays[job.name]
+        found[job.name] = _JobOutcome(
+            stays[0].start_ns - job.submit_ns if stays else None,
+            (stays[-1].end_ns or 0) - job.submit_ns if stays and stays[-1].is_done else None,
+            sum(len(stay.stopped) + stay.was_ended for stay in stays),
+            sum(stay.lost_ns * len(stay.nodes) for stay in stays),
+        )
+    return found
+
+
+def _run(candidate: SiteCandidate, jobs: Sequence[Job]) -> dict[str, _JobOutcome]:
+    with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
+        path = Path(folder) / "site.yaml"
+        write_saved(path, Slurm(candidate.cluster, tuple(jobs)), ())
+        run = resolve(load_experiment(path, [*candidate.keys, "engine=sim"]))
+    found = {}
+    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
+        is_done = row.state is JobState.SUCCEEDED
+        found[job.name] = _JobOutcome(
+            None if row.start_ns is None else row.start_ns - row.submit_ns,
+            row.completion_ns if is_done else None,
+            (row.suspensions + row.kills) // job.nodes,
+            row.lost_work_ns + row.overhead_ns,
+        )
+    return found
 
 
 def results_table(found: Sequence[SiteResult]) -> FittedTable:
@@ -151,7 +218,9 @@ def _lines(found: Sequence[SiteResult]) -> dict[str, list[tuple[SiteResult, str]
     lines: dict[str, list[tuple[SiteResult, str]]] = {}
     for each in found:
         graced = each.grace != "0"
-        if each.saves != "-":
+        if each.mode in _IN_MACHINES:
+            lines[each.mode] = [(each, "")]
+        elif each.saves != "-":
             lines.setdefault(_REQUEUE_SAVED, []).append((each, each.saves))
         elif each.mode == WAIT:
             lines.setdefault(WAIT, []).append((each, ""))
@@ -163,18 +232,17 @@ def _lines(found: Sequence[SiteResult]) -> dict[str, list[tuple[SiteResult, str]
 
 
 def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> Cluster:
-    urgent = urgent_partitions(cluster)
+    urgent = urgent_names(cluster)
+    gang = cluster.settings.gang or mode is Mode.SUSPEND
+    settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
+    if cluster.qos:
+        terms: dict[str, object] = {"mode": mode, "grace_ns": grace_ns, "exempt_ns": exempt_ns}
+        qos = tuple(each if each.name in urgent else replace(each, **terms) for each in cluster.qos)
+        return replace(cluster, qos=qos, settings=settings)
     partitions = tuple(
         each if each.name in urgent else replace(each, mode=mode, grace_ns=grace_ns) for each in cluster.partitions
     )
-    gang = cluster.settings.gang or mode is Mode.SUSPEND
-    settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
     return replace(cluster, partitions=partitions, settings=settings)
-
-
-def _finished_ns(stays: Sequence[Stay]) -> int | None:
-    last = stays[-1] if stays else None
-    return last.end_ns if last is not None and last.is_done else None
 
 
 def _mean_s(times_ns: Sequence[int]) -> float | None:

@@ -10,10 +10,10 @@ from analysis.figures import style
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Workload
 from emulator.policies.kueue.returns import Loop
+from emulator.vocabulary import SECOND_NS
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY)
 ROUNDS = 4
-SECOND_NS = 10**9
 
 Log = Sequence[tuple[int, int, Decision]]
 """The time, the cycle, and what it decided."""

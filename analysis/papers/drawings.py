@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from matplotlib.figure import Figure
 
-from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted, slurm
+from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted, reverse_adaptive, slurm
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 
 DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
@@ -14,6 +14,8 @@ DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
     "natjam/fig11": natjam.fig11,
     "os-assisted/mechanisms": os_assisted.mechanisms,
     "flex/fig4": flex.fig4,
+    "reverse-adaptive/fig1": reverse_adaptive.holders,
+    "reverse-adaptive/fig3": reverse_adaptive.fit_steps,
     "slurm/recorded": slurm.recorded,
     "adaptive-checkpointing/fig9": adaptive_checkpointing.response_times,
     "adaptive-checkpointing/fig11": adaptive_checkpointing.response_times,

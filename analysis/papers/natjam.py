@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.frames import DataFrame
-from analysis.papers.natjam_cells import MARGINS
+from analysis.papers.natjam_cells import EPSILON, MARGINS
 from analysis.reproduce.measure import values_of
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from emulator.campaign.plan import PlannedRun
@@ -64,11 +64,12 @@ def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
 
 def fig11(figure: Reproduced, _: Reproduction) -> Figure:
     """How tight deadlines can be: each job's margin by epsilon, in a band of one standard deviation."""
-    sweep = figure.definition.sweep
-    assert sweep is not None
+    grid = figure.definition.grid
+    assert grid is not None
     drawing, (panel,) = style.new_figure(width=6)
     for index, (label, margin) in enumerate(MARGINS.items()):
-        found = {value: values_of(figure.summaries, figure.definition.swept(value), margin) for value in sweep.values}
+        at_points = {point: figure.definition.at(EPSILON, point) for point in grid.points}
+        found = {float(point): values_of(figure.summaries, variant, margin) for point, variant in at_points.items()}
         known = {value: values for value, values in found.items() if values}
         x, y = numpy.array(list(known)), numpy.array([statistics.fmean(values) for values in known.values()])
         sd = numpy.array([statistics.stdev(values) if len(values) > 1 else 0.0 for values in known.values()])

@@ -7,6 +7,8 @@ from statistics import fmean
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Summaries, values_of
 
+EPSILON = "epsilon"
+"""The variant of Fig. 11; the points of its grid are the values of epsilon."""
 MARGINS = {"job-1": "jobs.job-1.margin_s", "job-2, 1 s earlier": "jobs.job-2.margin_s"}
 """Of Fig. 11: the deadline less the completion time, by job."""
 
@@ -21,12 +23,12 @@ def tightest_deadlines(figure: FigureDefinition, summaries: Summaries) -> dict[s
 
 
 def first_met(figure: FigureDefinition, margins: tuple[str, ...], summaries: Summaries) -> float | None:
-    """The lowest value of the sweep from which on the mean of every margin is 0 or more; None if there is none."""
-    assert figure.sweep is not None
+    """The lowest epsilon from which on the mean of every margin is 0 or more; None if there is none."""
+    assert figure.grid is not None
     lowest = None
-    for value in sorted(figure.sweep.values, reverse=True):
-        found = [values_of(summaries, figure.swept(value), margin) for margin in margins]
+    for point in sorted(figure.grid.points, key=float, reverse=True):
+        found = [values_of(summaries, figure.at(EPSILON, point), margin) for margin in margins]
         if any(not values or fmean(values) < 0 for values in found):
             break
-        lowest = value
+        lowest = float(point)
     return lowest

@@ -7,8 +7,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.reproduce.cell_plots import cell_means
 from analysis.reproduce.definitions import POINT
+from analysis.reproduce.grid_plots import cell_means
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 
 _COLOURS = {"wait": style.BLUE, "kill": style.ORANGE, "suspend": style.GREEN, "checkpoint": style.VERMILLION}

@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 import pyarrow
 
-from analysis.load import read_configuration, read_table
+from analysis.load import cluster_of, read_configuration, read_table
 from analysis.report.page import ReportRun, render_report
-from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
+from analysis.report.payload import RunTables, last_instant_s, make_payload
 from analysis.run_paths import RunPath, find_runs, read_summary
+from emulator.assemble import nodes_of
+from emulator.core.settings import NodeSettings
 from emulator.errors import ConfigError
 from emulator.experiment.availability import Availability, capacity_of
-from emulator.experiment.model import Cluster
 from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME
 
@@ -52,9 +53,8 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     payload = None
     if detailed:
         cluster = configuration["cluster"]
-        shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
         read = {name: read_table(run.path, name) for name in REPORT_TABLES}
-        tables = run_tables(read, shape, available_of(cluster))
+        tables = run_tables(read, nodes_of(cluster_of(cluster)), available_of(cluster))
         payload = make_payload(tables, tables.timeline())
     try:
         text = (run.path / EXPERIMENT_NAME).read_text()
@@ -63,11 +63,13 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, run.run, summary, text, payload)
 
 
-def run_tables(tables: Mapping[str, pyarrow.Table], shape: ClusterShape, available: Capacity | None) -> RunTables:
+def run_tables(
+    tables: Mapping[str, pyarrow.Table], nodes: Sequence[NodeSettings], available: Capacity | None
+) -> RunTables:
     """The tables of a finished run, from ``REPORT_TABLES`` by name; ``available``: to jobs; None: everything."""
     jobs, attempts, operations, decisions = (tables[name] for name in REPORT_TABLES)
     end_s = last_instant_s(jobs, attempts)
-    return RunTables(jobs, attempts, operations, decisions, shape, end_s, available)
+    return RunTables(jobs, attempts, operations, decisions, nodes, end_s, available)
 
 
 def available_of(cluster: Mapping[str, Any]) -> Capacity | None:
@@ -75,7 +77,7 @@ def available_of(cluster: Mapping[str, Any]) -> Capacity | None:
     can tell any more, because it was in a file that is gone."""
     if cluster.get("availability") is None:
         return None
-    containers = Cluster.model_validate({**cluster, "availability": None}).containers
+    containers = cluster_of(cluster).containers
     availability = Availability.model_validate_json(orjson.dumps(cluster["availability"]))  # its lists are tuples
     try:
         return capacity_of(availability, containers)

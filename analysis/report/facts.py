@@ -187,6 +187,24 @@ def jobs(summary: _Summary) -> Grid:
     return Grid(tuple(head for _, head in columns), rows)
 
 
+_GROUP_COLUMNS = (
+    *(("job", "job"), ("group", "group"), ("tasks", "tasks"), ("succeeded", "succeeded"), ("start_s", "started, s")),
+    *(("finish_s", "finished, s"), ("attempts", "attempts"), ("suspensions", WORK_KEPT), ("kills", "kills")),
+    ("lost_work_s", "lost work, s"),
+)
+
+
+def groups(summary: _Summary) -> Grid:
+    """One row for each group of tasks of the jobs that have others than maps, reduces and programs."""
+    found = summary.get("groups", ())
+    rows = tuple(tuple(_cell(group[key]) for key, _ in _GROUP_COLUMNS) for group in found)
+    return Grid(tuple(head for _, head in _GROUP_COLUMNS), rows)
+
+
+def _cell(value: Any) -> Cell:
+    return text(value) if isinstance(value, str) else figure(value)
+
+
 def _job_cell(job: Mapping[str, Any], key: str) -> Cell:
     value = job[key]
     if key == "state":
@@ -194,7 +212,7 @@ def _job_cell(job: Mapping[str, Any], key: str) -> Cell:
         return Cell(value, value + reason, "" if value == "succeeded" else "bad")
     if key == "margin_s" and value is not None and value < 0:
         return Cell(value, figure(value).text, "bad")
-    return text(value) if isinstance(value, str) else figure(value)
+    return _cell(value)
 
 
 def overheads(summary: _Summary) -> Grid:

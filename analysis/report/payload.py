@@ -20,24 +20,14 @@ from numpy.typing import NDArray
 
 from analysis.curves import Curve, at_work_of, floats, steps
 from analysis.report.reasons import eviction_reasons
-from analysis.timeline import STATES, Timeline, make_timeline
+from analysis.timeline import STATES, Lane, Timeline, make_timeline
+from emulator.core.settings import NodeSettings
 from emulator.policies.capacity import Capacity
+from emulator.policies.resources import PARTS
 
 _TICKS = 2**31 - 2
 _NONE = -1
 _Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterShape:
-    """The rows of the timeline."""
-
-    nodes: int
-    containers_per_node: int
-
-    @property
-    def node_names(self) -> list[str]:
-        return [f"node-{number}" for number in range(1, self.nodes + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +38,8 @@ class RunTables:
     attempts: pyarrow.Table
     operations: pyarrow.Table
     decisions: pyarrow.Table
-    shape: ClusterShape
+    nodes: Sequence[NodeSettings]
+    """Of the cluster, in the order to show."""
     end_s: float
     """When the run ended, or now."""
     available: Capacity | None = None
@@ -56,7 +47,7 @@ class RunTables:
 
     def timeline(self) -> Timeline:
         """The attempts placed on containers."""
-        return make_timeline(self.attempts, self.shape.node_names, self.shape.containers_per_node, self.end_s)
+        return make_timeline(self.attempts, self.nodes, self.end_s)
 
 
 def last_instant_s(jobs: pyarrow.Table, attempts: pyarrow.Table) -> float:
@@ -73,19 +64,25 @@ def make_payload(tables: RunTables, timeline: Timeline, **more: Any) -> bytes:
     """The payload of one run; ``more`` goes into the header."""
     tick_s = max(0.001, tables.end_s / _TICKS)
     columns = _segments(timeline, tick_s) | _attempts(tables.attempts, tick_s) | _curves(tables, timeline)
-    columns |= _handovers(timeline, tick_s) | _overheads(tables.operations)
+    columns |= _handovers(timeline, tick_s) | _overheads(tables.operations) | _uses(timeline, tick_s)
     header = {
         "tick_s": tick_s,
         "end_s": tables.end_s,
-        "containers": tables.shape.nodes * tables.shape.containers_per_node,
+        "containers": sum(node.containers for node in tables.nodes),
         "states": STATES,
-        "lanes": [{"node": lane.node, "name": lane.name, "stopped": lane.stopped} for lane in timeline.lanes],
+        "lanes": [_lane(lane) for lane in timeline.lanes],
+        "resources": list(timeline.total_use()),
         "jobs": tables.jobs.select(["name", "queue", "state", "submit_s", "completion_s", "deadline_s"]).to_pylist(),
         **_names(tables.attempts),
         "why": _reasons(tables),
         **more,
     }
     return _packed(header, columns)
+
+
+def _lane(lane: Lane) -> dict[str, Any]:
+    shown = {"node": lane.node, "name": lane.name, "stopped": lane.stopped}
+    return {**shown, "resource": lane.resource, "whole": lane.whole} if lane.resource else shown
 
 
 def _segments(timeline: Timeline, tick_s: float) -> dict[str, _Array]:
@@ -105,6 +102,22 @@ def _handovers(timeline: Timeline, tick_s: float) -> dict[str, _Array]:
         "handover_successor": numpy.array([handover.successor for handover in found], dtype=numpy.int32),
         "handover_at": _to_ticks(numpy.array([handover.to_s for handover in found], dtype=float), tick_s),
     }
+
+
+def _uses(timeline: Timeline, tick_s: float) -> dict[str, _Array]:
+    """What containers hold of each resource: of each node, by its lane, and of the cluster as a share."""
+    found = timeline.uses
+    counts = [len(use.curve[0]) for use in found]
+    times_s, amounts = (numpy.concatenate([use.curve[part] for use in found] or [[]]) for part in (0, 1))
+    columns: dict[str, _Array] = {
+        "use_lane": numpy.repeat(numpy.array([use.lane for use in found], dtype=numpy.int32), counts),
+        "use_at": _to_ticks(times_s, tick_s),
+        "use_amount": (amounts / PARTS).astype(numpy.float32),
+    }
+    for number, (whole, (at_s, held)) in enumerate(timeline.total_use().values()):
+        columns[f"resource_{number}_s"] = at_s.astype(numpy.float32)
+        columns[f"resource_{number}_share"] = (held / PARTS / (whole or 1)).astype(numpy.float32)
+    return columns
 
 
 def _attempts(attempts: pyarrow.Table, tick_s: float) -> dict[str, _Array]:

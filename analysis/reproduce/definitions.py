@@ -85,21 +85,6 @@ class ClaimFile(Strict):
             yield claim if recorded is None else claim.model_copy(update={"published": recorded.published(self.paper)})
 
 
-class Linear(Strict):
-    """A setting that depends on a sweep: ``offset + slope x value``."""
-
-    offset: Number
-    slope: Number
-
-
-class Sweep(Strict):
-    """One variant for each value of a parameter, called ``<name>-<value>``."""
-
-    name: str
-    values: Annotated[tuple[Number, ...], Field(min_length=2)]
-    set: dict[str, Linear]
-
-
 class DifferenceFigure(Strict):
     """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
 
@@ -253,7 +238,7 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
-Form = Literal["bars", "differences", "ratios", "holders", "fit", "weeks", "curves", "cells"]
+Form = Literal["bars", "differences", "ratios", "weeks", "curves", "cells"]
 
 
 class Plot(Strict):
@@ -309,7 +294,6 @@ class FigureDefinition(Strict):
     full: dict[str, Any] = Field(default_factory=dict)
     """Settings that make it as large as the paper's, where it is smaller."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    sweep: Sweep | None = None
     grid: Grid | None = None
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
     orders: dict[str, dict[str, str]] = Field(default_factory=dict)
@@ -330,16 +314,12 @@ class FigureDefinition(Strict):
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """The settings of every variant, including those of the sweep."""
+        """The settings of every variant, at every point of the grid."""
         found = {name: {**self.set, **variant} for name, variant in self.variants.items()}
         if self.grid is not None:
             for name in self.grid.variants or self.variants:
                 alone = found.pop(name)
                 found |= {f"{name}-{point}": {**alone, **settings} for point, settings in self.grid.points.items()}
-        if self.sweep is not None:
-            for value in self.sweep.values:
-                moved = {key: round(line.offset + line.slope * value, 6) for key, line in self.sweep.set.items()}
-                found[self.swept(value)] = {**self.set, **moved}
         return found
 
     def quickly(self) -> FigureDefinition:
@@ -376,11 +356,6 @@ class FigureDefinition(Strict):
         found = f"{variant}-{point}"
         return found if found in self.settings else variant
 
-    def swept(self, value: float) -> str:
-        """The name of the sweep's variant at ``value``."""
-        assert self.sweep is not None
-        return f"{self.sweep.name}-{value:g}"
-
     @property
     def claims(self) -> list[str]:
         """The claims that it measures."""
@@ -408,7 +383,7 @@ class FigureDefinition(Strict):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> FigureDefinition:
-        known = set(self.settings) | {self.swept(value) for value in (self.sweep.values if self.sweep else ())}
+        known = self.settings
         for name, cell in self.cells.items():
             if cell.variant is not None and cell.variant not in known:
                 raise ValueError(f"cell '{name}': there is no variant '{cell.variant}'")

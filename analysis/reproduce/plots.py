@@ -12,10 +12,8 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
-from analysis.reproduce.cell_plots import cell_lines
-from analysis.reproduce.curve_plots import curve_panels
-from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
+from analysis.reproduce.grid_plots import cell_lines, curve_panels, week_panels
 from analysis.reproduce.measure import Measured, job_pairs, ratios
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
 
@@ -118,8 +116,6 @@ _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
     "differences": _differences,
     "ratios": _ratios,
-    "holders": holder_panels,
-    "fit": fit_steps,
     "weeks": week_panels,
     "curves": curve_panels,
     "cells": cell_lines,

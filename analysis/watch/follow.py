@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
+from analysis.report.payload import RunTables, last_instant_s, make_payload
 from emulator.core.job import JobSpec
+from emulator.core.settings import NodeSettings
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import decode_record
 from emulator.records.parquet_tables import tables_of
@@ -23,7 +24,7 @@ class FollowedRun:
         self.version = 0
         """Increases with every message."""
         self._title: str = begin["title"]
-        self._shape = ClusterShape(begin["nodes"], begin["containers_per_node"])
+        self._nodes = msgspec.convert(begin["nodes"], list[NodeSettings])
         self._history = HistoryBuilder(msgspec.convert(begin["jobs"], list[JobSpec]))
         self._status: Mapping[str, Any] = {}
         self._lag: list[tuple[float, float]] = []
@@ -45,7 +46,7 @@ class FollowedRun:
         made = tables_of(history)
         jobs, attempts = made["jobs"], made["attempts"]
         end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))
-        tables = RunTables(jobs, attempts, made["operations"], made["decisions"], self._shape, end_s)
+        tables = RunTables(jobs, attempts, made["operations"], made["decisions"], self._nodes, end_s)
         lag = {"lag_s": [at_s for at_s, _ in self._lag], "lag_p99_real_ms": [lag_ms for _, lag_ms in self._lag]}
         return make_payload(
             tables, tables.timeline(), title=self._title, status=self._status, version=self.version, ended=ended, **lag

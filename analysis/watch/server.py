@@ -28,7 +28,7 @@ from analysis.watch.follow import FollowedRun
 from emulator.display.failed_requests import keep_quiet
 
 _NICENESS = 19
-_NOTHING = {"title": "", "nodes": 1, "containers_per_node": 1, "jobs": []}
+_NOTHING = {"title": "", "nodes": [], "jobs": []}
 _LAST_LOOK_REAL_S = 3.0
 """Longest wait for an open page at the end."""
 _OPEN_REAL_S = 10.0

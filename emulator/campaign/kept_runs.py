@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import RunError
-from emulator.records.run_directory import SUMMARY_NAME, sha256_of
+from emulator.records.run_directory import SUMMARY_NAME, has_sha256
 
 DIGESTS_NAME = "digests.jsonl"
 
@@ -29,11 +29,18 @@ class KeptRuns:
         """What of a finished run is not as it was made; None: nothing."""
         if (kept := self._digests.get(name)) is None:
             return f"{DIGESTS_NAME} has no digest of it"
-        if sha256_of(directory / SUMMARY_NAME) != kept[0]:
-            return f"{SUMMARY_NAME} was changed or replaced"
+        if (replaced := self.replaced(name, directory)) is not None:
+            return replaced
         if inputs_sha256 != kept[1]:
-            return "a file that its experiment reads has changed since: a module, a trace, costs or a program"
+            return "a file that its experiment reads has changed, or was moved: a module, a trace, costs or a program"
         return _changed_file(directory, summary)
+
+    def replaced(self, name: str, directory: Path) -> str | None:
+        """What is wrong with the summary of a run; None: nothing, or it is not known how it was made."""
+        kept = self._digests.get(name)
+        if kept is None or has_sha256(directory / SUMMARY_NAME, kept[0]):
+            return None
+        return f"{SUMMARY_NAME} was changed or replaced"
 
 
 def keep_digest(path: Path, name: str, summary_sha256: str, inputs_sha256: str) -> None:
@@ -69,7 +76,6 @@ def _read(file: Path) -> Mapping[str, tuple[str, str]]:
 def _changed_file(directory: Path, summary: Mapping[str, Any]) -> str | None:
     files = summary.get("files")
     for name, sha256 in files.items() if isinstance(files, dict) else ():
-        file = directory / Path(name).name
-        if not file.is_file() or sha256_of(file) != sha256:
+        if not has_sha256(directory / Path(name).name, sha256):
             return f"{name} was changed or is missing"
     return None

@@ -94,7 +94,8 @@ def advise(
     same command again. The results are advise.json, advise.png and all runs.
 
     For a Slurm site, its jobs are played once by Slurm's rules under each PreemptMode, with PreemptExemptTime and
-    GraceTime from 0 to 24 h, and with programs that save what they have done.
+    GraceTime from 0 to 24 h, and with programs that save what they have done. For Kueue, days of its workloads are
+    played without preemption and with minimum runtimes from 0 to 1 h. For Kubernetes, use natjam compare.
 
     \b
     Examples:
@@ -115,22 +116,19 @@ def advise(
     from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
-    from workloads.kueue.saved import SECTION as KUEUE
     from workloads.saved import is_saved
-    from workloads.slurm.saved import SECTION
 
-    if is_saved(file, SECTION):
-        from emulator.cli.advise_site import advise_site
-
-        _refuse_options(context, file)
-        advise_site(file, _made(out, file), as_json)
-        return
-    if is_saved(file, KUEUE):
-        from emulator.cli.advise_kueue import advise_kueue
+    if is_saved(file, "slurm", "kueue"):
+        from emulator.cli.advise_imported import advise_imported
 
         _refuse_options(context, file)
-        advise_kueue(file, _made(out, file), as_json)
+        advise_imported(file, _made(out, file), as_json)
         return
+    if is_saved(file, "kubernetes"):
+        raise ConfigError(
+            f"{file}: is an imported Kubernetes cluster: 'natjam compare {file} OTHER.yaml' says what another priority,"
+            " mechanism or policy would change"
+        )
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies

@@ -112,9 +112,9 @@ def reproduce(
     strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim does not hold.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
 ) -> None:
-    """Run the papers' figures again, published beside measured.
+    """Run the papers' figures again, with the published values beside the measured ones.
 
-    The results are tables, plots, claims.json and one page, index.html: the values that the papers print, and figures.
+    The results are tables, plots, claims.json, and one page with all of them, index.html.
 
     To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
     are equal.
@@ -124,8 +124,8 @@ def reproduce(
       natjam reproduce --list
       natjam reproduce natjam/fig4
       natjam reproduce natjam --engine live --time-scale 20
-      natjam reproduce natjam/overhead                  # live: this machine's own
-      natjam reproduce slurm                            # runs of a real one, recorded
+      natjam reproduce natjam/overhead                  # live: what operations take on this machine
+      natjam reproduce slurm                            # twelve recorded runs of a real Slurm, played again
       natjam reproduce all --quick --strict
     """
     from analysis.reproduce.definitions import ALL, chosen_figures

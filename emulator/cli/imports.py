@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from workloads.kubernetes.reading import Unread
+    from workloads.saved import NotTaken
     from workloads.yarn.settings import LeftOut
 
 _MOST_SHOWN = 40
 """Lines about what is not carried over, on the terminal."""
+
+_Out = Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)]
+_OverH = Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which those that are drawn arrive.")]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of those that are drawn.")]
 
 group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
 
@@ -84,24 +88,24 @@ def kueue(
         list[Path],
         typer.Argument(help="Files or folders with Kueue's objects (YAML or JSON).", show_default=False),
     ],
-    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    out: _Out,
     arrivals: Annotated[
         Path | None,
         typer.Option(metavar="FILE.csv", help="Workloads from a table, instead of the Workloads among the objects."),
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="As many workloads, drawn from those with a known length, arrive."),
+        typer.Option(min=1, max=1_000_000, help="So many workloads arrive, drawn from those with a known length."),
     ] = None,
-    over_h: Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which drawn workloads arrive.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
+    over_h: _OverH = 24,
+    seed: _Seed = 1,
 ) -> None:
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
     Kueue's Configuration, also in lists as kubectl writes them. With nodes, it warns of flavors whose quotas are above
-    what the nodes with their labels have. Only named fields are read: environment, arguments and
-    annotations appear nowhere. What is not carried over is listed with its line.
+    what the nodes with their labels have. Only named fields are read: environment, arguments and annotations appear
+    nowhere. What is not carried over is listed with its line.
 
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
     and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
@@ -130,7 +134,7 @@ def kueue(
         imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
     if draw is not None:
         imported = replace(imported, arrivals=drawn(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed))
-    write_saved(out, imported, _head("kueue", paths, unread))
+    write_saved(out, imported, _said_head("kueue", paths, unread))
     for line in shortages(imported.cluster, imported.nodes) if imported.nodes else ():
         warn(line)
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
@@ -144,19 +148,19 @@ def kubernetes(
         list[Path],
         typer.Argument(help="Files or folders with Kubernetes' objects (YAML or JSON).", show_default=False),
     ],
-    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    out: _Out,
     arrivals: Annotated[
         Path | None,
         typer.Option(metavar="FILE.csv", help="Pods from a table that arrive on the cluster as it stands."),
     ] = None,
     draw: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="As many pods, drawn from those that ended, arrive.")
+        int | None, typer.Option(min=1, max=1_000_000, help="So many pods arrive, drawn from those that ended.")
     ] = None,
-    over_h: Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which drawn pods arrive.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn pods.")] = 1,
+    over_h: _OverH = 24,
+    seed: _Seed = 1,
     values: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="NAME=VALUE", help="Another value of a PriorityClass; repeatable."),
+        typer.Option("--class", metavar="NAME=VALUE", help="Another value for a PriorityClass; may be repeated."),
     ] = None,
 ) -> None:
     """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
@@ -169,7 +173,7 @@ def kubernetes(
     stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
     none did, it does not end.
 
-    With --class the classes and their pods have other values than in the files, for natjam compare.
+    --class gives a PriorityClass, and its pods, another value than in the files: natjam compare then says what changes.
 
     The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
     duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
@@ -202,7 +206,7 @@ def kubernetes(
     elif draw is not None:
         more = drawn(cluster, draw, round(over_h * 3600 * 10**9), seed)
         cluster = replace(cluster, arrivals=(*imported.running, *more))
-    write_saved(out, cluster, _head("kubernetes", paths, imported.unread))
+    write_saved(out, cluster, _said_head("kubernetes", paths, imported.unread))
     state = cluster.state
     counts = f"{len(state.nodes):,} nodes, {len(state.bound):,} pods on them, {len(state.waiting):,} that wait"
     say(f"{out}: {counts}, {len(cluster.arrivals):,} that arrive; {_left_out(imported.unread)}")
@@ -211,7 +215,7 @@ def kubernetes(
 @group.command()
 def slurm(
     conf: Annotated[Path, typer.Option(help="The site's slurm.conf.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    out: _Out,
     sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
     qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them, for preempt/qos.")] = None,
 ) -> None:
@@ -238,13 +242,8 @@ def slurm(
     cluster, left_out = read_conf(conf, qos)
     jobs, unread = read_sacct(sacct, cluster) if sacct is not None else ((), [])
     left_out += unread
-    lines = [f"Made by natjam import slurm from {conf.name}" + (f" and {sacct.name}." if sacct else ".")]
-    if left_out:
-        what = (f"  {each.what} ({each.where})" + (f": {each.why}" if each.why else "") for each in left_out)
-        lines += ["Not carried over:", *what]
-    write_saved(out, Slurm(cluster, jobs), lines)
-    for line in lines[1:]:
-        say(line)
+    paths = [path for path in (conf, sacct, qos) if path is not None]
+    write_saved(out, Slurm(cluster, jobs), _said_head("slurm", paths, left_out))
     counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
     say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
 
@@ -266,11 +265,11 @@ def _check_out(out: Path) -> None:
         raise ConfigError(f"--out {out}: must be a file ending in .yaml")
 
 
-def _head(system: str, paths: Sequence[Path], unread: Sequence[Unread]) -> list[str]:
+def _said_head(system: str, paths: Sequence[Path], left_out: Sequence[NotTaken]) -> list[str]:
     """The head of a written file, of which what is not carried over is shown too."""
-    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    if unread:
-        lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]
+    from workloads.saved import head_of
+
+    lines = head_of(system, paths, left_out)
     for line in lines[1:_MOST_SHOWN]:
         say(line)
     if len(lines) > _MOST_SHOWN:
@@ -278,7 +277,7 @@ def _head(system: str, paths: Sequence[Path], unread: Sequence[Unread]) -> list[
     return lines
 
 
-def _left_out(unread: Sequence[Unread]) -> str:
+def _left_out(unread: Sequence[NotTaken]) -> str:
     return f"{len(unread):,} fields and objects not carried over"
 
 

@@ -13,12 +13,13 @@ import typer
 
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
+from emulator.vocabulary import SECOND_NS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from emulator.loops.draw import Plan
-    from emulator.loops.fixes import Fix
+    from emulator.loops.fixes import Fixes
     from emulator.loops.search import Search
 
 _LOOK_REAL_S = 0.25
@@ -41,7 +42,8 @@ def loops(
 
     Small workloads are drawn and played through Kueue's decisions in virtual time. If a state comes back with evictions
     between, and nobody arrived or ended, the same goes on for ever. What is found is shrunk until no workload can be
-    left out, told step by step with the reason of each decision, and written as YAML that kubectl can apply.
+    left out, told step by step with the reason of each decision, and written as an experiment and as YAML that kubectl
+    can apply.
 
     Then single fields are changed, one at a time, to find those that end it. Exit status 1 if a loop was found. If
     none was, that proves nothing: the output says how much was searched.
@@ -133,24 +135,25 @@ def _story(found: Plan, plays: int) -> Iterator[str]:
 
     loop, log = told(found)
     assert loop is not None
-    released = f"; quota is free {found.release_ns / 1e9:g} s after an eviction" if found.release_ns else ""
+    released = f"; quota is free {found.release_ns / SECOND_NS:g} s after an eviction" if found.release_ns else ""
     yield f"found after {plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"
     yield from (f"  {line}" for line in cast(found))
     yield "round and round:"
     yield from (f"  {line}" for line in story(loop, log))
 
 
-def _changes(tried: list[Fix]) -> Iterator[str]:
-    clean = [fix for fix in tried if not fix.has_other]
-    partial = [fix for fix in tried if fix.has_other]
+def _changes(found: Fixes) -> Iterator[str]:
+    clean = [fix for fix in found.tried if fix.other is None]
+    partial = [fix for fix in found.tried if fix.other is not None]
+    ended = f"it and {found.loops - 1} others that were found" if found.loops > 1 else "it"
     if clean:
-        yield "changes of one field that end it, with no other loop found:"
+        yield f"changes that end {ended}, and with which no loop was found, which proves nothing:"
         yield from (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
     if partial:
-        yield "changes that end this one, but others were found:"
-        yield from (f"  {fix.text}  (another after {fix.plays:,} plays)" for fix in partial)
+        yield f"changes that end {ended}, but not all loops:"
+        yield from (f"  {fix.text}  (another was found; {fix.plays:,} plays)" for fix in partial)
     if not clean:
-        yield "no change of one field was found that ends all loops"
+        yield "no change of one field, nor of two, was found that ends all loops"
 
 
 def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:
@@ -162,9 +165,16 @@ def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:
 
 
 def _write(directory: Path, found: Plan) -> None:
-    """Write what kubectl can apply."""
+    """Write an experiment, and what kubectl can apply."""
+    from emulator.files.yaml_values import dump_yaml
     from workloads.kueue.manifests import cluster_manifests, job_manifests
+    from workloads.kueue.saved import write_saved
+    from workloads.kueue.state import Kueue
 
+    write_saved(directory / "site.yaml", Kueue(found.cluster, arrivals=found.arrivals), ["Made by natjam loops."])
+    scheduler = {"allocation": {"release_s": found.release_ns / SECOND_NS}}
+    experiment = {"name": "loop", "site": "site.yaml", "scheduler": scheduler}
+    (directory / "experiment.yaml").write_text(dump_yaml(experiment))
     (directory / "00-queues.yaml").write_text(cluster_manifests(found.cluster))
     for number, (arrival, manifest) in enumerate(zip(found.arrivals, job_manifests(found.arrivals), strict=True), 1):
         (directory / f"{number:02d}-{arrival.workload.name}.yaml").write_text(manifest)

@@ -18,7 +18,8 @@ _Task = Annotated[str, typer.Argument(metavar="TASK", help=_HELP, show_default=F
 def suspend(run: Run, task: _Task, cluster: OnCluster = None) -> None:
     """Stop a task of a live run (SIGTSTP) until you resume it.
 
-    Its process keeps its memory, and another task may have its container. A node that has no room for it says so.
+    Its process keeps its memory, and another task may have its container. If its node has no room for a stopped
+    process, the command says so and does nothing.
 
     \b
     Examples:

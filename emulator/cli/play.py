@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from emulator.display.tables import FittedTable
     from emulator.policies.slurm.model import Cluster
-    from emulator.policies.slurm.outcome import PartitionOutcome
+    from emulator.policies.slurm.outcome import JobsOutcome
     from emulator.policies.slurm.player import Stay
 
 AS_CONFIGURED = "as configured"
@@ -37,10 +37,11 @@ def play(
 
     Slurm: shows for each partition how long jobs waited and took, how many were preempted, and the work that was lost.
     With --mode the same jobs are played again under another PreemptMode: OFF, CANCEL, REQUEUE or SUSPEND. SUSPEND means
-    SUSPEND,GANG. A job that is preempted and requeued starts anew.
+    SUSPEND,GANG. A job that is preempted and requeued starts from the beginning.
 
     Kubernetes: shows for each priority how many pods were placed, how long they waited, how many were evicted, and the
-    pod-hours that were lost. Whoever is evicted comes back as its owner has it, and starts anew.
+    pod-hours that were lost. An evicted pod comes back as its owner (Deployment, Job, ...) would make it again, and
+    starts from the beginning.
 
     \b
     Examples:
@@ -59,6 +60,10 @@ def play(
             raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
         play_kubernetes(file, out)
         return
+    if is_saved(file, "kueue"):
+        raise ConfigError(
+            f"{file}: natjam play is for Slurm and Kubernetes; 'natjam run {file}' runs Kueue's workloads"
+        )
     _play_slurm(file, mode or (), out)
 
 
@@ -72,7 +77,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
     played: dict[str, Mapping[str, Sequence[Stay]]] = {}
-    found: dict[str, list[PartitionOutcome]] = {}
+    found: dict[str, list[JobsOutcome]] = {}
     for name, cluster in _variants(site.cluster, mode).items():
         say(f"playing {len(site.jobs):,} jobs, {name}")
         played[name] = Player(cluster, site.jobs).play()
@@ -82,7 +87,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
         _write(out, played)
 
 
-def outcome_table(found: Mapping[str, Sequence[PartitionOutcome]]) -> FittedTable:
+def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:
     """What each variant meant for the jobs of each partition."""
     from emulator.display.tables import names, new_table, numbers
 
@@ -117,10 +122,10 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     return found
 
 
-def _cells(outcome: PartitionOutcome) -> tuple[str, ...]:
+def _cells(outcome: JobsOutcome) -> tuple[str, ...]:
     times = (outcome.wait_s, outcome.longest_wait_s, outcome.completion_s)
     return (
-        outcome.partition,
+        outcome.name,
         f"{outcome.jobs:,}",
         *("-" if time_s is None else f"{time_s:,.0f}" for time_s in times),
         f"{outcome.preempted:,}",

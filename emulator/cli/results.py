@@ -18,7 +18,7 @@ def compare(
     a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}, or a file to run.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],
     quantity: Annotated[
-        str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
+        str, typer.Option("--by", help="What is compared: completion_s, margin_s, start_s or lost_work_s.")
     ] = "completion_s",
     baseline: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The side that is subtracted: A or B [default: B]")
@@ -29,9 +29,9 @@ def compare(
 
     The difference of a job is its time under A minus its time under B: negative is sooner under A. The table has
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
-    A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved. Where
-    anybody is evicted, further tables have the evictions before (A) and after (B) for each queue, and who is evicted
-    only before or only after, by whom and when.
+    A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved. If jobs
+    were evicted, further tables have the evictions before (A) and after (B) for each queue, and the jobs that are
+    evicted only before or only after, for which job and when.
 
     Runs are paired by seed. The interval of a mean is over the seeds, so it needs several of them: give repeats or
     campaigns.
@@ -76,7 +76,7 @@ def compare(
 def explain(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run's directory.", show_default=False)],
     job: Annotated[
-        str | None, typer.Option(help="Only evictions of this job's attempts; and what its scheduler said about it.")
+        str | None, typer.Option(help="Only evictions of this job, and its scheduler's own words about it.")
     ] = None,
     attempt: Annotated[
         str | None, typer.Option(help="Only this attempt, with every candidate of the choices about it.")
@@ -109,10 +109,8 @@ def explain(
         for title, table in explanations.choices(found):
             console.print(title, soft_wrap=True, highlight=False, markup=False)
             console.print(table)
-    for text in explanations.said(found):
+    for text in (*explanations.said(found), *explanations.waits(found), *explanations.notes(found)):
         console.print(text, soft_wrap=True, highlight=False, markup=False)
-    for note in explanations.notes(found):
-        console.print(note, soft_wrap=True, highlight=False, markup=False)
 
 
 def report(

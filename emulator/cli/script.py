@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import locale
 import os
 import sys
 import threading
@@ -17,8 +18,27 @@ from emulator.own_packages import of_the_same_name
 
 def main() -> None:
     """Run the command line; ends the process."""
+    _use_utf8()
+    _open_standard_streams()
     part_before_own_code()
     end_process(run())
+
+
+def _use_utf8() -> None:
+    """All files are UTF-8; in another locale (not C, which Python takes for UTF-8) Python writes its own encoding."""
+    variable = "PYTHONUTF8"
+    if locale.getencoding().lower() not in ("utf-8", "utf8") and os.environ.get(variable) != "1":
+        os.environ[variable] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _open_standard_streams() -> None:
+    """Those that are closed lead nowhere: else the next file that is opened would get what is said."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def run() -> int:

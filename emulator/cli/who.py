@@ -33,8 +33,8 @@ def who(
     """Say who would be evicted for a pod now, by kube-scheduler's rules, and from which node.
 
     Answers from one snapshot, without a cluster and without an experiment. For every other node it says why the pod
-    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown. For a pod of
-    a PodGroup the answer is that for all of it that wait.
+    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown. If the pod
+    is in a PodGroup, the answer is for all pods of the group that wait.
 
     A manifest may have a Pod, or a Job or Deployment, of which one pod is taken.
 

@@ -51,7 +51,9 @@ group = typer.Typer(
 
 @group.command()
 def inspect(
-    file: File,
+    file: Annotated[
+        Path, typer.Argument(help="A trace, or an experiment (.yaml, or catalog:NAME).", show_default=False)
+    ],
     format: Format = None,
     lenient: Lenient = False,
     unfinished: Unfinished = None,
@@ -59,16 +61,22 @@ def inspect(
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON too.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a figure too (.png, .svg or .pdf).")] = None,
 ) -> None:
-    """Say what a trace holds.
+    """Say what a trace holds, or what the jobs of an experiment ask of its cluster.
 
-    It prints counts, time spans, burstiness and distributions, and says which columns are measured or modelled.
+    Of a trace it prints counts, time spans, burstiness and distributions, and which columns are measured or
+    modelled. Of an experiment it prints what tasks and gangs request, how much of that the cluster has, and how it
+    packs the most that is wanted at a time.
 
     \b
     Examples:
       natjam workload inspect FB-2009_samples_24_times_1hr_0.tsv
       natjam workload inspect 19-jobs.trace.json.gz --format rumen --png 19-jobs.png
       natjam workload inspect google-2011 --format google --json slice.json
+      natjam workload inspect catalog:gangs
     """
+    if str(file).startswith("catalog:") or (format is None and file.suffix in (".yaml", ".yml")):
+        _inspect_experiment(file)
+        return
     from analysis.workload_report import report
     from workloads.errors import Problems
     from workloads.inspection import inspect_trace
@@ -274,7 +282,7 @@ def compare(
     The tables have completion times, evictions and lost work, by priority.
 
     \b
-    Example:
+    Examples:
       natjam run google.yaml --engine sim --set scheduler.mechanism=kill --out runs/kill
       natjam run google.yaml --engine sim --out runs/checkpoint
       natjam workload compare runs/kill runs/checkpoint
@@ -294,6 +302,18 @@ def compare(
 
 
 # ---- helpers ----
+
+
+def _inspect_experiment(file: Path) -> None:
+    """Print what the jobs of an experiment ask for, and how its cluster packs that.  Raises ConfigError."""
+    from analysis.cluster_packing import packing_of, tables
+    from emulator.assemble import nodes_of
+    from emulator.experiment.expand import expand
+    from emulator.experiment.load import load_experiment
+
+    experiment, console = load_experiment(file), results_console()
+    for part in tables(packing_of(expand(experiment, experiment.seed), nodes_of(experiment.cluster))):
+        console.print(part, soft_wrap=isinstance(part, str), highlight=False, markup=False)
 
 
 @contextlib.contextmanager

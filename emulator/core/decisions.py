@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from emulator.core.mechanisms import TRAITS
 from emulator.policies.allocation_forms import AllocationPolicy, Pace
@@ -34,8 +36,11 @@ from emulator.policies.views import (
 )
 from emulator.vocabulary import Mechanism, Resources
 
+LEAST_WAIT_NS = 10_000_000
+"""A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")
+DecisionT = TypeVar("DecisionT", AllocationDecision, ShareDecision, CycleDecision)
 
 
 class PolicyError(Exception):
@@ -60,7 +65,7 @@ def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     most = decision.per_heartbeat
     if most is not None and (type(most) is not int or most < 1):
         raise _error("allocation", policy, most, "as per_heartbeat None or a whole number from 1")
-    return decision
+    return decision if decision.valid_until_ns is None else _lasting(policy, decision, view)
 
 
 def share_out(policy: AllocationPolicy, view: ClusterView) -> ShareDecision:
@@ -80,7 +85,7 @@ def share_out(policy: AllocationPolicy, view: ClusterView) -> ShareDecision:
             shares,
             f"as shares pairs of a job and its containers, {view.containers} or fewer in all",
         )
-    return decision
+    return decision if decision.valid_until_ns is None else _lasting(policy, decision, view)
 
 
 def cycle(policy: AllocationPolicy, view: ClusterView) -> CycleDecision:
@@ -93,7 +98,15 @@ def cycle(policy: AllocationPolicy, view: ClusterView) -> CycleDecision:
         raise _error("allocation", policy, decision.grants, "as grants pairs of a job and a node of its view")
     containers = {task.container for job in view.jobs for task in view.tasks(job)} if decision.takes else ()
     _distinct("allocation", policy, decision.takes, containers, "as takes containers of the tasks")
-    return decision
+    return decision if decision.valid_until_ns is None else _lasting(policy, decision, view)
+
+
+def _lasting(policy: AllocationPolicy, decision: DecisionT, view: ClusterView) -> DecisionT:
+    """The decision, valid for at least ``LEAST_WAIT_NS``."""
+    until_ns = decision.valid_until_ns
+    if type(until_ns) is not int:
+        raise _error("allocation", policy, until_ns, "as valid_until_ns None or a whole number of nanoseconds")
+    return replace(decision, valid_until_ns=max(until_ns, view.now_ns + LEAST_WAIT_NS))
 
 
 def _is_grant(pair: Any, view: ClusterView) -> bool:

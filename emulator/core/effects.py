@@ -144,6 +144,8 @@ class ExplainJobEviction(_Effect):
     """As they were at the first choice; each choice takes one container and one reclaimable task from its job."""
     left_out: int
     """Number of further candidates."""
+    short: str = ""
+    """Where containers have several sizes: what the requester lacks, in words, and on which node."""
 
 
 class ExplainTaskEviction(_Effect):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from itertools import groupby, islice
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
@@ -29,14 +29,16 @@ class JobChoice(NamedTuple):
     victim: str
     now_ns: int
     jobs: tuple[JobView, ...]
+    short: str = ""
+    """What the requester lacks, in words, and where; empty: a container, on any node."""
 
 
 def explain_jobs(policy: Policy[Any], choices: Iterable[JobChoice]) -> list[Effect]:
-    """One explanation for each run of choices with the same requester and queue; ``policy`` chose, and its score, if it
-    has one, is a job's."""
+    """One explanation for each run of choices with the same requester, queue and lack; ``policy`` chose, and its score,
+    if it has one, is a job's."""
     return [
         _explain_jobs(policy, requester, list(group))
-        for (requester, _), group in groupby(choices, key=itemgetter(0, 1))
+        for (requester, _, _), group in groupby(choices, key=attrgetter("requester", "queue", "short"))
     ]
 
 
@@ -48,7 +50,7 @@ def _explain_jobs(policy: Policy[Any], requester: str, choices: list[JobChoice])
             shown[choice.victim] = next(job for job in choice.jobs if job.name == choice.victim)
     victims = tuple(choice.victim for choice in choices)
     left_out = max(0, len(first.jobs) - len(shown))
-    return ExplainJobEviction(requester, policy.name, victims, tuple(shown.values()), left_out)
+    return ExplainJobEviction(requester, policy.name, victims, tuple(shown.values()), left_out, first.short)
 
 
 def _next_in_line(policy: Policy[Any], choice: JobChoice) -> Sequence[JobView]:

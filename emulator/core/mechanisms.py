@@ -88,6 +88,16 @@ HELD_BY = Mechanism.SUSPEND
 """What happens to a task that is ordered to stop (os-assisted-preemption, section III-B)."""
 
 
+def stopping(among: Collection[Mechanism]) -> list[MechanismTraits]:
+    """What those of these mechanisms do that stop a process, which may go on."""
+    return [traits for traits in map(TRAITS.__getitem__, among) if traits.frees_slot and not traits.ends_process]
+
+
+def held_when_stopped(among: Collection[Mechanism]) -> frozenset[str]:
+    """The resources that a process still holds which one of these has stopped; or an order, if none of them does."""
+    return frozenset[str]().union(*(traits.holds for traits in stopping(among) or [TRAITS[HELD_BY]]))
+
+
 def makes_images(among: Collection[Mechanism]) -> bool:
     """Whether one of these mechanisms writes process images."""
     return any(TRAITS[mechanism].makes_image for mechanism in among)

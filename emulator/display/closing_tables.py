@@ -28,6 +28,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     tables: list[RenderableType] = [_jobs_table(summary["jobs"])]
     if len(summary["jobs"]) > MOST_JOBS:
         tables.insert(0, _queues_table(summary["jobs"]))
+    if groups := _groups_of(_to_show(summary["jobs"])[1], summary.get("groups", ())):
+        tables.append(_groups_table(groups))
     if summary["overheads"]:
         tables.append(_overheads_table(summary["overheads"], summary["engine"] == "live"))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
@@ -157,6 +159,28 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
             *((_number(job["deadline_s"]), _margin(job)) if has_deadlines else ()),
             *(str(job[name]) for name in ("attempts", "suspensions", "kills")),
             _number(job["lost_work_s"]),
+        )
+    return table
+
+
+def _groups_of(jobs: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The groups of these jobs."""
+    names = {job["name"] for job in jobs}
+    return [group for group in groups if group["job"] in names]
+
+
+def _groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    columns = [*names("job", "group"), *numbers("tasks", "succeeded"), *numbers("begins\nat", "ends\nat", importance=4)]
+    columns += [*numbers("attempts", importance=1), *numbers(WORK_KEPT, "kills", "lost work", importance=3)]
+    table = new_table("groups of tasks (emulated seconds)", columns, also_in=_FILE)
+    for group in groups:
+        table.add_row(
+            Text(group["job"]),
+            Text(group["group"]),
+            *(str(group[name]) for name in ("tasks", "succeeded")),
+            *(_number(group[name]) for name in ("start_s", "finish_s")),
+            *(str(group[name]) for name in ("attempts", "suspensions", "kills")),
+            _number(group["lost_work_s"]),
         )
     return table
 

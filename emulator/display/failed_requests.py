@@ -27,7 +27,12 @@ class _OneLine(logging.Handler):
 
 
 def keep_quiet(server: str) -> None:
-    """For a process that is a server of aiohttp, which writes a traceback for every request that it cannot read."""
-    logger = logging.getLogger("aiohttp.server")
-    logger.addHandler(_OneLine(server))
-    logger.propagate = False
+    """For a process that is a server of aiohttp, which writes a traceback for every request that it cannot read.
+
+    So does asyncio, a hundred times a second, for connections beyond those that the process may have open.
+    """
+    handler = _OneLine(server)
+    for name in ("aiohttp.server", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.propagate = False

@@ -19,14 +19,13 @@ from emulator.experiment.availability import capacity_of
 from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
 from emulator.experiment.model import Cluster, Experiment
-from emulator.experiment.requests import recorded_request, with_requests
+from emulator.experiment.requests import asking_as_recorded, by_request, google_day, with_requests
 from emulator.experiment.terms import with_terms
 from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
-from workloads.google_day import google_day_jobs
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
 from workloads.schema import MAX_KEYS, JobEntry, Programs, TraceEntry
@@ -76,15 +75,17 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         capacity = capacity_of(cluster.availability, cluster.containers)
         return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
     if experiment.workload.google_day is not None:
-        return google_day_jobs(experiment.workload.google_day, memory_bytes, seed)
+        return google_day(experiment.workload.google_day, experiment.cluster, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, experiment.cluster, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     starts_measured = adapted.header.starts_measured
-    specs = (_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
-    jobs = tuple(
-        _asking_as_recorded(spec, job, experiment.cluster, entry) for spec, job in zip(specs, adapted.jobs, strict=True)
-    )
+    has_sizes = experiment.cluster.node_groups is not None
+    recorded = [by_request(job) for job in adapted.jobs] if has_sizes else adapted.jobs
+    jobs = tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in recorded)
+    if has_sizes:
+        pairs = zip(jobs, recorded, strict=True)
+        jobs = tuple(_asking_as_recorded(spec, job, experiment.cluster, entry) for spec, job in pairs)
     check_trace_gangs(jobs, experiment.cluster.containers, experiment.cluster.application_masters == "outside")
     return jobs
 
@@ -97,11 +98,10 @@ def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[J
 
 def _asking_as_recorded(spec: JobSpec, job: WorkloadJob, cluster: Cluster, entry: TraceEntry) -> JobSpec:
     """In a cluster of several sizes, a job of a trace asks for what it asked for there."""
-    if cluster.node_groups is None:
-        return spec
-    request = recorded_request(job, cluster, Path(entry.path))
-    facts = replace(spec.facts, memory_bytes=job.memory_bytes or spec.facts.memory_bytes)
-    return _asking_for(request, replace(spec, facts=facts))
+    groups = asking_as_recorded(job, spec.facts.groups, cluster, Path(entry.path))
+    of_tasks = max((task.memory_bytes or 0 for task in job.tasks or ()), default=0)
+    memory_bytes = max(of_tasks, job.memory_bytes or 0) or spec.facts.memory_bytes
+    return replace(spec, facts=replace(spec.facts, groups=groups, memory_bytes=memory_bytes))
 
 
 def _asking_for(request: Resources, job: JobSpec) -> JobSpec:

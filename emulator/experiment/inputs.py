@@ -13,6 +13,7 @@ from emulator.costs.overheads import NATIVE
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
 from emulator.experiment.own_modules import OwnModules
+from emulator.experiment.programs import is_file
 from emulator.storage.tree_digest import file_digest
 
 
@@ -43,7 +44,7 @@ def _named(experiment: Experiment) -> Iterator[Path]:
     for text in _texts([experiment.model_dump(exclude={"workload": {"jobs"}}), programs]):
         if text.startswith("/"):
             # Of a file with several storage tiers one is named: FILE:STORE.
-            yield from (path for path in (Path(text), Path(text.rpartition(":")[0])) if _is_file(path))
+            yield from (path for path in (Path(text), Path(text.rpartition(":")[0])) if is_file(path))
     if experiment.storage.tier == NATIVE:
         yield default_path()
     with contextlib.suppress(ConfigError):
@@ -60,10 +61,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _texts(part)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # its name is too long, or has a NUL
-        return False

@@ -25,6 +25,7 @@ from emulator.policies.allocation_forms import Maximum, TakesBack
 from emulator.policies.axes import ALLOCATION, AUTO
 from emulator.policies.resources import vector_of
 from emulator.storage.objects import SCHEMES
+from emulator.vocabulary import TakingBack
 from workloads.schema import (
     BimodalEntry,
     Fraction,
@@ -33,7 +34,6 @@ from workloads.schema import (
     PoissonEntry,
     Progress,
     Resources,
-    TakingBack,
     TraceEntry,
 )
 

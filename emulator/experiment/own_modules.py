@@ -6,13 +6,17 @@ import ast
 import importlib.util
 import sysconfig
 from collections.abc import Iterator
+from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from emulator.experiment.model import Experiment
+from emulator.own_packages import NAMES
 from emulator.policies.axes import AXES
 
 _INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
 """Where Python and installed packages are; a policy that is installed comes with its own package, not with others."""
+_IMPORTERS = ("import_module", "__import__")
+"""Functions that import the module that their first argument names."""
 
 
 class OwnModules:
@@ -20,10 +24,10 @@ class OwnModules:
 
     def __init__(self) -> None:
         self._beside: dict[Path, list[Path]] = {}
-        """By file, those of the modules that it imports from the same folder, and of their packages."""
+        """By file, those of the modules that it imports, and of their packages."""
 
     def files(self, experiment: Experiment) -> set[Path]:
-        """The sources of an experiment's own policies, with what they import from the same folder, and so on.
+        """The sources of an experiment's own policies, with what they import that is not installed, and so on.
 
         Files that cannot be found or read are left out.
         """
@@ -43,7 +47,7 @@ class OwnModules:
         if file not in self._beside:
             top = module.partition(".")[0]
             every = folder.resolve() not in _INSTALLED
-            names = [(base or folder, name) for base, name in _imports(file)]
+            names = [(base or _root_of(name, folder), name) for base, name in _imports(file)]
             names.append((folder, module))  # its packages are imported with it
             wanted = [pair for pair in names if every or pair[0] != folder or pair[1].partition(".")[0] == top]
             self._beside[file] = [path for base, name in wanted for path in _files_on_the_way(base, name)]
@@ -58,6 +62,16 @@ def _file_of(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None and spec.has_location else None
 
 
+def _root_of(name: str, folder: Path) -> Path:
+    """Where an import by its whole name finds a module: in ``folder``, or elsewhere on Python's path."""
+    top = name.partition(".")[0]
+    if top in NAMES or (folder / top).is_dir() or any(_files_on_the_way(folder, top)):
+        return folder
+    file = _file_of(top)
+    root = None if file is None else _folder_of(file, top)
+    return folder if root is None or root.resolve() in _INSTALLED else root
+
+
 def _folder_of(file: Path, module: str) -> Path:
     """Where the search for a module began that was found in this file."""
     above = module.count(".") + (file.name == "__init__.py")
@@ -68,8 +82,9 @@ def _files_on_the_way(folder: Path, name: str) -> Iterator[Path]:
     """The files below a folder that ``import name`` reads."""
     place = folder
     for part in name.split("."):
+        files = [*(place / f"{part}{suffix}" for suffix in all_suffixes()), place / part / "__init__.py"]
+        yield from (path for path in files if path.is_file())
         place = place / part
-        yield from (path for path in (place.with_name(f"{part}.py"), place / "__init__.py") if path.is_file())
 
 
 def _imports(file: Path) -> Iterator[tuple[Path | None, str]]:
@@ -85,3 +100,7 @@ def _imports(file: Path) -> Iterator[tuple[Path | None, str]]:
             base = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else None
             within = f"{node.module}." if node.module else ""
             yield from ((base, within + alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(_IMPORTERS):
+            argument = node.args[0]
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield file.parent if argument.value.startswith(".") else None, argument.value.lstrip(".")

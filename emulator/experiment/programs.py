@@ -54,7 +54,7 @@ def _placed(tasks: Mapping[str, Any], here: Path) -> dict[str, Any]:
         placed = list(command)
         for number in _own_files(command):
             beside = here / Path(placed[number]).expanduser()
-            if _is_file(beside):
+            if is_file(beside):
                 placed[number] = str(beside)
         changed["command"] = tuple(placed)
     for name in ("directory", "input"):
@@ -84,7 +84,8 @@ def _is_option(part: object) -> bool:
     return not isinstance(part, str) or part.startswith("-")
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a path from outside may be none at all."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # the name is too long, or has a NUL

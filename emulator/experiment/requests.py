@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from emulator.errors import ConfigError
 from emulator.experiment.groups import BYTES_PER_GB
 from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
@@ -23,17 +26,20 @@ from emulator.policies.resources import (
     fits,
     lacking,
     minus,
+    most,
     times,
     total,
     vector_of,
     written,
 )
-from emulator.vocabulary import Resources, TaskGroup
+from emulator.vocabulary import Resources, TaskGroup, Work
 from workloads.errors import TraceError
-from workloads.schema import GroupEntry, JobEntry
+from workloads.google_day import google_day_jobs
+from workloads.schema import GoogleDayEntry, GroupEntry, JobEntry
 
 if TYPE_CHECKING:
-    from workloads.record import WorkloadJob
+    from emulator.core.job import JobSpec
+    from workloads.record import WorkloadJob, WorkloadTask
 
 _OF_ONE_SIZE = {
     "slots": "counts containers of one size",
@@ -81,22 +87,79 @@ def with_requests(groups: tuple[TaskGroup, ...], job: JobEntry, cluster: Cluster
     return tuple(replace(group, request=request) for group, request in zip(groups, requests, strict=True))
 
 
-def recorded_request(job: WorkloadJob, cluster: Cluster, path: Path) -> Resources:
-    """What each task of a trace's job asks for: what is not recorded is as for a job that does not say it.
+def by_request(job: WorkloadJob) -> WorkloadJob:
+    """The job of a trace with tasks that ask for the same next to one another."""
+    asked = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    places = {each: place for place, each in enumerate(asked)}
+    if len(places) < 2:
+        return job
+    in_order = sorted(job.tasks or (), key=lambda task: places[_recorded(job, task)])
+    return dataclasses.replace(job, tasks=tuple(in_order))
+
+
+def asking_as_recorded(
+    job: WorkloadJob, groups: Sequence[TaskGroup], cluster: Cluster, path: Path
+) -> tuple[TaskGroup, ...]:
+    """The groups of a job of a trace with what their tasks ask for: as many as its tasks ask for different things; maps
+    are one, and ask for the most.  Raises TraceError: no node has as much."""
+    asking: list[TaskGroup] = []
+    recorded = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    requests = {each: _request_of(job, *each, cluster, path) for each in recorded}
+    for group in groups:
+        kind = "map" if group.work is Work.SHUFFLE else "reduce"
+        asked = [requests[_recorded(job, task)] for task in job.tasks or () if task.kind == kind]
+        if group.work is Work.SHUFFLE:
+            asked = [most(asked)] * group.count
+        for number, (request, same) in enumerate(groupby(asked), start=1):
+            name = group.name if number == 1 else f"{group.name}-{number}"
+            asking.append(replace(group, name=name, count=len(list(same)), request=request))
+    return tuple(asking)
+
+
+def _recorded(job: WorkloadJob, task: WorkloadTask) -> tuple[int | None, int | None]:
+    """Processors, in thousandths, and bytes of memory that the trace records for a task; None: nothing."""
+    cpu = job.cpu_thousandths if task.cpu_thousandths is None else task.cpu_thousandths
+    return cpu, job.memory_bytes if task.memory_bytes is None else task.memory_bytes
+
+
+def _request_of(job: WorkloadJob, cpu: int | None, memory_bytes: int | None, cluster: Cluster, path: Path) -> Resources:
+    """What a task asks for of which this is recorded: what is not is as for a job that does not say it.
 
     Raises TraceError: no node has as much.
     """
-    recorded = {"cpu": job.cpu_thousandths, "gpu": job.gpu_thousandths}
-    resources = {name: amount / PARTS for name, amount in recorded.items() if amount}
-    memory_gb = None if job.memory_bytes is None else -(-job.memory_bytes * PARTS // BYTES_PER_GB) / PARTS
+    recorded = {"cpu": cpu, "gpu": job.gpu_thousandths or None}
+    resources = {name: amount / PARTS for name, amount in recorded.items() if amount is not None}
+    memory_gb = None if memory_bytes is None else -(-memory_bytes * PARTS // BYTES_PER_GB) / PARTS
     request = cluster.request(resources, memory_gb)
-    names = cluster.resource_names
-    asked = f"job {job.job}: a task asks for {written(request, names)}"
-    if "gpu" in resources and "gpu" not in names:
+    if "gpu" in resources and "gpu" not in cluster.resource_names:
+        asked = f"job {job.job}: a task asks for {written(request, cluster.resource_names)}"
         raise TraceError(path, None, None, f"{asked} and {resources['gpu']:g} gpu, and no node has any; add gpu to one")
-    if not any(fits(request, _vector(group, cluster)) for group in cluster.node_groups or ()):
-        raise TraceError(path, None, None, f"{asked}, and fits no empty node; add larger nodes to cluster.node_groups")
-    return request
+    why = _fits_none(job.job, request, cluster)
+    if why is not None:
+        raise TraceError(path, None, None, why)
+    return request if any(request) else tuple([int(name == CPU) for name in cluster.resource_names])
+
+
+def google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs of a day like one of Google's cluster.  Raises ConfigError: a task of one fits no empty node."""
+    if cluster.node_groups is None:
+        return google_day_jobs(entry, memory_bytes, seed)
+    jobs = google_day_jobs(entry, memory_bytes, seed, cluster.request)
+    for job in jobs:
+        why = _fits_none(job.name, job.facts.groups[0].request, cluster)
+        if why is not None:
+            raise ConfigError(f"workload.google_day: {why}")
+    return jobs
+
+
+def _fits_none(job: str, request: Resources, cluster: Cluster) -> str | None:
+    """Why a task of this job can never start; None: an empty node is large enough."""
+    if any(
+        fits(request, vector) for vector in dict.fromkeys(_vector(each, cluster) for each in cluster.node_groups or ())
+    ):
+        return None
+    asked = written(request, cluster.resource_names)
+    return f"job {job}: a task asks for {asked}, and fits no empty node; add larger nodes to cluster.node_groups"
 
 
 def check_sizes(

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from emulator.policies.kueue.model import Cluster, PodSet, Policy, ResourceGroup, Workload
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.snapshot import Node, Snapshot
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import SECOND_NS, Frozen
 
-SECOND_NS = 10**9
 PRIORITIES = (0, 1, 2)
 """Drawn where the configuration names none."""
 _MOST_WORKLOADS = 12

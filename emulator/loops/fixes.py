@@ -1,14 +1,20 @@
-"""Which one field of the configuration, changed, ends a loop: each is tried alone."""
+"""Which fields of the configuration, changed, end loops: each is tried alone, and two together where none is enough.
+
+A change that ends the loop that was found may leave rarer ones.  So it must also end others that the configuration
+has, and further ones are searched with it: among drawn workloads, and near every loop that is known, those with other
+changes included.  What is left is not proven to have none; ``Fix.plays`` says how much was searched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from emulator.loops.draw import Plan
-from emulator.loops.search import loop_of, search
+from emulator.loops.search import loop_of, search, shrunk
 from emulator.policies.kueue.model import (
     BorrowWithinCohort,
     Cluster,
@@ -18,46 +24,127 @@ from emulator.policies.kueue.model import (
     ShareStrategy,
 )
 
-MOST_PLAYS = 5_000
+MOST_PLAYS = 20_000
 """A fix is searched for other loops with so many plays at most."""
+_MOST_KNOWN, _PLAYS_TO_KNOW = 10, 1000
+"""Loops of the configuration as it is that a fix must end, and plays to find them."""
+_MOST_IN_PAIRS = 3
+"""Single fixes, those that lasted longest, that are tried with a second one."""
 _BATCH = 50
+
+
+class Change(NamedTuple):
+    """One field, and what to set it to."""
+
+    field: str
+    """With its object: a ``ClusterQueue``, or Kueue's own ``Configuration``."""
+    value: str
 
 
 @dataclass(slots=True)
 class Fix:
-    """One field, and what to set it to."""
+    """Changes that end the loops of a configuration that are known."""
 
     cluster: Cluster
-    kind: str
-    """Of the object: ``ClusterQueue``, or ``Configuration``, which is Kueue's own."""
-    name: str
-    field: str
-    value: str
+    changes: tuple[Change, ...]
     plays: int = 0
     """Played with it so far."""
-    has_other: bool = False
-    """Whether another loop was found with it."""
+    other: Plan | None = None
+    """Another loop that was found with it."""
 
     @property
     def text(self) -> str:
         """For a line of output."""
-        return f"{self.kind} {self.name}, {self.field}: {self.value}".replace(" ,", ",")
+        return ", and ".join(f"{change.field}: {change.value}" for change in self.changes)
 
 
-def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Fix]:
-    """Each single field that ends the loop of a shrunk plan, searched for other loops while ``goes_on`` allows it.
+@dataclass(slots=True)
+class Fixes:
+    """What was tried to end the loops of a configuration."""
 
-    All get the same number of plays: other plays than those that found the loop, and plays near it.
+    loops: int
+    """Of the configuration, which each fix ends."""
+    tried: list[Fix] = field(default_factory=list)
+
+
+def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Fixes:
+    """Each single field that ends a shrunk loop and the others of its configuration, searched for further loops while
+    ``goes_on`` allows it; then pairs of fields, if a further loop was found with each single one.
+
+    All that are tried at a time get the same number of plays.
     """
-    ending = [fix for fix in candidates(plan) if loop_of(replace(plan, cluster=fix.cluster)) is None]
-    alive = list(ending)
-    while alive and goes_on():
-        for fix in alive:
-            batch = search(fix.cluster, priorities, f"{seed}/fix", _times(_BATCH, goes_on), fix.plays, plan)
-            fix.plays += batch.plays
-            fix.has_other = batch.found is not None
-        alive = [fix for fix in alive if not fix.has_other and fix.plays < MOST_PLAYS]
-    return ending
+    known = _known(plan, priorities, f"{seed}/known", goes_on)
+    trial = _Trial(priorities, seed, goes_on, known)
+    found = Fixes(len(known), trial.of(candidates(plan)))
+    if found.tried and all(fix.other is not None for fix in found.tried):
+        longest = sorted(found.tried, key=lambda fix: -fix.plays)[:_MOST_IN_PAIRS]
+        found.tried += trial.of(_pairs(longest))
+    return found
+
+
+def _known(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Plan]:
+    """The loop, and others of the same configuration."""
+    known, plays = [plan], 0
+    while len(known) < _MOST_KNOWN:
+        searched = search(plan.cluster, priorities, seed, _times(_PLAYS_TO_KNOW - plays, goes_on), plays)
+        if searched.found is None:
+            break
+        plays += searched.plays
+        known.append(searched.found)
+    return known
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Searches for loops with each of some fixes."""
+
+    priorities: Sequence[int]
+    seed: str
+    goes_on: Callable[[], bool]
+    known: list[Plan]
+    """Loops that were found, of the configuration as it is or with some change."""
+
+    def of(self, candidates: Iterable[Fix]) -> list[Fix]:
+        """Those that end all loops known before, each with the loop that was found with it, if any."""
+        before = list(self.known)
+        ending = [fix for fix in candidates if not any(_goes_round(loop, fix) for loop in before)]
+        alive = ending
+        while alive and self.goes_on():
+            for fix in alive:
+                self._search(fix, alive)
+            alive = [fix for fix in alive if fix.other is None and fix.plays < MOST_PLAYS]
+        return ending
+
+    def _search(self, fix: Fix, alive: Sequence[Fix]) -> None:
+        """Play a few more times with a fix; what goes round is held against the others too."""
+        if fix.other is not None:
+            return
+        few = _times(_BATCH, self.goes_on)
+        batch = search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}", few, fix.plays, self.known)
+        fix.plays += batch.plays
+        if batch.found is None:
+            return
+        loop = shrunk(batch.found)
+        self.known.append(loop)
+        for each in alive:
+            if each.other is None and (each is fix or _goes_round(loop, each)):
+                each.other = loop
+
+
+def _goes_round(plan: Plan, fix: Fix) -> bool:
+    return loop_of(replace(plan, cluster=fix.cluster)) is not None
+
+
+def _pairs(singles: Iterable[Fix]) -> Iterator[Fix]:
+    """Each of these with a second field that ends the loop that was found with it."""
+    seen: set[frozenset[Change]] = set()
+    for first in singles:
+        assert first.other is not None
+        for second in candidates(replace(first.other, cluster=first.cluster)):
+            changes = (*first.changes, *second.changes)
+            if frozenset(changes) not in seen and changes[0].field != changes[1].field:
+                seen.add(frozenset(changes))
+                yield Fix(second.cluster, changes)
 
 
 def _times(most: int, goes_on: Callable[[], bool]) -> Callable[[], bool]:
@@ -72,15 +159,16 @@ def candidates(plan: Plan) -> Iterator[Fix]:
     taking_part = {arrival.workload.queue for arrival in plan.arrivals}
     for number, queue in enumerate(cluster.queues):
         if queue.name in taking_part:
-            for field, value, changed in _of_queue(queue):
+            for field_name, value, changed in _of_queue(queue):
                 queues = (*cluster.queues[:number], changed, *cluster.queues[number + 1 :])
-                yield Fix(replace(cluster, queues=queues), "ClusterQueue", queue.name, field, value)
+                change = Change(f"ClusterQueue {queue.name}, {field_name}", value)
+                yield Fix(replace(cluster, queues=queues), (change,))
     for strategies in ((ShareStrategy.FINAL_SHARE,), (ShareStrategy.INITIAL_SHARE,)):
         if cluster.fair_sharing not in (None, strategies):
-            changed = replace(cluster, fair_sharing=strategies)
-            yield Fix(changed, "Configuration", "", "fairSharing.preemptionStrategies", f"[{strategies[0].value}]")
+            change = Change("Configuration, fairSharing.preemptionStrategies", f"[{strategies[0].value}]")
+            yield Fix(replace(cluster, fair_sharing=strategies), (change,))
     if cluster.fair_sharing is not None:
-        yield Fix(replace(cluster, fair_sharing=None), "Configuration", "", "fairSharing", "null")
+        yield Fix(replace(cluster, fair_sharing=None), (Change("Configuration, fairSharing", "null"),))
 
 
 def _of_queue(queue: ClusterQueue) -> Iterator[tuple[str, str, ClusterQueue]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 
 from msgspec.structs import replace
@@ -35,19 +36,20 @@ def search(
     seed: str,
     goes_on: Callable[[], bool],
     first: int = 0,
-    near: Plan | None = None,
+    near: Sequence[Plan] = (),
 ) -> Search:
     """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no.
 
-    A play is the same for the same ``seed`` and number.  With ``near``, every other play mixes a drawn plan with that.
+    A play is the same for the same ``seed`` and number.  With ``near``, every other play mixes a drawn plan with one
+    of these.
     """
     searched, drawer = Search(), Drawer(cluster, priorities)
     while drawer.can_draw and searched.found is None and goes_on():
         number = first + searched.plays
         random = Random(f"{seed}/{number}")
         plan = drawer.draw(random)
-        if near is not None and number % 2:
-            plan = varied(near, plan, random)
+        if near and number % 2:
+            plan = varied(random.choice(near), plan, random)
         player = _player(plan)
         day = player.play()
         searched.plays += 1
@@ -69,7 +71,9 @@ def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
         elif random.random() < 0.5:
             workload = replace(workload, queue=other.workload.queue, podsets=other.workload.podsets)
         else:
-            arrivals.append(replace(other, workload=replace(other.workload, name=f"v{len(arrivals):02d}")))
+            names = {each.workload.name for each in arrivals}
+            name = next(name for place in count() if (name := f"v{place:02d}") not in names)
+            arrivals.append(replace(other, workload=replace(other.workload, name=name)))
         arrivals[number] = replace(arrivals[number], workload=workload)
     return replace(drawn, arrivals=tuple(arrivals))
 

@@ -9,7 +9,8 @@ from emulator.loops.draw import SECOND_NS, Plan
 from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Outcome
 from emulator.policies.kueue.returns import Loop
-from emulator.policies.kueue.why import amount_text, why
+from emulator.policies.kueue.why import why
+from emulator.policies.resources import amount_text
 
 
 def cast(plan: Plan) -> Iterator[str]:

@@ -10,7 +10,8 @@ from emulator.policies.allocation_forms import (
     SchedulerAllocation,
     ShareAllocation,
 )
-from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
+from emulator.policies.kubernetes.rules import Rules
+from emulator.policies.kubernetes.scheduler import KubeScheduler
 from emulator.policies.kueue.scheduler import KueueRules, KueueScheduler
 from emulator.policies.policy import Axis, Reads
 from emulator.policies.queues import HARD_CAP, SINGLE_QUEUE, SOFT_CAP, TWO_QUEUE
@@ -46,6 +47,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             "Kueue 0.19; docs/kueue.md",
             options=KueueRules,
             spares=True,
+            ends_circles=True,
         ),
         SchedulerAllocation(
             "slurm",

@@ -64,6 +64,8 @@ class AllocationPolicy(Policy[AllocationRule]):
     queues: QueueRules = QueueRules()
     engines: frozenset[str] = _MACHINES
     """Engines that know it."""
+    ends_circles: bool = False
+    """Whether it ends a run itself in which evictions go round in a circle, and says whose."""
 
     @property
     def interval_ns(self) -> int | None:

@@ -69,15 +69,23 @@ def count_fitting(request: Resources, there: Resources) -> int:
     return min((have // need for need, have in zip(request, there, strict=True) if need), default=UNLIMITED)
 
 
-def have_room(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
-    """Whether each request finds room, one after another, on the first of the nodes that still has some for it."""
-    left = list(nodes)
+def first_fit(requests: Iterable[Resources], nodes: Iterable[Resources]) -> tuple[int, list[Resources]]:
+    """How many of the requests find room, each in turn on the first node with some, and what the nodes then have."""
+    left, placed = list(nodes), 0
+    begin: dict[Resources, int] = {}
     for request in requests:
-        place = next((place for place, room in enumerate(left) if fits(request, room)), None)
-        if place is None:
-            return False
-        left[place] = minus(left[place], request)
-    return True
+        after = begin.get(request, 0)
+        place = next((place for place in range(after, len(left)) if fits(request, left[place])), len(left))
+        begin[request] = place  # what is full for it stays so
+        if place < len(left):
+            left[place], placed = minus(left[place], request), placed + 1
+    return placed, left
+
+
+def have_room(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
+    """Whether all requests find room so."""
+    wanted = list(requests)
+    return first_fit(wanted, nodes)[0] == len(wanted)
 
 
 def dominant_ppm(part: Resources, whole: Resources) -> int:
@@ -100,3 +108,8 @@ def named(vector: Resources, names: Sequence[str]) -> dict[str, int]:
 def vector_of(amounts: Mapping[str, float], names: Sequence[str]) -> Resources:
     """The vector of amounts in a file, which have at most three decimals."""
     return tuple([round(amounts.get(name, 0) * PARTS) for name in names])
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount that Kubernetes or Kueue counts, with its resource: of cpu thousandths, shown in cores."""
+    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"

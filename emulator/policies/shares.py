@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
-from emulator.policies.flex.fair import fair_shares
-from emulator.policies.flex.fifo import fifo_shares
+from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.penalties import Metric, Objective, penalty
 from emulator.policies.views import ClusterView, JobView, ShareDecision

@@ -220,7 +220,8 @@ class AllocationDecision(Frozen):
     per_heartbeat: int | None = None
     """Most containers given out in answer to one heartbeat of a node; None: all free ones."""
     valid_until_ns: int | None = None
-    """When the allocation must be computed again even if nothing changes before; None: only when something changes."""
+    """When the allocation must be computed again even if nothing changes before, at least 10 ms from now; None: only
+    when something changes."""
 
 
 class ShareDecision(Frozen):
@@ -229,7 +230,8 @@ class ShareDecision(Frozen):
     shares: tuple[tuple[str, int], ...]
     """Containers that each job is to hold, by name."""
     valid_until_ns: int | None = None
-    """When the allocation must be computed again even if nothing changes before; None: only when something changes."""
+    """When the allocation must be computed again even if nothing changes before, at least 10 ms from now; None: only
+    when something changes."""
 
 
 class CycleDecision(Frozen):
@@ -241,7 +243,8 @@ class CycleDecision(Frozen):
     takes: tuple[str, ...] = ()
     """Containers of tasks to take back by name."""
     valid_until_ns: int | None = None
-    """When the next cycle begins even if nothing changes before; None: only when something changes."""
+    """When the next cycle begins even if nothing changes before, at least 10 ms from now; None: only when something
+    changes."""
 
 
 class Take(Frozen):

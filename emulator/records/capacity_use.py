@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from emulator.records.history import AttemptRow, History
 from emulator.resolved import Resolved
-from emulator.vocabulary import MASTER, Resources
 
 
 def busy_share(history: History, run: Resolved, makespan_ns: int | None) -> float | None:
@@ -40,22 +39,11 @@ def _of_containers(used_ns: int, run: Resolved, makespan_ns: int | None) -> floa
 def _of_resources(times: Sequence[tuple[AttemptRow, int]], run: Resolved, makespan_ns: int | None) -> float | None:
     if not makespan_ns:
         return None
-    jobs, requests = {job.name: job for job in run.jobs}, dict[tuple[str, str], Resources]()
     totals = [sum(amounts) for amounts in zip(*(node.resources for node in run.settings.nodes), strict=True)]
     used = [0] * len(totals)
     for row, time_ns in times:
-        key = row.job, row.kind
-        if key not in requests:
-            requests[key] = _request(run, jobs[row.job].facts.group(row.kind).request if row.kind != MASTER else None)
-        used = [before + time_ns * amount for before, amount in zip(used, requests[key], strict=True)]
+        for place, amount in enumerate(row.request):
+            used[place] += time_ns * amount.thousandths
     return max(
         (used_ / (total * makespan_ns) for used_, total in zip(used, totals, strict=True) if total), default=None
     )
-
-
-def _request(run: Resolved, request: Resources | None) -> Resources:
-    """``request``; None: that of an ApplicationMaster."""
-    nothing = (0,) * len(run.settings.nodes[0].resources)
-    if request is None:
-        return nothing if run.settings.masters_outside else run.settings.master_request or nothing
-    return request or nothing

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulator.records.history.rows import JobRow
-
-_HOUR_NS = 3600 * 10**9
+from emulator.vocabulary import HOUR_NS
 
 
 def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None
     missed = len(counted) - len(room_ns)
     by_hour: dict[int, list[int]] = {}
     for row in counted:
-        cell = by_hour.setdefault((row.deadline_ns or 0) // _HOUR_NS, [0, 0])
+        cell = by_hour.setdefault((row.deadline_ns or 0) // HOUR_NS, [0, 0])
         cell[0] += 1
         cell[1] += row.margin_ns is None or row.margin_ns < 0
     return {

@@ -42,6 +42,14 @@ def sha256_of(path: Path) -> str:
     return file_digest(path)[0].hex()
 
 
+def has_sha256(path: Path, sha256: str) -> bool:
+    """Whether a regular file with these contents is there; a symbolic link to one is none."""
+    try:
+        return sha256_of(path) == sha256
+    except OSError:
+        return False
+
+
 class RunDirectory:
     """The directory of one run."""
 
@@ -158,8 +166,13 @@ class RunDirectory:
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def digests(self) -> dict[str, str]:
-        """The SHA-256 of each finished file but the summary, by its name."""
-        return {name: sha256_of(self.path / name) for name in sorted(self.summed())}
+        """The SHA-256 of each finished file but the summary, by its name; without what others have put there and this
+        user cannot read."""
+        found: dict[str, str] = {}
+        for name in sorted(self.summed()):
+            with contextlib.suppress(OSError):
+                found[name] = sha256_of(self.path / name)
+        return found
 
     def summed(self) -> set[str]:
         """The names of the files that have a digest in the summary."""

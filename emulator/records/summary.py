@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from emulator.core.messages import JobState
@@ -12,8 +11,8 @@ from emulator.files.times import ns_to_seconds
 from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
-from emulator.records.history import History, JobRow, overhead_statistics
-from emulator.records.history.columns import Mark, Unit, columns_of
+from emulator.records.history import GroupRow, History, JobRow, overhead_statistics
+from emulator.records.history.columns import Column, Mark, Unit, columns_of
 from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.resolved import Resolved
@@ -23,7 +22,7 @@ FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
 JOB_COLUMNS = tuple(column for column in columns_of(JobRow) if Mark.ONLY_IN_TABLE not in column.marks)
 """What a summary says of each job: these columns of its table."""
-_JOB_VALUES = [(column.name, attrgetter(column.source), column.unit is Unit.SECONDS) for column in JOB_COLUMNS]
+_GROUP_COLUMNS = columns_of(GroupRow)
 
 
 def build_summary(
@@ -40,8 +39,8 @@ def build_summary(
     """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
     Args:
-        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
-            with an ``availability`` or sizes also its attempts.
+        history: made from the run's journal; of its tables only the jobs and groups are used, which have the sums of
+            their tasks and attempts; with an ``availability`` or sizes also its attempts.
         run: the run.
         state: ``FINISHED`` or ``FAILED``.
         versions: of natjam and of the libraries it uses.
@@ -62,7 +61,8 @@ def build_summary(
         "machines": [dict(machine) for machine in machines],
         "makespan_s": ns_to_seconds(makespan_ns),
         "real_s": real_s,
-        "jobs": [_job(row) for row in history.jobs],
+        "jobs": [_in_seconds(row, JOB_COLUMNS) for row in history.jobs],
+        **({"groups": [_in_seconds(row, _GROUP_COLUMNS) for row in history.groups]} if history.groups else {}),
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, run.counted_s),
         "overheads": overheads,
@@ -92,8 +92,9 @@ def _end_ns(history: History) -> int:
     return max((end_ns for end_ns in ends_ns if end_ns is not None), default=0)
 
 
-def _job(row: JobRow) -> dict[str, Any]:
-    return {name: ns_to_seconds(value_of(row)) if is_time else value_of(row) for name, value_of, is_time in _JOB_VALUES}
+def _in_seconds(row: JobRow | GroupRow, columns: Sequence[Column]) -> dict[str, Any]:
+    values = ((column, getattr(row, column.source)) for column in columns)
+    return {each.name: ns_to_seconds(value) if each.unit is Unit.SECONDS else value for each, value in values}
 
 
 def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:

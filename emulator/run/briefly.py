@@ -47,7 +47,7 @@ def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> di
     from emulator.sim.session import run_simulation  # here, so that each engine pays only for its own imports
 
     run = resolve(experiment)
-    history = HistoryBuilder(run.jobs, run.own_evictions)
+    history = HistoryBuilder(run.jobs, run.own_evictions, bounded=not run.ends_circles)
 
     @contextmanager
     def open_records() -> Iterator[RecordSink]:

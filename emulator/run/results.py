@@ -81,7 +81,7 @@ def _noted(parts: Iterable[History], summed: list[History], with_attempts: bool)
         yield part
         sums = (part.checkpoint_bytes, part.swapped_bytes)
         attempts = part.attempts if with_attempts else []
-        summed.append(History(part.jobs, [], attempts, part.operations, *sums, images=part.images))
+        summed.append(History(part.jobs, [], attempts, part.operations, *sums, images=part.images, groups=part.groups))
 
 
 def write_failed(

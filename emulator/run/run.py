@@ -103,7 +103,7 @@ def _run_and_write(
     jobs = expand(experiment, seed)
     run = resolve(_as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs), jobs)
     sha256 = directory.write_experiment(run.experiment)
-    history = HistoryBuilder(jobs, run.own_evictions)
+    history = HistoryBuilder(jobs, run.own_evictions, bounded=not run.ends_circles)
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:

@@ -123,7 +123,7 @@ def simulate(
 
 def simulated_history(run: Resolved, draw: int = 0) -> History:
     """The history of a simulation of ``run``; see ``simulate``.  Also raises EndlessPreemptionError."""
-    history = HistoryBuilder(run.jobs)
+    history = HistoryBuilder(run.jobs, bounded=not run.ends_circles)
     simulate(run, history.follow, draw=draw)
     return history.finish()
 

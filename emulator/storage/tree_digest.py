@@ -8,6 +8,7 @@ Owners, rights and times do not count.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _READ_BYTES = 1 << 20
+MOST_BYTES = 16 << 30
+"""More would take minutes to read.  The holes of sparse files count: a small disk has room for a file of terabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,13 @@ class TreeDigest:
 
 
 def tree_digest(directory: str | os.PathLike[str]) -> TreeDigest:
-    """The digest of everything below ``directory``.  Raises OSError if something cannot be read."""
+    """The digest of everything below ``directory``.  Raises OSError if something cannot be read, or it is too much."""
     root = os.fsencode(directory)
     digest, size_bytes = hashlib.sha256(), 0
-    for path in sorted(_entries(root)):
-        status = os.lstat(os.path.join(root, path))
+    entries = [(path, os.lstat(os.path.join(root, path))) for path in sorted(_entries(root))]
+    if sum(status.st_size for _, status in entries) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"has more than {MOST_BYTES >> 30} GiB", root)
+    for path, status in entries:
         content = bytes(32)
         kind = b"d" if stat.S_ISDIR(status.st_mode) else b"o"
         if stat.S_ISREG(status.st_mode):

@@ -13,9 +13,7 @@ from emulator.experiment.policies import find_policy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, Known, ShareDecision
-from emulator.vocabulary import JobFacts, map_reduce
-
-HOUR_NS = 3600 * 10**9
+from emulator.vocabulary import HOUR_NS, JobFacts, map_reduce
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.live.session.detached import log_path, printed, process_of
+from tests.commands import invoked
 from tests.live_runs import SMALL, RayCluster, natjam, until
 from tests.other_user import reached_by_another_user
 
@@ -26,6 +25,7 @@ def test_a_run_goes_on_by_itself_until_its_end(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", ray_node.address)
     monkeypatch.setenv("RAY_AUTH_TOKEN", ray_node.token)
+    (tmp_path / "out.page").write_text("the page of a run that was killed\n")
     out = _started(tmp_path, SMALL)
     assert natjam("status", out).stdout == f"{out}: running\n"
     attached = natjam("attach", out)
@@ -80,7 +80,7 @@ def test_a_campaign_goes_on_by_itself_and_what_failed_is_said(tmp_path: Path) ->
 
 def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:
     for command in ("attach", "status", "stop"):
-        said = CliRunner().invoke(app, [command, str(tmp_path / "nowhere")])
+        said = invoked(command, tmp_path / "nowhere")
         assert said.exit_code == 2, command
         assert "nowhere: there is no run" in said.stderr or "no run that was started with --detach" in said.stderr
 

@@ -30,6 +30,7 @@ def test_a_run_of_which_a_process_stood_still_is_disturbed(ray_cluster: RayClust
         run.walking("research")
         stopped = {name: run.host(name) for name in ("rm", "nodes-1", "applications-1")}
         stopped |= {"supervisor of nodes-2": run.supervisor("nodes-2"), "starter": run.process.pid}
+        stopped["shuffle service of nodes-1"] = run.shuffle_service("nodes-1")
         for pid in stopped.values():
             stand_still(pid)
         run.check_failed("disturbed: the process ", " stood still for ")

@@ -17,11 +17,10 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Arrival
 from emulator.records.replay import replay
+from emulator.vocabulary import SECOND_NS
 from tests.live_runs import NatjamRun, RayCluster
 from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
-
-SECOND_NS = 10**9
 
 
 def gang(name: str, priority: int, at_s: int, length_s: int) -> Arrival:

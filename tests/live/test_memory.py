@@ -22,7 +22,7 @@ from emulator.live.memory.nodes import NodeMemories
 from emulator.live.memory.swap_file import SwapFailed, make_swap_file
 from tests.full_disk import file_size_limit
 from tests.memory import MIB, groups_of, needs_swap, overwrite_memory, swaps_below
-from tests.supervision import Host, in_host
+from tests.supervision import Host, in_host, on_host
 
 SIZE_BYTES = 96 * MIB
 CYCLES = 3
@@ -49,28 +49,24 @@ def test_a_byte_that_changes_is_found() -> None:
         held.check(lambda: None)
 
 
-def test_a_task_whose_memory_changes_fails(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        launched = await host.launch("one", keys=40, memory_bytes=50 * MIB + 1)
-        await host.keys_done("one", 1)
-        overwrite_memory(launched["pid"])
-        ended = await host.event("exited", "one")
-        assert ended["code"] == os.EX_IOERR
-        assert "the task's memory has changed: of 52428801 bytes" in ended["reason"]
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_task_whose_memory_changes_fails(host: Host) -> None:
+    launched = await host.launch("one", keys=40, memory_bytes=50 * MIB + 1)
+    await host.keys_done("one", 1)
+    overwrite_memory(launched["pid"])
+    ended = await host.event("exited", "one")
+    assert ended["code"] == os.EX_IOERR
+    assert "the task's memory has changed: of 52428801 bytes" in ended["reason"]
 
 
-def test_a_stop_may_come_while_memory_is_written(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        await host.launch("one", keys=3, memory_bytes=200 * MIB)
-        await host.event("first_key", "one")
-        assert (await host.do("suspend", "one"))["event"] == "suspended"
-        resumed = await host.do("resume", "one")
-        assert (resumed["event"], resumed["swapped_bytes"]) == ("resumed", 0)
-        assert (await host.event("exited", "one"))["code"] == 0
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_stop_may_come_while_memory_is_written(host: Host) -> None:
+    await host.launch("one", keys=3, memory_bytes=200 * MIB)
+    await host.event("first_key", "one")
+    assert (await host.do("suspend", "one"))["event"] == "suspended"
+    resumed = await host.do("resume", "one")
+    assert (resumed["event"], resumed["swapped_bytes"]) == ("resumed", 0)
+    assert (await host.event("exited", "one"))["code"] == 0
 
 
 async def page_out_and_in(host: Host, name: str, size_bytes: int, group: str) -> int:

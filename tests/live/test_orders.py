@@ -5,10 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from emulator.cli.main import app
 from emulator.core.messages import OrderTask
+from tests.commands import invoked, run_natjam
 from tests.live_runs import NatjamRun, RayCluster
 
 ONE_TASK = """\
@@ -82,11 +80,10 @@ def _at_work(run: NatjamRun) -> set[int]:
 
 
 def _done(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, [*map(str, arguments)])
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
     return done.stdout
 
 
 def _refused(status: int, words: str, *arguments: str | Path) -> None:
-    done = CliRunner().invoke(app, [*map(str, arguments)])
+    done = invoked(*arguments)
     assert (done.exit_code, words in done.stderr) == (status, True), done.output

@@ -27,7 +27,7 @@ from emulator.live.tasks.program_work import ProgramWork
 from emulator.storage.tree_digest import tree_digest
 from tests.live_runs import until
 from tests.programs import HIDDEN, criu_or_skip, of_place, running_of
-from tests.supervision import Host, in_host
+from tests.supervision import Host, in_host, on_host
 
 
 def program(host: Host, container: str, *command: str, parent: Path | None = None, **params: Any) -> dict[str, Any]:
@@ -74,27 +74,25 @@ def states(host: Host) -> list[str]:
     return [psutil.Process(pid).status() for pid in find_run_processes(host.run_id)]
 
 
-def test_a_program_is_done_when_it_ends_with_0_and_what_it_leaves_is_committed_once(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        script = "echo $NATJAM_JOB $NATJAM_TASK; echo oh >&2; mkdir d; echo x > d/y"
-        for name, command in {"bad": ["false"], "none": ["/no/such/program"], "good": ["sh", "-c", script]}.items():
-            host.client.send(program(host, name, *command))
-        assert (await host.event("exited", "bad"))["code"] == 1
-        assert "/no/such/program: cannot be started: No such file" in (await host.event("exited", "none"))["reason"]
-        exited = await host.event("exited", "good")
-        assert exited["code"] == 0
-        left = tmp_path / "output" / "job" / "part-c-00000"
-        assert exited["output_sha256"] == tree_digest(left).sha256
-        files = {str(path.relative_to(left)): path.read_text() for path in left.rglob("*") if path.is_file()}
-        assert files == {"stdout": "job 0\n", "stderr": "oh\n", "d/y": "x\n"}
-        assert list((tmp_path / "output" / "_partial" / "job").iterdir()) == []
-        host.client.send(program(host, "again", "sh", "-c", "echo again"))
-        exited = await host.event("exited", "again")
-        assert exited["code"] != 0
-        assert "another attempt has been committed" in exited["reason"]
-        assert (left / "stdout").read_text() == "job 0\n"
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_program_is_done_when_it_ends_with_0_and_what_it_leaves_is_committed_once(host: Host) -> None:
+    script = "echo $NATJAM_JOB $NATJAM_TASK; echo oh >&2; mkdir d; echo x > d/y"
+    for name, command in {"bad": ["false"], "none": ["/no/such/program"], "good": ["sh", "-c", script]}.items():
+        host.client.send(program(host, name, *command))
+    assert (await host.event("exited", "bad"))["code"] == 1
+    assert "/no/such/program: cannot be started: No such file" in (await host.event("exited", "none"))["reason"]
+    exited = await host.event("exited", "good")
+    assert exited["code"] == 0
+    left = host.directory / "output" / "job" / "part-c-00000"
+    assert exited["output_sha256"] == tree_digest(left).sha256
+    files = {str(path.relative_to(left)): path.read_text() for path in left.rglob("*") if path.is_file()}
+    assert files == {"stdout": "job 0\n", "stderr": "oh\n", "d/y": "x\n"}
+    assert list((host.directory / "output" / "_partial" / "job").iterdir()) == []
+    host.client.send(program(host, "again", "sh", "-c", "echo again"))
+    exited = await host.event("exited", "again")
+    assert exited["code"] != 0
+    assert "another attempt has been committed" in exited["reason"]
+    assert (left / "stdout").read_text() == "job 0\n"
 
 
 def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> None:
@@ -117,34 +115,30 @@ def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> No
     in_host(tmp_path, scenario)
 
 
-def test_a_program_that_fails_says_what_it_printed_last(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        host.client.send(program(host, "p", sys.executable, "-c", "print(1 / 0)"))
-        reason = (await host.event("exited", "p"))["reason"]
-        assert reason.startswith("exit status 1, and its standard error ends with: ")
-        assert reason.endswith("ZeroDivisionError: division by zero")
-        script = "rm stderr; mkfifo stderr; exit 3"
-        host.client.send(program(host, "q", "sh", "-c", script))
-        assert (await host.event("exited", "q"))["reason"] == "exit status 3"
-        host.client.send(program(host, "r", "cat", input="/no/such/file"))
-        assert "/no/such/file: cannot be opened: No such file" in (await host.event("exited", "r"))["reason"]
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_program_that_fails_says_what_it_printed_last(host: Host) -> None:
+    host.client.send(program(host, "p", sys.executable, "-c", "print(1 / 0)"))
+    reason = (await host.event("exited", "p"))["reason"]
+    assert reason.startswith("exit status 1, and its standard error ends with: ")
+    assert reason.endswith("ZeroDivisionError: division by zero")
+    script = "rm stderr; mkfifo stderr; exit 3"
+    host.client.send(program(host, "q", "sh", "-c", script))
+    assert (await host.event("exited", "q"))["reason"] == "exit status 3"
+    host.client.send(program(host, "r", "cat", input="/no/such/file"))
+    assert "/no/such/file: cannot be opened: No such file" in (await host.event("exited", "r"))["reason"]
 
 
-def test_a_program_that_ignores_sigtstp_is_stopped_and_killed_with_its_children(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        script = "trap '' TSTP; sleep 1000 & echo up; while :; do sleep 0.05; echo on; done"
-        host.client.send(program(host, "p", "sh", "-c", script))
-        await printed(host, "p", "on")
-        assert (await host.do("suspend", "p"))["event"] == "suspended"
-        stopped = find_run_processes(host.run_id)
-        assert len(stopped) > 2, "the supervisor, the shell, and what it has started"
-        assert (await host.do("resume", "p"))["event"] == "resumed"
-        assert (await host.do("kill", "p"))["event"] == "killed"
-        await becomes_true(lambda: len(find_run_processes(host.run_id)) == 1, "only the supervisor is left")
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_program_that_ignores_sigtstp_is_stopped_and_killed_with_its_children(host: Host) -> None:
+    script = "trap '' TSTP; sleep 1000 & echo up; while :; do sleep 0.05; echo on; done"
+    host.client.send(program(host, "p", "sh", "-c", script))
+    await printed(host, "p", "on")
+    assert (await host.do("suspend", "p"))["event"] == "suspended"
+    stopped = find_run_processes(host.run_id)
+    assert len(stopped) > 2, "the supervisor, the shell, and what it has started"
+    assert (await host.do("resume", "p"))["event"] == "resumed"
+    assert (await host.do("kill", "p"))["event"] == "killed"
+    await becomes_true(lambda: len(find_run_processes(host.run_id)) == 1, "only the supervisor is left")
 
 
 STARTS_SLOWLY = """\
@@ -157,20 +151,18 @@ os.waitpid(child, 0)
 """
 
 
-def test_a_program_that_is_starting_another_when_it_is_stopped_is_stopped_all_the_same(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        host.client.send(program(host, "p", sys.executable, "-c", STARTS_SLOWLY))
-        await printed(host, "p", "up")
-        suspending = asyncio.create_task(host.do("suspend", "p"))
-        await becomes_true(lambda: psutil.STATUS_STOPPED in states(host), "the child has stopped, without its program")
-        assert psutil.STATUS_DISK_SLEEP in states(host), "its parent waits for it in vfork"
-        door = os.open(Path(directory_of(str(host.directory / "output"), "job", 0, "p"), "door"), os.O_RDWR)
-        assert (await suspending)["event"] == "suspended"
-        os.close(door)
-        assert states(host).count(psutil.STATUS_STOPPED) == 2
-        assert (await host.do("kill", "p"))["event"] == "killed"
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_program_that_is_starting_another_when_it_is_stopped_is_stopped_all_the_same(host: Host) -> None:
+    host.client.send(program(host, "p", sys.executable, "-c", STARTS_SLOWLY))
+    await printed(host, "p", "up")
+    suspending = asyncio.create_task(host.do("suspend", "p"))
+    await becomes_true(lambda: psutil.STATUS_STOPPED in states(host), "the child has stopped, without its program")
+    assert psutil.STATUS_DISK_SLEEP in states(host), "its parent waits for it in vfork"
+    door = os.open(Path(directory_of(str(host.directory / "output"), "job", 0, "p"), "door"), os.O_RDWR)
+    assert (await suspending)["event"] == "suspended"
+    os.close(door)
+    assert states(host).count(psutil.STATUS_STOPPED) == 2
+    assert (await host.do("kill", "p"))["event"] == "killed"
 
 
 # ---- what a program has started, wherever it hides ----
@@ -226,6 +218,8 @@ def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
             size_bytes = (place / "lines").stat().st_size
             assert running_of(place) == []
             assert (place / "lines").stat().st_size == size_bytes
+            os.kill(next(event["pid"] for event in host.events if event["event"] == "launched"), signal.SIGCONT)
+            await becomes_true(lambda: running_of(place) == [], "it is stopped again")
             assert (await host.do("resume", "p"))["event"] == "resumed"
             await becomes_true(grown(place / "lines"), "what was stopped continues")
         assert (await host.do("kill", "p"))["event"] == "killed"
@@ -236,18 +230,16 @@ def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
     in_host(tmp_path, scenario)
 
 
-def test_output_is_moved_when_nothing_of_the_program_is_left(tmp_path: Path, parent: Path | None) -> None:
-    async def scenario(host: Host) -> None:
-        place = Path(directory_of(str(host.directory / "output"), "job", 0, "p"))
-        script = HIDDEN.format(place=place) + "exec 7>>lines"
-        host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
-        exited = await host.event("exited", "p")
-        assert (exited["code"], of_place(place)) == (0, [])
-        assert exited["output_sha256"] == tree_digest(host.directory / "output" / "job" / "part-c-00000").sha256
-        assert not place.exists()
-        no_group_left(host)
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_output_is_moved_when_nothing_of_the_program_is_left(host: Host, parent: Path | None) -> None:
+    place = Path(directory_of(str(host.directory / "output"), "job", 0, "p"))
+    script = HIDDEN.format(place=place) + "exec 7>>lines"
+    host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
+    exited = await host.event("exited", "p")
+    assert (exited["code"], of_place(place)) == (0, [])
+    assert exited["output_sha256"] == tree_digest(host.directory / "output" / "job" / "part-c-00000").sha256
+    assert not place.exists()
+    no_group_left(host)
 
 
 HOPS = """\

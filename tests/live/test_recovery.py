@@ -58,6 +58,17 @@ def test_a_killed_host_is_replaced_and_what_runs_goes_on(
 
 
 @pytest.mark.slow
+def test_a_host_that_dies_again_and_again_is_given_up(ray_node: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, *ALONE, experiment=ENDLESS, cluster=ray_node) as run:
+        run.walking("research")
+        for number in range(1, 11):
+            kill(run, "rm")
+            run.until(lambda number=number: starts(run, "rm") > number, f"ResourceManager {number + 1}")
+        os.kill(run.host("rm"), signal.SIGKILL)
+        run.check_failed("rm has died 11 times (code of yours, such as a policy, may have ended it)")
+
+
+@pytest.mark.slow
 def test_a_job_fails_when_its_application_master_has_died_too_often(ray_node: RayCluster, tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_node) as run:
         run.walking("research")

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
+from tests.commands import run_natjam
 from tests.live_runs import NatjamRun, RayCluster
 
 POLICY = '''
@@ -80,6 +79,5 @@ def test_an_output_directory_on_a_full_disk(ray_node: RayCluster, tmp_path: Path
         assert not (run.out / "summary.json").exists()
         assert all(path.stat().st_size for path in (run.out / "output").glob("*/part-*"))
         subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
-        result = CliRunner().invoke(app, ["report", str(run.out), "--out", str(tmp_path / "report.html")])
-        assert result.exit_code == 0, result.output
+        run_natjam("report", run.out, "--out", tmp_path / "report.html")
         assert run.summary["state"] == "failed"

@@ -8,10 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.completions import Suspended
+from tests.commands import run_natjam
 from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, until
 
 INTERRUPTED = 130
@@ -53,8 +52,7 @@ def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.S
 
 def _check_reported(run: NatjamRun) -> None:
     """Of what is on the disk tables and a report can be made."""
-    result = CliRunner().invoke(app, ["report", str(run.out), "--out", str(run.out / "again.html")])
-    assert result.exit_code == 0, result.output
+    run_natjam("report", run.out, "--out", run.out / "again.html")
     assert run.summary["state"] == "failed"
     assert any(row["suspended_spans"] for row in run.table("attempts"))
 

@@ -12,10 +12,10 @@ from emulator.core.effects import Send
 from emulator.core.messages import KillContainer, Tick
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.records.journal import Record
+from emulator.vocabulary import SECOND_NS
 from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of
 
-SECOND_NS = 1_000_000_000
 REASON = "asked back and not given in time"
 
 

@@ -17,7 +17,7 @@ from threading import Event, Thread
 
 import msgpack
 import pytest
-from supervision import BOUND_S, Host, in_host, open_descriptors, opened_since
+from supervision import BOUND_S, Host, in_host, on_host, open_descriptors, opened_since
 
 from emulator.live.janitor import find_run_processes
 from emulator.live.tasks.progress_page import ProgressPage
@@ -39,18 +39,16 @@ def gone(run_id: str, pids: Sequence[int] = ()) -> bool:
     return True
 
 
-def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        pids = [(await host.launch(name, key_s=600))["pid"] for name in ("c1", "c2", "c3")]
-        await host.event("first_key", "c1")
-        await host.do("suspend", "c1")
-        os.kill(host.client.pid, signal.SIGKILL)
-        await host.until(lambda: host.lost)
-        assert "status -9" in host.lost[0]
-        assert gone(host.run_id, pids)
-        host.client.send({"op": "kill", "id": "c2"})  # nobody is there: dropped
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_supervisor_that_is_killed_takes_all_with_it(host: Host) -> None:
+    pids = [(await host.launch(name, key_s=600))["pid"] for name in ("c1", "c2", "c3")]
+    await host.event("first_key", "c1")
+    await host.do("suspend", "c1")
+    os.kill(host.client.pid, signal.SIGKILL)
+    await host.until(lambda: host.lost)
+    assert "status -9" in host.lost[0]
+    assert gone(host.run_id, pids)
+    host.client.send({"op": "kill", "id": "c2"})  # nobody is there: dropped
 
 
 def _runs(pid: int) -> bool:
@@ -175,17 +173,15 @@ def test_two_hundred_are_launched_stopped_and_ended(tmp_path: Path) -> None:
     in_host(tmp_path, scenario, slots=200)
 
 
-def test_a_burst_is_taken_while_nobody_reads(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        # Far more than two pipes hold, in both directions, in one turn of the loop; then the loop stands still.
-        for number in range(20_000):
-            host.client.send({"op": "suspend", "id": f"nobody-{number}"})
-        await asyncio.sleep(0)
-        time.sleep(0.3)
-        await host.until(lambda: len(host.events) == 20_000)
-        assert [event["id"] for event in host.events] == [f"nobody-{number}" for number in range(20_000)]
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_burst_is_taken_while_nobody_reads(host: Host) -> None:
+    # Far more than two pipes hold, in both directions, in one turn of the loop; then the loop stands still.
+    for number in range(20_000):
+        host.client.send({"op": "suspend", "id": f"nobody-{number}"})
+    await asyncio.sleep(0)
+    time.sleep(0.3)
+    await host.until(lambda: len(host.events) == 20_000)
+    assert [event["id"] for event in host.events] == [f"nobody-{number}" for number in range(20_000)]
 
 
 @pytest.mark.parametrize(
@@ -198,17 +194,15 @@ def test_a_burst_is_taken_while_nobody_reads(tmp_path: Path) -> None:
         (msgpack.packb({"op": "launch", "id": "c1", "kind": "reduce", "slot": "0", "params": {}}), "slot must be int"),
     ],
 )
-def test_a_malformed_command_ends_the_supervisor_and_its_tasks(tmp_path: Path, stream: bytes, message: str) -> None:
-    async def scenario(host: Host) -> None:
-        await host.launch("c1", keys=1000)
-        host.client._pipe.write(stream)  # beneath the client, which packs nothing malformed
-        exited = await host.event("exited", "c1")
-        assert exited["signal"] == signal.SIGKILL
-        await host.until(lambda: host.lost)
-        assert message in host.lost[0]
-        assert f"status {os.EX_PROTOCOL}" in host.lost[0]
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_malformed_command_ends_the_supervisor_and_its_tasks(host: Host, stream: bytes, message: str) -> None:
+    await host.launch("c1", keys=1000)
+    host.client._pipe.write(stream)  # beneath the client, which packs nothing malformed
+    exited = await host.event("exited", "c1")
+    assert exited["signal"] == signal.SIGKILL
+    await host.until(lambda: host.lost)
+    assert message in host.lost[0]
+    assert f"status {os.EX_PROTOCOL}" in host.lost[0]
 
 
 def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
@@ -232,15 +226,13 @@ def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert opened_since(before) == []
 
 
-def test_close_is_bounded_when_the_supervisor_hangs(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        await host.launch("c1", keys=1000)
-        os.kill(host.client.pid, signal.SIGSTOP)
-        await host.client.close(grace_real_s=0.1)
-        assert gone(host.run_id)
-        assert host.lost == []
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_close_is_bounded_when_the_supervisor_hangs(host: Host) -> None:
+    await host.launch("c1", keys=1000)
+    os.kill(host.client.pid, signal.SIGSTOP)
+    await host.client.close(grace_real_s=0.1)
+    assert gone(host.run_id)
+    assert host.lost == []
 
 
 _LIMITED = """

@@ -15,7 +15,7 @@ import dataclasses
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -50,16 +50,16 @@ from emulator.policies.kubernetes.model import (
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
-from emulator.policies.kubernetes.scheduler import KubeScheduler, Rules
+from emulator.policies.kubernetes.rules import Rules
+from emulator.policies.kubernetes.scheduler import KubeScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import write_saved
-
-SECOND_NS = 10**9
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
@@ -182,8 +182,7 @@ def differs_in_case(case: Mapping[str, Any]) -> str | None:
 
 def _fits(placement: Placement) -> dict[str, Any]:
     scores = {name: score.total for name, score in placement.scores.items()}
-    tied = list(placement.tied) if len(placement.tied) > 1 else None
-    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": tied}
+    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": _tied(scores, max)}
 
 
 def _preempts(preemption: Preemption) -> dict[str, Any]:
@@ -194,11 +193,18 @@ def _preempts(preemption: Preemption) -> dict[str, Any]:
     return {
         "outcome": "preempts",
         "node": chosen.node,
-        "tied": list(preemption.tied) if len(preemption.tied) > 1 else None,
+        "tied": _tied({each.node: each.rank() for each in preemption.candidates}, min),
         **_candidate(chosen),
         "candidates": found,
         "cleared": sorted(preemption.cleared) or None,
     }
+
+
+def _tied(worth: Mapping[str, Any], best_of: Callable[[Iterable[Any]], Any]) -> list[str] | None:
+    """The nodes that are as good as the best, if there are several."""
+    best = best_of(worth.values()) if worth else None
+    tied = [node for node, each in worth.items() if each == best]
+    return tied if len(tied) > 1 else None
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
@@ -263,7 +269,7 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
             return f"run {mine}, recorded {recorded}"
     mine = {
         "further runs": list(played.runs),
-        "preemptions": played.preemptions,
+        "preemptions": sum(line[2] == "preempt" for line in decisions),
         "evictions": played.evictions,
         "lost": played.lost_ns // SECOND_NS,
         "end": played.end_ns // SECOND_NS,

@@ -51,12 +51,12 @@ from emulator.policies.kueue.player import Arrival, History, Player
 from emulator.policies.kueue.returns import Loop
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
 
-SECOND_NS = 10**9
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
 
 
@@ -262,7 +262,8 @@ def not_gone(record: Mapping[str, Any]) -> str | None:
     searched = search(cluster_of(record), (), "1", _seconds(FIND_S))
     if searched.found is None:
         return "nothing found"
-    proposed = [each for each in fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)) if not each.has_other]
+    tried = fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)).tried
+    proposed = [each for each in tried if each.other is None]
     for fix in proposed:
         again = search(fix.cluster, (), "another", _seconds(AGAIN_S))
         if again.found is not None:

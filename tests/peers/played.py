@@ -30,10 +30,10 @@ from emulator.files.yaml_values import dump_yaml
 from emulator.records.history import AttemptRow, History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers.holding import records
 
 PLAYER = Path(__file__).with_name("player.py")
-SECOND_NS = 10**9
 NAMES = {"cpu": ("cpu", 1000), "memory": ("memory_gb", 1 << 30), "pods": ("pods", 1)}
 """Our name and unit of a recorded resource; others are counted."""
 

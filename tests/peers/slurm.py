@@ -18,11 +18,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from msgspec.structs import replace
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.papers.slurm_runs import (
     BOOT_NS,
-    RUNS_WITH_SAME_VICTIMS,
+    COSTS,
     Held,
     cluster_of,
     hold,
@@ -38,9 +40,9 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.slurm.saved import Slurm, write_saved
 
-WITHIN_NS = 160_000_000
-"""A job that starts where victims have just gone waits for that in the machines; in a play only their preemptor does.
-What then follows may differ by the time that victims take to go, and a launch."""
+RUNS_WITH_SAME_VICTIMS = 0.8
+OF_MACHINES = replace(COSTS, launch_ns=60_000_000, launch_more_ns=0)
+"""What the machines take by the profile ``slurm-22``: there all launches are alike."""
 Stays = dict[str, list[tuple[int, int]]]
 """Of each job: when it began to work on its nodes, and when it left them."""
 
@@ -94,13 +96,11 @@ def played(stays: Mapping[str, Sequence[Stay]]) -> Stays:
     return {name: [each for each in stays if each[0] < each[1]] for name, stays in times.items()}
 
 
-def differences(ours: Stays, theirs: Stays, within_ns: int = 0) -> Iterator[str]:
+def differences(ours: Stays, theirs: Stays) -> Iterator[str]:
     """What differs between machines and play, in words."""
     for name, expected in theirs.items():
         found = ours.get(name, [])
-        pairs = [pair for one in zip(found, expected, strict=False) for pair in zip(*one, strict=True)]
-        near = all(abs(a - b) <= within_ns for a, b in pairs)
-        if len(found) != len(expected) or not near:
+        if found != expected:
             yield f"{name}: {found}, in the play {expected}"
 
 
@@ -108,7 +108,7 @@ def _hold_machines(paths: Sequence[Path]) -> int:
     equal = total = 0
     for run in recorded_runs(paths):
         with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run)), WITHIN_NS)]
+            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run, OF_MACHINES)))]
         total, equal = total + 1, equal + (not found)
         print("\n".join(f"{run['config']} {run['seed']}: {each}" for each in found[:5]), end="\n" * bool(found))
     print(f"{equal} of {total} equal")

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from emulator.costs.tiers import load_tier
 from emulator.policies.adaptive_checkpointing import image_overhead_ns, resume
-from emulator.vocabulary import Tier
+from emulator.vocabulary import SECOND_NS, Tier
 
-SECOND_NS = 10**9
 GIGABYTE = 10**9
 HALF_MINUTE_NS = 30 * SECOND_NS
 """The low priority job of section 3.3.3 is preempted after this, its memory 5 GB."""

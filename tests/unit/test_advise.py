@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from analysis.advise.candidates import Candidate, Question, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
@@ -18,8 +17,8 @@ from analysis.advise.traces import experiment_of_trace
 from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
-from emulator.cli.main import app
 from emulator.errors import ConfigError
+from tests.commands import invoked
 from tests.experiment_files import VALID, write
 from workloads.importers.guess import guess_format
 from workloads.importers.source import ignore
@@ -27,14 +26,8 @@ from workloads.importers.source import ignore
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directory of the experiment to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
-
 def advise(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["advise", *map(str, arguments)])
+    return invoked("advise", *arguments)
 
 
 def question_of(trace: Path, out: Path, production: str | None = None) -> Question:

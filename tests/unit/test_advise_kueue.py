@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from test_kueue import SECOND_NS, queue, workload
-from typer.testing import CliRunner
 
 from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of
-from emulator.cli.main import app
 from emulator.policies.kueue.model import Cluster, Policy, Preemption
 from emulator.policies.kueue.player import Arrival
+from tests.commands import invoked, run_natjam
 from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
 
@@ -64,7 +63,7 @@ def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
     ]
     write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(day)), [])
     arguments = ["advise", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "advice"), "--json"]
-    done = CliRunner().invoke(app, arguments)
+    done = invoked(*arguments)
     if low == high:
         assert done.exit_code == 2, done.output
         assert "all workloads have one priority" in done.output
@@ -79,7 +78,6 @@ def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [["--seeds", "3"], ["--set", "seed=2"], ["--live"]])
 def test_what_says_nothing_for_an_imported_site_is_refused(options: list[str], tmp_path: Path) -> None:
     write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(arrivals())), [])
-    done = CliRunner().invoke(app, ["advise", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "advice"), *options])
-    assert done.exit_code == 2
+    done = run_natjam("advise", tmp_path / "mine.yaml", "--out", tmp_path / "advice", *options, status=2)
     assert f"{options[0]}: " in done.output
     assert not (tmp_path / "advice").exists()

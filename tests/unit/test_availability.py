@@ -28,11 +28,10 @@ from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, ShareDecision
 from emulator.resolved import resolve
+from emulator.vocabulary import HOUR_NS, SECOND_NS
 from tests.experiment_files import refusal, write
 from tests.unit.test_fluid import EXPERIMENT, QUEUES, job
 
-SECOND_NS = 10**9
-HOUR_NS = 3600 * SECOND_NS
 DAY_S = 86400.0
 DAY = Availability(spline=((0, 60), (6 * 3600, 90), (18 * 3600, 20)), period_s=DAY_S)
 

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.costs.calibration import (
     PPB,
     QUANTILE_LEVELS_PPM,
@@ -33,6 +31,7 @@ from emulator.experiment.load import load_experiment
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
+from tests.commands import invoked, run_natjam
 from tests.examples import drawn
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
@@ -169,7 +168,7 @@ def test_an_experiment_takes_a_calibration_for_overheads_and_pads_nothing(tmp_pa
 
 def test_native_without_a_calibration_is_refused_before_anything_is_written(tmp_path: Path, home: Path) -> None:
     arguments = ["run", str(FIG4), "--engine", "sim", "--set", "overheads=native", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, arguments)
+    result = invoked(*arguments)
     assert (result.exit_code, "run 'natjam measure' first" in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
 
@@ -190,12 +189,11 @@ def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, hom
     data = calibration_data()
     arguments = ["run", str(FIG4), "--engine", "sim", "--set", "overheads=native", "--out"]
     write(home, Calibration.model_validate(data))
-    quiet = CliRunner().invoke(app, [*arguments, str(tmp_path / "one")])
+    quiet = invoked(*arguments, tmp_path / "one")
     assert (quiet.exit_code, quiet.stderr) == (0, "")
     there = {**data["machine"], "cpu_model": "Abacus", "kernel": "0.1"}
     write(home, Calibration.model_validate({**data, "machine": there}))
-    warned = CliRunner().invoke(app, [*arguments, str(tmp_path / "other")])
-    assert warned.exit_code == 0
+    warned = run_natjam(*arguments, tmp_path / "other")
     assert "natjam: warning" in warned.stderr
     assert "cpu model Abacus there" in warned.stderr
     assert "kernel 0.1 there" in warned.stderr

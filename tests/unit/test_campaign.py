@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
@@ -22,30 +21,19 @@ from emulator.campaign.kept_runs import KeptRuns, keep_digest
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
 from emulator.campaign.worker import MadeRun
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from tests.campaigns import CAMPAIGN, NatjamProcess, table, write_campaign
+from tests.commands import invoked, run_natjam
 from tests.run_results import RunResults, job_of
-
-
-def natjam(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directories of experiments to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the small campaign, run from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    result = natjam("campaign", write_campaign(folder), "--out", folder / "out")
-    assert result.exit_code == 0, result.output
+    result = run_natjam("campaign", write_campaign(folder), "--out", folder / "out")
     assert "60 runs\n" in result.output
     (of_srt,) = (line for line in result.output.splitlines() if "│ srt" in line)
     assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
@@ -57,8 +45,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_unknown_baseline_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    result = natjam("campaign", write_campaign(tmp_path), "--baseline", "first", "--out", tmp_path / "out")
-    assert result.exit_code == 2
+    result = run_natjam(
+        "campaign", write_campaign(tmp_path), "--baseline", "first", "--out", tmp_path / "out", status=2
+    )
     assert "--baseline first: there is no such variant; there are srt; " in result.output
     assert not (tmp_path / "out").exists()
 
@@ -93,8 +82,7 @@ def test_a_second_call_makes_nothing_again(undisturbed: Path, tmp_path: Path) ->
         return {path: path.stat().st_mtime_ns for path in undisturbed.glob("runs/**/*")}
 
     before, rows = written(), table(undisturbed)
-    result = natjam("campaign", write_campaign(tmp_path), "--out", undisturbed)
-    assert result.exit_code == 0
+    result = run_natjam("campaign", write_campaign(tmp_path), "--out", undisturbed)
     assert "60 of them were made before" in result.output
     assert written() == before
     assert table(undisturbed).equals(rows)
@@ -116,8 +104,7 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
     complete = {path: path.stat().st_mtime_ns for name in kept for path in (out / "runs" / name).glob("summary.json")}
     assert 0 < len(complete) < 60
     assert not (out / "campaign.parquet").exists()
-    again = natjam("campaign", campaign, "--out", out)
-    assert again.exit_code == 0
+    again = run_natjam("campaign", campaign, "--out", out)
     assert f"60 runs; {len(complete)} of them were made before" in again.output
     assert {path: path.stat().st_mtime_ns for path in complete} == complete
     assert table(out).equals(table(undisturbed))
@@ -125,11 +112,11 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
 
 def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path: Path) -> None:
     campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
-    assert natjam("campaign", campaign, "--out", out).exit_code == 0
+    run_natjam("campaign", campaign, "--out", out)
     rows, begun = table(out), out / "runs/task_eviction=srt/seed-2"
     (begun / "summary.json").write_text("{")
     (begun / "left-over").touch()
-    assert "3 of them were made before" in natjam("campaign", campaign, "--out", out).output
+    assert "3 of them were made before" in invoked("campaign", campaign, "--out", out).output
     assert table(out).equals(rows)
     assert not (begun / "left-over").exists()
 
@@ -160,9 +147,17 @@ def unknown(out: Path) -> None:
     (out / "digests.jsonl").write_text("\n".join(kept) + "\n")
 
 
+def linked(out: Path) -> None:
+    """Its summary is a link to the right one."""
+    file = out / "runs/task_eviction=srt/seed-2/summary.json"
+    file.rename(out / "elsewhere.json")
+    file.symlink_to(out / "elsewhere.json")
+
+
 @pytest.mark.parametrize(
     ("alter", "why"),
     [
+        (linked, "summary.json was changed or replaced"),
         (another_variant, "summary.json was changed or replaced"),
         (quicker, "summary.json was changed or replaced"),
         (silent, "journal.jsonl.zst was changed or is missing"),
@@ -173,19 +168,29 @@ def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
     alter: Callable[[Path], None], why: str, tmp_path: Path
 ) -> None:
     campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
-    assert natjam("campaign", campaign, "--out", out).exit_code == 0
+    run_natjam("campaign", campaign, "--out", out)
     rows = table(out)
     alter(out)
     altered = (out / "runs/task_eviction=srt/seed-2/summary.json").read_bytes()
-    again = natjam("campaign", campaign, "--out", out)
-    assert again.exit_code == 0
+    again = run_natjam("campaign", campaign, "--out", out)
     place = out / ".set-aside/task_eviction=srt/seed-2-1"
     assert f"set aside: task_eviction=srt/seed-2: {why}; it is now in {place}, and is made anew" in again.output
     assert "4 runs; 3 of them were made before" in again.output
     assert table(out).equals(rows)
     assert (place / "summary.json").read_bytes() == altered
     assert (place / "why.txt").read_text() == f"{why}\n"
-    assert "4 of them were made before" in natjam("campaign", campaign, "--out", out).output
+    assert "4 of them were made before" in invoked("campaign", campaign, "--out", out).output
+
+
+@pytest.mark.parametrize("given", ["out", "out/runs/task_eviction=srt"])
+def test_verify_finds_a_summary_that_its_campaign_has_not_made(given: str, tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("30", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
+    run_natjam("campaign", write_campaign(tmp_path, text), "--out", tmp_path / "out")
+    run_natjam("verify", tmp_path / given)
+    quicker(tmp_path / "out")
+    found = run_natjam("verify", tmp_path / given, status=1)
+    said = "seed-2: summary.json was changed or replaced since the campaign has made it"
+    assert said in found.stderr
 
 
 IMPORTS = {
@@ -195,20 +200,24 @@ IMPORTS = {
     "its package": ("parts/mine.py", "import json", "parts/__init__.py"),
     "a package in its package": ("parts/mine.py", "from .more import order", "parts/more/order.py"),
     "a module above it": ("parts/more/mine.py", "from ..order import key", "parts/order.py"),
+    "a module by its name in a text": ("mine.py", "import importlib; importlib.import_module('other')", "other.py"),
+    "one of its package, by a text": ("parts/mine.py", "__import__('parts.order')", "parts/order.py"),
+    "a module from elsewhere on the path": ("mine.py", "import elsewhere", "lib/elsewhere.py"),
 }
 
 
 @pytest.mark.parametrize(("place", "imports", "changed"), IMPORTS.values(), ids=IMPORTS)
-def test_all_that_a_policy_of_ones_own_imports_from_its_folder_counts(
+def test_all_that_a_policy_of_ones_own_imports_counts(
     place: str, imports: str, changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("parts", "parts/more"):
+    for package in ("parts", "parts/more", "lib"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "lib")
     (tmp_path / changed).write_text("key = 1\n")
     (tmp_path / place).write_text(f"{imports}\n\ndef mine(view, tasks, random):\n    return []\n")
     write_campaign(tmp_path)
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("parts", "mine", "other")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("parts", "mine", "other", "elsewhere")]:
         monkeypatch.delitem(sys.modules, name)
     importlib.invalidate_caches()
     policy = place.removesuffix(".py").replace("/", ".")
@@ -229,15 +238,15 @@ def test_runs_of_what_was_changed_are_made_anew(tmp_path: Path) -> None:
     profile = {"name": "slow", "source": "nobody", "schedule_s": 1, "suspend_s": 1, "resume_s": 1}
     (tmp_path / "slow.yaml").write_text(json.dumps(profile))
     for said in ("2 runs\n", "2 of them were made before"):
-        assert said in natjam("campaign", campaign, "--out", out).output
+        assert said in invoked("campaign", campaign, "--out", out).output
     rows = table(out)
     (tmp_path / "changing_too.py").write_text("# other\n")
-    again = natjam("campaign", campaign, "--out", out)
-    why = "a file that its experiment reads has changed since: a module, a trace, costs or a program;"
+    again = invoked("campaign", campaign, "--out", out)
+    why = "a file that its experiment reads has changed, or was moved: a module, a trace, costs or a program;"
     assert f"set aside: task_eviction=changing_first/seed-1: {why}" in again.output
     assert "1 of them were made before" in again.output
     (tmp_path / "slow.yaml").write_text(json.dumps({**profile, "schedule_s": 5}))
-    again = natjam("campaign", campaign, "--out", out)
+    again = invoked("campaign", campaign, "--out", out)
     assert again.output.count(why) == 2
     assert not table(out).equals(rows)
 
@@ -255,8 +264,7 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
     text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("30", "3")
     campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
     (tmp_path / "failing.py").write_text("def broken(view, tasks, random):\n    raise LookupError('no idea')\n")
-    result = natjam("campaign", campaign, "--out", out)
-    assert result.exit_code == 1
+    result = run_natjam("campaign", campaign, "--out", out, status=1)
     assert "natjam: 3 of 6 runs failed" in result.stderr
     place, said = f"{tmp_path / 'failing.py'}:2", "task_eviction policy failing:broken raised LookupError"
     assert f"failed: task_eviction=failing_broken/seed-1: {place}: {said}" in result.output
@@ -301,16 +309,16 @@ def test_the_time_left_of_live_runs_is_not_taken_from_simulations() -> None:
 def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path: Path) -> None:
     other = write_campaign(tmp_path, CAMPAIGN.replace("hadoop-0.23", "hadoop-0.23, heartbeat_s: 2"))
     rows = table(undisturbed)
-    result = natjam("campaign", other, "--out", undisturbed)
+    result = invoked("campaign", other, "--out", undisturbed)
     assert (result.exit_code, "was made from a different experiment" in result.stderr) == (2, True)
     assert table(undisturbed).equals(rows)
     (tmp_path / "others").mkdir()
     (tmp_path / "others/notes").write_text("others")
-    result = natjam("campaign", other, "--out", tmp_path / "others")
+    result = invoked("campaign", other, "--out", tmp_path / "others")
     assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["notes"]
     (undisturbed / "campaign.json").write_text("[]")
-    result = natjam("campaign", other, "--out", undisturbed)
+    result = invoked("campaign", other, "--out", undisturbed)
     assert (result.exit_code, "cannot be read as a campaign's plan" in result.stderr) == (2, True)
 
 
@@ -326,6 +334,6 @@ def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
 def test_a_missing_calibration_is_found_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nothing"))
     campaign = write_campaign(tmp_path, CAMPAIGN.replace("hadoop-0.23", "native"))
-    result = natjam("campaign", campaign, "--out", tmp_path / "out")
+    result = invoked("campaign", campaign, "--out", tmp_path / "out")
     assert (result.exit_code, "natjam measure" in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,14 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from typer.testing import CliRunner, Result
 
 from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.simulated import judge
-from emulator.cli.main import app
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.resource_manager import ResourceManager
@@ -36,11 +33,11 @@ from emulator.resolved import resolve
 from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
-from emulator.vocabulary import REDUCE, Work
+from emulator.vocabulary import REDUCE, SECOND_NS, Work
+from tests.commands import invoked, run_natjam
 from tests.experiment_files import TURNS, write
 from tests.simulated_runs import FIG4
 
-SECOND_NS = 1_000_000_000
 SMALL = """\
 name: small
 engine: sim
@@ -57,16 +54,6 @@ workload:
 
 def small(tmp_path: Path) -> Experiment:
     return load_experiment(write(tmp_path, SMALL))
-
-
-def natjam(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-@pytest.fixture(autouse=True)
-def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command adds the directories of experiments to it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 # ---- schedules ----
@@ -231,8 +218,7 @@ def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: mine:picky"))
     Path("mine.py").write_text(OWN)
-    result = natjam("chaos", "small.yaml", "--seeds", "12", "--from", "0", "--out", "found")
-    assert result.exit_code == 1, result.output
+    result = run_natjam("chaos", "small.yaml", "--seeds", "12", "--from", "0", "--out", "found", status=1)
     assert "a node is missed" in result.output
     found = sorted(Path("found").glob("seed-*/faults.json"))
     assert found
@@ -242,19 +228,17 @@ def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatc
         kinds = [fault["kind"] for fault in saved["faults"]]
         assert {"node-death", "silent-death", "node-return", "false-death"} & set(kinds)
         assert len(kinds) <= 2, "when the node goes may depend on another fault"
-        again = natjam("chaos", "--replay", file)
-        assert again.exit_code == 1, again.output
+        again = run_natjam("chaos", "--replay", file, status=1)
         assert f"seed {saved['seed']}" in again.output
         assert "a node is missed" in again.output
     faults = json.loads(found[0].read_text())
     found[0].write_text(json.dumps({**faults, "faults": []}))
-    result = natjam("chaos", "--replay", found[0])
-    assert result.exit_code == 0, result.output
+    run_natjam("chaos", "--replay", found[0])
 
 
 def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
-    said = [natjam("chaos", tmp_path / "small.yaml", "--seeds", "1", "--out", tmp_path / "out") for _ in range(2)]
+    said = [invoked("chaos", tmp_path / "small.yaml", "--seeds", "1", "--out", tmp_path / "out") for _ in range(2)]
     assert [result.exit_code for result in said] == [0, 0]
     firsts = [result.output.splitlines()[0] for result in said]
     assert firsts[0] != firsts[1]
@@ -267,21 +251,18 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
 def test_a_run_that_has_no_end_where_a_node_has_gone_is_counted(tmp_path: Path) -> None:
     file = write(tmp_path, TURNS.replace("nodes: 1", "nodes: 2").replace("reduces: 4", "reduces: 3"))
     seeds = ("--seeds", "1", "--from", "4", "--faults", "node-death")
-    result = natjam("chaos", file, *seeds, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
+    result = run_natjam("chaos", file, *seeds, "--out", tmp_path / "out")
     assert re.search(r"given up: preempted without end\W+\d", result.output)
 
 
 def test_an_experiment_without_an_end_is_refused(tmp_path: Path) -> None:
-    result = natjam("chaos", write(tmp_path, TURNS), "--seeds", "1", "--out", tmp_path / "out")
-    assert result.exit_code == 1, result.output
+    result = run_natjam("chaos", write(tmp_path, TURNS), "--seeds", "1", "--out", tmp_path / "out", status=1)
     assert "tasks are preempted without end" in " ".join(result.output.split())
 
 
 def test_a_directory_with_files_is_refused_before_anything_is_begun(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
-    result = natjam("chaos", tmp_path / "small.yaml", "--out", tmp_path)
-    assert result.exit_code == 2, result.output
+    result = run_natjam("chaos", tmp_path / "small.yaml", "--out", tmp_path, status=2)
     assert "results go to a new or an empty directory" in result.output
 
 
@@ -296,6 +277,5 @@ def test_a_directory_with_files_is_refused_before_anything_is_begun(tmp_path: Pa
     ],
 )
 def test_bad_input_is_refused(arguments: tuple[str | Path, ...], said: str) -> None:
-    result = natjam(*arguments)
-    assert result.exit_code == 2, result.output
+    result = run_natjam(*arguments, status=2)
     assert said in result.output

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from emulator import __version__
-from emulator.cli.main import app, list_policies
+from emulator.cli.main import list_policies
 from emulator.errors import ConfigError
+from emulator.files.data_folder import data_folder
 from emulator.policies.axes import AXES
+from tests.commands import invoked, run_natjam
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = str(CATALOGUE / "natjam-fig4.yaml")
 
-runner = CliRunner()
-
 
 def test_version_and_help() -> None:
-    assert runner.invoke(app, ["--version"]).stdout == f"natjam {__version__}\n"
-    top = runner.invoke(app, ["--help"])
-    assert top.exit_code == 0
+    assert invoked("--version").stdout == f"natjam {__version__}\n"
+    top = run_natjam("--help")
     for command in ("run", "validate", "policies", "demo"):
         assert command in top.stdout
-        shown = runner.invoke(app, [command, "--help"])
-        assert shown.exit_code == 0
+        shown = run_natjam(command, "--help")
         assert f"    natjam {command}" in shown.stdout, "every command has an example"
-    options = runner.invoke(app, ["run", "--help"]).stdout
+    options = invoked("run", "--help").stdout
     for option in ("--engine", "--time-scale", "--seed", "--repeats", "--set", "--out"):
         assert option in options
 
@@ -52,42 +50,40 @@ def test_version_and_help() -> None:
     ],
 )
 def test_bad_input_is_one_message_and_status_2(arguments: list[str], message: str) -> None:
-    result = runner.invoke(app, arguments)
-    assert result.exit_code == 2
+    result = run_natjam(*arguments, status=2)
     assert message in result.stderr
     assert "Traceback" not in result.output
 
 
 def test_an_output_directory_with_files_in_it_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "results.txt").write_text("mine")
-    result = runner.invoke(app, ["run", FIG4, "--out", str(tmp_path)])
+    result = invoked("run", FIG4, "--out", tmp_path)
     assert (result.exit_code, "already has files in it" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["results.txt"]
-    result = runner.invoke(app, ["run", FIG4, "--out", str(tmp_path / "results.txt")])
+    result = invoked("run", FIG4, "--out", tmp_path / "results.txt")
     assert (result.exit_code, "is not a directory" in result.stderr) == (2, True)
     assert (tmp_path / "results.txt").read_text() == "mine"
 
 
 def test_bad_input_leaves_no_output_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert runner.invoke(app, ["run", FIG4, "--set", "cluster.nodes=0"]).exit_code == 2
-    assert runner.invoke(app, ["run", FIG4, "--set", "cluster.nodes=0", "--out", "results"]).exit_code == 2
+    run_natjam("run", FIG4, "--set", "cluster.nodes=0", status=2)
+    run_natjam("run", FIG4, "--set", "cluster.nodes=0", "--out", "results", status=2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_debug_shows_the_exception() -> None:
-    result = runner.invoke(app, ["run", "/none.yaml"], env={"NATJAM_DEBUG": "1"})
+def test_debug_shows_the_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATJAM_DEBUG", "1")
+    result = invoked("run", "/none.yaml")
     assert isinstance(result.exception, ConfigError)
 
 
 def test_validate_reports_every_file(tmp_path: Path) -> None:
-    good = runner.invoke(app, ["validate", FIG4])
-    assert good.exit_code == 0
+    good = run_natjam("validate", FIG4)
     assert "natjam-fig4.yaml: valid: 2 jobs, 8 maps, 58 reduces on 48 containers" in good.stdout
     for name, text in (("one.yaml", "seed: x\n"), ("two.yaml", "- a\n")):
         (tmp_path / name).write_text(text)
-    mixed = runner.invoke(app, ["validate", str(tmp_path / "one.yaml"), FIG4, str(tmp_path / "two.yaml")])
-    assert mixed.exit_code == 2
+    mixed = run_natjam("validate", tmp_path / "one.yaml", FIG4, tmp_path / "two.yaml", status=2)
     assert "natjam-fig4.yaml: valid" in mixed.stdout
     assert f"{tmp_path}/one.yaml:1: seed: must be a whole number" in mixed.stderr
     assert f"{tmp_path}/two.yaml:1: must be a mapping" in mixed.stderr
@@ -98,8 +94,7 @@ def test_validate_reads_the_trace_too(tmp_path: Path) -> None:
     text = (CATALOGUE / "facebook-50.yaml").read_text()
     trace = next(line for line in text.splitlines() if "path:" in line)
     (tmp_path / "bad.yaml").write_text(text.replace(trace, trace.partition("path:")[0] + "path: bad.tsv"))
-    result = runner.invoke(app, ["validate", str(tmp_path / "bad.yaml")])
-    assert result.exit_code == 2
+    result = run_natjam("validate", tmp_path / "bad.yaml", status=2)
     assert f"{tmp_path}/bad.tsv:1" in result.stderr
 
 
@@ -114,8 +109,7 @@ def test_policies_lists_every_name_with_words_and_sources() -> None:
     twice = {axis: description for axis, name, description, _ in listed if name == "adaptive"}
     assert twice["allocation"].startswith("The Adaptive Scheduler: ")
     assert twice["mechanism"].startswith("Adaptive preemption: ")
-    result = runner.invoke(app, ["policies"])
-    assert result.exit_code == 0
+    result = run_natjam("policies")
     for _, name, _, _ in listed:
         assert f" {name} " in result.stdout
 
@@ -125,3 +119,27 @@ def test_the_installed_command_ends_with_the_status_and_no_traceback() -> None:
     done = subprocess.run([command, "run", "/none.yaml"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "natjam: /none.yaml: there is no such file\n"
+
+
+def test_it_works_without_standard_streams(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = f'exec "$0" run {FIG4} --engine sim --out {out} <&- >&- 2>&-'
+    subprocess.run(["sh", "-c", script, Path(sys.executable).with_name("natjam")], check=True)
+    run_natjam("verify", out)  # nothing was written into a file of the run
+
+
+def test_files_are_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "ü.yaml").write_text(Path(FIG4).read_text().replace("research-XL", "forschung-ü-日本"), "utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [Path(sys.executable).with_name("natjam"), "run", "ü.yaml", "--engine", "sim", "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **ascii_only}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "forschung-ü-日本" in done.stdout.decode("utf-8")
+    assert "forschung-ü-日本" in (tmp_path / "out/experiment.yaml").read_text("utf-8")
+
+
+def test_a_user_without_a_home_reads_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)  # the list of users has no such one
+    assert data_folder() == Path("/.local/share/natjam")

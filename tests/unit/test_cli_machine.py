@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.live.program_members import group_parent
+from tests.commands import invoked, run_natjam
 
 
 @pytest.mark.parametrize(
@@ -26,8 +25,7 @@ def test_bad_input_to_a_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["probe", *arguments])
-    assert result.exit_code == 2
+    result = run_natjam("probe", *arguments, status=2)
     assert words in result.output
     assert not list(tmp_path.glob("runs/*"))
 
@@ -36,8 +34,7 @@ def test_the_doctor_says_what_is_missing_and_what_then_does_not_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NATJAM_CRIU", str(tmp_path / "nothing"))
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert result.exit_code == 0
+    result = run_natjam("doctor", "--json")
     findings = {finding["name"]: finding for finding in json.loads(result.stdout)}
     assert {"root", "criu", "cgroups", "programs", "swap", "Ray", "Chromium"} <= findings.keys()
     assert not findings["criu"]["works"]
@@ -45,4 +42,4 @@ def test_the_doctor_says_what_is_missing_and_what_then_does_not_work(
     assert "process images" in findings["criu"]["without"]
     assert findings["programs"]["works"] == (group_parent() is not None)
     assert all(bool(finding["without"]) != finding["works"] for finding in findings.values())
-    assert "process images" in CliRunner().invoke(app, ["doctor"]).output
+    assert "process images" in invoked("doctor").output

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from emulator.cli.main import app
+from tests.commands import invoked, run_natjam
+from tests.simulated_runs import CATALOGUE
 from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SWF, SYNTH, TWO_JOBS, read
 from workloads.adapt import Target, adapt
 from workloads.errors import Problems
@@ -18,7 +20,7 @@ from workloads.schema import TraceEntry
 
 
 def workload(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["workload", *map(str, arguments)])
+    return invoked("workload", *arguments)
 
 
 def done(*arguments: object) -> str:
@@ -40,12 +42,11 @@ def test_rigid_jobs_are_called_independent_tasks_in_the_first_line(tmp_path: Pat
         done("inspect", kept),
         done("scale", SWF, tmp_path / "scaled.parquet", "--production-fraction", 0.3),
     ]
-    advised = CliRunner().invoke(app, ["advise", str(SWF), "--seeds", "1", "--out", str(tmp_path / "advice")])
-    assert advised.exit_code == 0, advised.output
+    advised = run_natjam("advise", SWF, "--seeds", "1", "--out", tmp_path / "advice")
     experiment, campaign = tmp_path / "advice/experiment.yaml", tmp_path / "campaign.yaml"
     campaign.write_text(f"name: two\nexperiment: {experiment}\ngrid: {{seed: [1, 2]}}\n")
-    run = CliRunner().invoke(app, ["run", str(experiment), "--engine", "sim", "--out", str(tmp_path / "run")])
-    runs = CliRunner().invoke(app, ["campaign", str(campaign), "--set", "engine=sim", "--out", str(tmp_path / "runs")])
+    run = invoked("run", experiment, "--engine", "sim", "--out", tmp_path / "run")
+    runs = invoked("campaign", campaign, "--set", "engine=sim", "--out", tmp_path / "runs")
     for result in (run, runs):
         assert result.exit_code == 0, result.output
         assert result.stderr.count("rigid") == 1
@@ -215,3 +216,30 @@ def test_bad_input_is_one_message(
     assert message in result.stderr
     assert "Traceback" not in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+class TestInspectAnExperiment:
+    def test_requests_gangs_and_how_the_cluster_packs_the_most_that_is_wanted(self) -> None:
+        said = done("inspect", "catalog:gangs")
+        for words in (
+            r"2 cpu, 4 memory_gb\W+1\W+6\W+3 of 3\W+10\W",  # four on each plain node, two beside the GPUs
+            r"2 cpu, 8 memory_gb, 4 gpu\W+1\W+1\W+1 of 3\W+1\W",
+            r"training\W+6\W+6\W+60\.0%\W+6\W",
+            r"elastic\W+4\W+2\W+20\.0%\W+4\W",
+            r"gpu\W+4\W+4\W+4\W+8\W+200%\W+20\.0\W",
+            r"at 20\.0 s, when most gpu is wanted, 13 of 16 tasks find room; 0% cpu, 28% memory_gb, 0% gpu is",
+        ):
+            assert re.search(words, said), words
+
+    def test_where_containers_have_one_size_they_are_what_is_wanted(self) -> None:
+        said = done("inspect", "catalog:natjam-fig4")
+        assert re.search(r"1 containers\W+2\W+66\W+6 of 6\W+48\W", said)
+        assert "at 50.0 s, when most containers is wanted, 48 of 62 tasks find room" in said
+
+    def test_what_fits_no_node_is_refused_with_what_it_lacks(self, tmp_path: Path) -> None:
+        text = (CATALOGUE / "gangs.yaml").read_text().replace("{memory_gb: 8, gpu: 2}", "{memory_gb: 8, gpu: 9}")
+        (tmp_path / "large.yaml").write_text(text)
+        result = workload("inspect", tmp_path / "large.yaml")
+        assert result.exit_code == 2
+        assert "fits no empty node" in result.output
+        assert "lacks 5 gpu" in result.output

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from typer.testing import CliRunner
 
 from analysis.compare import compare_runs, in_order
-from emulator.cli.main import app
 from emulator.errors import ConfigError
+from tests.commands import invoked, run_natjam
 from tests.simulated_runs import simulate
 
 RANDOM = "scheduler.task_eviction=random"
@@ -73,8 +72,7 @@ def test_without_a_seed_in_common_repeats_are_paired_by_number(runs: Path, tmp_p
 
 def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> None:
     arguments = ["compare", str(runs / "kept"), str(runs / "killed"), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
     written = json.loads((tmp_path / "out/compare.json").read_text())
     found = compare_runs(runs / "kept", runs / "killed")
     assert written["queues"]["research"]["mean"] == found.differences["research"].spread.mean
@@ -92,8 +90,7 @@ def test_whole_runs_are_compared_by_what_they_took(runs: Path, tmp_path: Path) -
     imaged = simulate(tmp_path, "imaged", "repeats=2", RANDOM, *image)
     summaries = [json.loads((imaged / f"repeat-{number}/summary.json").read_text()) for number in (1, 2)]
     arguments = ["compare", str(imaged), str(runs / "killed"), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
     totals = json.loads((tmp_path / "out/compare.json").read_text())["totals"]
     peak_bytes = [summary["storage"]["peak_bytes"] for summary in summaries]
     assert totals["peak_bytes"] == {"a": sum(peak_bytes) / 2, "b": 0}
@@ -112,11 +109,11 @@ def test_the_interval_is_over_the_seeds_and_its_count_is_said(runs: Path, tmp_pa
     means = compare_runs(kept, killed).pairs.groupby("run_number")["difference"].mean()
     low, high = scipy.stats.t.interval(0.95, 1, means.mean(), scipy.stats.sem(means))
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    several = CliRunner().invoke(app, ["compare", str(kept), str(killed), "--out", str(tmp_path / "several")])
+    several = invoked("compare", kept, killed, "--out", tmp_path / "several")
     assert "2 pairs of runs, paired by seed; the interval is over the runs' mean differences" in several.stdout
     assert "3 intervals, each of 95% by itself, not adjusted for their number" in several.stdout
     pair = ["compare", str(kept / "repeat-1"), str(killed / "repeat-1"), "--out", str(tmp_path / "one")]
-    one = CliRunner().invoke(app, pair)
+    one = invoked(*pair)
     assert "one pair of runs (seed 1): no interval over seeds can be given" in one.stdout
     assert json.loads((tmp_path / "one/compare.json").read_text())["queues"]["all queues"]["ci95_low"] is None
 
@@ -147,5 +144,5 @@ def test_what_cannot_be_compared_is_said(runs: Path) -> None:
         compare_runs(runs / "kept", runs / "killed", "margin_s")
     with pytest.raises(ConfigError, match="no quantity 'speed' to compare; known are completion_s"):
         compare_runs(runs / "kept", runs / "killed", "speed")
-    refused = CliRunner().invoke(app, ["compare", str(runs), "/none"])
+    refused = invoked("compare", runs, "/none")
     assert (refused.exit_code, "/none: there is no such directory" in refused.stderr) == (2, True)

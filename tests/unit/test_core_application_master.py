@@ -88,6 +88,12 @@ class Bench:
         self.said_id = message.id
         return message.ask
 
+    def new_ask(self) -> Ask:
+        """The same, where it has something to ask."""
+        ask = self.ask()
+        assert ask is not None
+        return ask
+
     def give(self, container: str, task: int | None = None, kind: str = REDUCE) -> list[Effect]:
         resumed = None if task is None else TaskId(kind, task)
         return self.answer(allocated=(AllocatedContainer(container, kind, "node-1", self.now_ns, resumed),))
@@ -168,8 +174,7 @@ def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     given = (AllocatedContainer("c1", REDUCE, "node-1", 5),)
     bench.answer(allocated=given, finished=(lost,), lost_nodes=("node-1",))
     assert [a.state for a in bench.machine.tasks.walkers[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
-    ask = bench.ask()
-    assert ask is not None
+    ask = bench.new_ask()
     assert ask.new == ((REDUCE, 1),)
 
 
@@ -191,8 +196,7 @@ def test_a_stopped_reduce_given_another_container_goes_on_waiting_for_its_own() 
     assert bench.ask() is not None
     (kill,) = sent(bench.give("c2", task=0), KillContainer)
     assert kill.container == "c2"
-    ask = bench.ask()
-    assert ask is not None
+    ask = bench.new_ask()
     assert [resume.container for resume in ask.resumes] == ["c1"]
 
 
@@ -201,8 +205,7 @@ def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
     bench.ask()
     bench(ApplicationHeartbeatResponse(bench.said_id))
     bench.report("c1", DONE, 6, outcome=Outcome.KILLED)  # now a fresh attempt waits
-    fresh = bench.ask()
-    assert fresh is not None
+    fresh = bench.new_ask()
     assert (fresh.new, fresh.resumes) == (((REDUCE, 1),), ())
     assert bench.ask() == fresh
     bench(ApplicationHeartbeatResponse(bench.said_id))
@@ -220,8 +223,7 @@ def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
     assert heartbeat.answer_id == 1
     bench.report("c1", DONE, 3, outcome=Outcome.KILLED)
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
-    ask = bench.ask()
-    assert ask is not None
+    ask = bench.new_ask()
     assert ask.new == ((REDUCE, 2),)
 
 
@@ -316,8 +318,7 @@ def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_los
         bench(FetchFailed("c1", 0, told.version, "test"))
     assert [message.version for message in anew] == [told.version + 1]
     bench(FetchFailed("c1", 0, told.version + 1, "test"))
-    ask = bench.ask()
-    assert ask is not None
+    ask = bench.new_ask()
     assert ask.new == ((MAP, 1),), "what is said of the new outputs counts"
 
 
@@ -384,8 +385,7 @@ def test_a_resume_that_fails_is_asked_for_again() -> None:
     assert bench.ask() == Ask()
     bench.report("c1", SUSPENDED, 6)
     assert bench.attempt().state is AttemptState.SUSPENDED
-    ask = bench.ask()
-    assert ask is not None
+    ask = bench.new_ask()
     assert [resume.container for resume in ask.resumes] == ["c1"]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from simulated import SECOND_NS, Chaos, make_job, make_settings, run_checked
 
-from emulator.core.decisions import PolicyError
+from emulator.core.decisions import LEAST_WAIT_NS, PolicyError
 from emulator.core.messages import JobFinished, KillContainer
 from emulator.core.settings import Settings
 from emulator.policies.allocation_forms import CycleAllocation
@@ -65,6 +66,26 @@ def test_requests_get_nodes_and_containers_are_taken_by_name(mechanism: str) -> 
 def test_no_node_is_asked_for_its_heartbeat_and_leaving_heartbeats_out_changes_nothing(mechanism: str) -> None:
     thrifty, every = (run_checked(cycles(mechanism), JOBS, every_heartbeat=every) for every in (False, True))
     assert thrifty.records == every.records
+
+
+def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often() -> None:
+    asked_ns: set[int] = set()
+
+    def hasty(view: ClusterView) -> CycleDecision:
+        asked_ns.add(view.now_ns)
+        return structs.replace(first_fit(view), valid_until_ns=view.now_ns + 1)
+
+    run = run_checked(cycles("kill", hasty), JOBS)
+    assert len(run.finished_jobs) == len(JOBS)
+    assert len(asked_ns) < 2 * run.kernel.now_ns / LEAST_WAIT_NS
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    def vague(view: ClusterView) -> CycleDecision:
+        return structs.replace(first_fit(view), valid_until_ns="soon")
+
+    with pytest.raises(PolicyError, match="returned 'soon'; it must return as valid_until_ns None or a whole number"):
+        run_checked(cycles("kill", vague), JOBS)
 
 
 @pytest.mark.parametrize("seed", range(6))

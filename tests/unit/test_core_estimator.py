@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.application_master.estimator import TIME_CONSTANT_NS, RateEstimate
+from emulator.vocabulary import SECOND_NS
 
-SECOND_NS = 1_000_000_000
 KEY_NS = st.integers(1_000, 100 * SECOND_NS)
 READINGS = st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 10**6)), max_size=20)
 

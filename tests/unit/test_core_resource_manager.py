@@ -57,8 +57,7 @@ def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() ->
     assert bench.free == 1
     bench.node("node-1", stopped)
     assert bench.free == 1
-    answer = bench.ask("a", Ask())
-    assert answer is not None
+    answer = bench.told("a", Ask())
     assert [(a.container, a.task) for a in answer.allocated] == [(given.container, REDUCE_0)]
     bench.node("node-1", report(given.container, DONE, 9, Outcome.SUCCEEDED))
     assert bench.free == 2
@@ -126,14 +125,12 @@ def test_overhead_begins_once_both_the_request_and_the_container_are_there() -> 
     bench.ask("a", Ask(((REDUCE, 3),)))
     asked_ns = bench.now_ns
     bench.node()
-    answer = bench.ask("a", Ask(((REDUCE, 3),)))
-    assert answer is not None
+    answer = bench.told("a", Ask(((REDUCE, 3),)))
     assert [given.ready_ns for given in answer.allocated] == [asked_ns, asked_ns], "free before"
     bench.ask("a", Ask(((REDUCE, 1),)))
     bench.node("node-1", report(answer.allocated[0].container, DONE, 9, Outcome.SUCCEEDED))
     freed_ns = bench.now_ns
-    answer = bench.ask("a", Ask(((REDUCE, 1),)))
-    assert answer is not None
+    answer = bench.told("a", Ask(((REDUCE, 1),)))
     assert [given.ready_ns for given in answer.allocated] == [freed_ns], "asked for before"
 
 
@@ -145,8 +142,7 @@ def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that
     bench.node()
     assert bench.ask("a", resume) is None
     bench.node("node-1", report(given.container, STOPPED, 4))
-    answer = bench.ask("a", Ask())
-    assert answer is not None
+    answer = bench.told("a", Ask())
     assert [a.container for a in answer.allocated] == [given.container]
 
 
@@ -158,8 +154,7 @@ def test_a_stopped_process_being_killed_has_freed_its_container_and_not_ended() 
     assert bench.ask("a", Ask()) is None
     bench.node("node-1", report(given.container, DONE, 6, Outcome.KILLED))
     assert bench.free == 2
-    answer = bench.ask("a", Ask())
-    assert answer is not None
+    answer = bench.told("a", Ask())
     assert [(ended.container, ended.outcome) for ended in answer.finished] == [(given.container, Outcome.KILLED)]
 
 
@@ -392,8 +387,7 @@ def test_a_task_of_the_node_goes_before_those_from_elsewhere_which_are_not_all_a
     nodes = ("node-8", "node-9", "node-1", "node-9")
     bench.ask("a", Ask(resumes=tuple(ResumeAsk(TaskId(REDUCE, n), node, n) for n, node in enumerate(nodes))))
     bench.node()
-    answer = bench.ask("a", Ask())
-    assert answer is not None
+    answer = bench.told("a", Ask())
     assert [given.task and given.task.number for given in answer.allocated] == [2]
     assert asked == [0, 2]
 
@@ -410,6 +404,5 @@ def test_of_suspended_tasks_the_one_that_placement_likes_best_goes_on_first() ->
     suspended = tuple(ResumeAsk(TaskId(REDUCE, number), "node-9", number) for number in range(4))
     bench.ask("a", Ask(resumes=suspended))
     bench.node()
-    answer = bench.ask("a", Ask(resumes=suspended))
-    assert answer is not None
+    answer = bench.told("a", Ask(resumes=suspended))
     assert [given.task and given.task.number for given in answer.allocated] == [2, 1, 0]

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.experiment.load import load_experiment
 from emulator.run.briefly import run_briefly
+from tests.commands import run_natjam
 from tests.experiment_files import write
 from tests.unit.test_fluid import EXPERIMENT
 
@@ -24,7 +23,7 @@ def test_deadlines_missed_by_how_much_and_when(tmp_path: Path) -> None:
         "map_s: 5}", "map_s: 5, deadline_s: 3601}"
     )
     out = tmp_path / "out"
-    assert CliRunner().invoke(app, ["run", str(write(tmp_path, text)), "--out", str(out)]).exit_code == 0
+    run_natjam("run", write(tmp_path, text), "--out", out)
     assert json.loads((out / "summary.json").read_text())["deadlines"] == {
         "jobs": 2,
         "missed": 1,

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from emulator.cli.main import app
 from emulator.experiment.catalog import examples
 from emulator.files.yaml_positions import read_document
+from tests.commands import invoked, run_natjam
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = [example.path for example in examples()] + [ROOT / "workloads/starter/experiment.yaml"]
@@ -21,7 +22,7 @@ EXPERIMENTS += [path for path in sorted((ROOT / "docs").glob("*.yaml")) if "\nsc
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, Any]:
-    found = {kind: CliRunner().invoke(app, ["schema", kind]).stdout for kind in ("experiment", "campaign")}
+    found = {kind: invoked("schema", kind).stdout for kind in ("experiment", "campaign")}
     made = {kind: json.loads(text) for kind, text in found.items()}
     for schema in made.values():
         jsonschema.Draft7Validator.check_schema(schema)
@@ -64,10 +65,10 @@ def test_keys_are_described(schemas: dict[str, Any]) -> None:
 
 def test_a_schema_is_written_to_a_file(tmp_path: Path) -> None:
     out = tmp_path / "natjam.schema.json"
-    done = CliRunner().invoke(app, ["schema", "--out", str(out)])
+    done = invoked("schema", "--out", out)
     assert (done.exit_code, json.loads(out.read_text())["title"]) == (0, "Experiment")
     assert "# yaml-language-server: $schema=natjam.schema.json" in done.stdout
-    assert CliRunner().invoke(app, ["schema", "runs"]).exit_code == 2
+    run_natjam("schema", "runs", status=2)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -76,4 +77,4 @@ def test_a_shell_completes_commands_and_options(shell: str) -> None:
     words |= {"_TYPER_COMPLETE_ARGS": "natjam work", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     done = CliRunner().invoke(app, [], env=words, prog_name="natjam")
     assert "workload" in done.stdout
-    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).stdout
+    assert "--install-completion" in invoked("--help").stdout

@@ -8,13 +8,12 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from typer.testing import CliRunner
 
 from analysis.evictions import decisions_of, evictions, find_evictions, why, why_text
 from analysis.explain import Explanation, evictions_table
 from analysis.load import load, load_decisions
-from emulator.cli.main import app
-from tests.simulated_runs import simulate
+from tests.commands import run_natjam
+from tests.simulated_runs import CATALOGUE, simulate
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +26,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def explain(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
+    result = run_natjam("explain", *arguments)
     return result.output
 
 
 def refused(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
-    assert result.exit_code == 2
+    result = run_natjam("explain", *arguments, status=2)
     return result.output
 
 
@@ -164,3 +161,40 @@ def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:
 def test_a_score_whose_name_is_not_ours_is_shown_as_it_is() -> None:
     row = {"score_name": "heat", "score": 2.5, "place": 1}
     assert why_text("mine", "application-master", row, 3) == "mine: heat 2.5, no. 1 of 3"
+
+
+# ---- containers of several sizes ----
+
+
+@pytest.fixture(scope="module")
+def gangs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    changes = ("overheads=none", "calibration=null", "scheduler.mechanism=kill")
+    return simulate(tmp_path_factory.mktemp("runs"), "gangs", *changes, file=CATALOGUE / "gangs.yaml")
+
+
+def test_an_eviction_for_room_on_one_node_says_what_was_short_there(gangs: Path) -> None:
+    found = [eviction for eviction in evictions(gangs) if eviction.chosen["job"] == "gpus"]
+    assert len(found) == 2
+    for eviction in found:
+        assert "model lacks" in eviction.why_job
+        assert "4 gpu" in eviction.why_job
+        assert "on node-3" in eviction.why_job
+    (reason,) = {row["why"] for row in found[0].asked[-1].candidates}
+    assert reason == found[0].why_job.partition("; ")[2]
+
+
+def test_what_a_job_waited_for_is_named_by_node(gangs: Path) -> None:
+    (wait,) = json.loads(explain(gangs, "--job", "serving", "--json"))["waits"][-1:]
+    results = load(gangs)
+    row = results.attempts.set_index("attempt").loc[wait["attempt"]]
+    assert (wait["until_s"], wait["node"]) == (row["ready_s"], row["node"])
+    assert set(wait["short"]) == {"node-1", "node-2", "node-3"}
+    assert "gpu" in wait["short"]["node-1"], "nodes 1 and 2 have none"
+    assert f"until {wait['until_s']:.1f} s {wait['attempt']} ({wait['asked']}) found no room: " in explain(
+        gangs, "--job", "serving"
+    )
+    assert json.loads(explain(gangs, "--job", "elastic", "--json"))["waits"] == []
+
+
+def test_with_one_size_nothing_is_said_of_waits(runs: Path) -> None:
+    assert json.loads(explain(runs / "kill", "--job", "production-S", "--json"))["waits"] == []

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from analysis.load import load
-from emulator.cli.main import app
 from emulator.records.run_directory import RunDirectory
+from tests.commands import invoked, run_natjam
 from tests.full_disk import file_size_limit
 from tests.run_results import RunResults
 from tests.simulated_runs import CATALOGUE, FIG4, simulate
@@ -25,10 +24,6 @@ def late(*given):
     # It is asked when production comes, 50 s after research.
     raise LookupError("nobody to be found")
 """
-
-
-def natjam(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +48,7 @@ def test_a_run_that_came_to_its_end_says_so(whole: Path) -> None:
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
 def test_report_makes_of_a_killed_run_what_there_is(whole: Path, tmp_path: Path, share: float) -> None:
     run = killed(whole, tmp_path / "killed", share)
-    result = natjam("report", run, "--out", tmp_path / "report.html")
+    result = invoked("report", run, "--out", tmp_path / "report.html")
     assert (result.exit_code, result.stderr) == (0, "")
     assert {path.name for path in run.iterdir()} == MADE | {"experiment.yaml", "journal.jsonl.zst.unfinished"}
     summary = RunResults(run).summary
@@ -71,7 +66,7 @@ def test_report_makes_of_a_killed_run_what_there_is(whole: Path, tmp_path: Path,
 def test_a_killed_run_in_which_nothing_had_happened_has_nothing_to_report(whole: Path, tmp_path: Path) -> None:
     for share in (0.0, 0.002):
         run = killed(whole, tmp_path / f"killed-{share}", share)
-        result = natjam("report", run, "--out", tmp_path / "report.html")
+        result = invoked("report", run, "--out", tmp_path / "report.html")
         assert (result.exit_code, "Traceback" in result.output) == (2, False)
         assert not (run / "summary.json").exists()
 
@@ -79,7 +74,7 @@ def test_a_killed_run_in_which_nothing_had_happened_has_nothing_to_report(whole:
 def test_a_run_that_is_going_on_is_left_alone(whole: Path, tmp_path: Path) -> None:
     run = killed(whole, tmp_path / "running", 0.5)
     with RunDirectory(run).held():
-        result = natjam("report", run, "--out", tmp_path / "report.html")
+        result = invoked("report", run, "--out", tmp_path / "report.html")
     assert (result.exit_code, result.stderr) == (2, f"natjam: {run}: the run is still going on\n")
     assert not (run / "summary.json").exists()
 
@@ -87,7 +82,7 @@ def test_a_run_that_is_going_on_is_left_alone(whole: Path, tmp_path: Path) -> No
 def test_the_repeats_of_a_killed_run_are_reported_too(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run/repeat-1")
     killed(whole, tmp_path / "run/repeat-2", 0.5)
-    assert natjam("report", tmp_path / "run", "--out", tmp_path / "report.html").exit_code == 0
+    run_natjam("report", tmp_path / "run", "--out", tmp_path / "report.html")
     states = [RunResults(tmp_path / f"run/repeat-{number}").summary["state"] for number in (1, 2)]
     assert states == ["finished", "failed"]
 
@@ -98,8 +93,7 @@ def test_a_run_that_fails_leaves_tables_and_says_why(tmp_path: Path, monkeypatch
     shutil.copy(FIG4, tmp_path / "mine.yaml")
     policy = "scheduler.task_eviction=failing_late:late"
     options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", policy]
-    result = natjam("run", tmp_path / "mine.yaml", *options, "--out", tmp_path / "out")
-    assert result.exit_code == 1
+    result = run_natjam("run", tmp_path / "mine.yaml", *options, "--out", tmp_path / "out", status=1)
     assert f"the results so far are in {tmp_path / 'out'}" in result.stderr
     summary = RunResults(tmp_path / "out").summary
     assert summary["state"] == "failed"
@@ -113,16 +107,16 @@ def test_a_disk_that_is_full_ends_the_run_and_what_there_is_is_reported_when_it_
     limit_bytes = 20_000
     with file_size_limit(limit_bytes):
         options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", "sim.journal=full"]
-        result = natjam("run", FIG4, *options, "--out", out)
+        result = invoked("run", FIG4, *options, "--out", out)
     assert result.exit_code == 1
     assert "journal.jsonl.zst.unfinished: cannot be written: File too large" in result.stderr
     assert not (out / "summary.json").exists()
-    assert natjam("report", out, "--out", tmp_path / "report.html").exit_code == 0
+    run_natjam("report", out, "--out", tmp_path / "report.html")
     assert RunResults(out).summary["state"] == "failed"
 
 
 def test_a_failed_run_is_made_again_by_a_campaign(whole: Path, tmp_path: Path) -> None:
     failed = killed(whole, tmp_path / "failed", 0.5)
-    assert natjam("report", failed, "--out", tmp_path / "report.html").exit_code == 0
+    run_natjam("report", failed, "--out", tmp_path / "report.html")
     assert RunDirectory(whole).finished_summary() == RunResults(whole).summary
     assert RunDirectory(failed).finished_summary() is None

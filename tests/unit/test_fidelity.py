@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from analysis.fidelity.campaign import make_case
 from analysis.fidelity.drift import drifts, highest_faithful_scale
@@ -16,7 +15,6 @@ from analysis.fidelity.random_experiments import in_both_engines, random_experim
 from analysis.whole_run import run_experiment
 from emulator.campaign.kept_runs import keep_digest
 from emulator.cli.fidelity import experiments_of_figures, unlike
-from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.expand import expand
 from emulator.experiment.inputs import Inputs
@@ -25,6 +23,7 @@ from emulator.experiment.model import dump_experiment
 from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
+from tests.commands import invoked
 from tests.simulated_runs import FIG4
 
 
@@ -166,7 +165,7 @@ def leave_summary(run: Path, summary: dict[str, Any]) -> None:
 
 def fidelity(*arguments: str) -> Any:
     options = [part for override in SMALLER for part in ("--set", override)]
-    return CliRunner().invoke(app, ["fidelity", *arguments, *options])
+    return invoked("fidelity", *arguments, *options)
 
 
 def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Path) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
-from emulator.policies.flex.fair import fair_shares
-from emulator.policies.flex.fifo import fifo_shares
+from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.packing import completions, first_shares, intervals
+from emulator.policies.flex.packing import completions, first_shares
 from emulator.policies.flex.penalties import METRICS, ONE, Metric, Objective, Penalty, penalty
 from emulator.vocabulary import JobFacts
 from tests.examples import drawn
@@ -25,9 +24,9 @@ SLOTS = 7
 costs = st.lists(st.tuples(st.integers(0, 9), st.integers(-5, 40)), min_size=6, max_size=6)
 
 
-def by_the_pseudocode(jobs: list[Demand], order: tuple[int, ...], slots: int) -> list[int]:
-    """Fig. 3, line by line, in exact steps; ends in nanoseconds, rounded up."""
-    now, ends = Fraction(0), [NEVER_NS] * len(jobs)
+def by_the_pseudocode(jobs: list[Demand], order: tuple[int, ...], slots: int) -> tuple[list[int], list[dict[int, int]]]:
+    """Fig. 3, line by line, in exact steps: ends in nanoseconds, rounded up, and the shares that were dealt."""
+    now, ends, dealt = Fraction(0), [NEVER_NS] * len(jobs), []
     left = {index: Fraction(job.work_ns) for index, job in enumerate(jobs)}
     while left:
         shares = {index: jobs[index].minimum for index in left}
@@ -37,6 +36,7 @@ def by_the_pseudocode(jobs: list[Demand], order: tuple[int, ...], slots: int) ->
                 more = min(slack, jobs[index].maximum - shares[index])
                 shares[index] += more
                 slack -= more
+        dealt.append(shares)
         after = {
             index: left[index] / share if left[index] else Fraction(0)
             for index, share in shares.items()
@@ -49,31 +49,21 @@ def by_the_pseudocode(jobs: list[Demand], order: tuple[int, ...], slots: int) ->
         now += lasts
         ends[first] = math.ceil(now)
         left = {index: work - shares[index] * lasts for index, work in left.items() if index != first}
-    return ends
+    return ends, dealt
 
 
 @given(demands(6, SLOTS), st.randoms(use_true_random=False))
 def test_packing_is_that_of_the_paper(jobs, random) -> None:
     order = random.sample(range(len(jobs)), len(jobs))
-    expected = by_the_pseudocode(jobs, tuple(order), SLOTS)
+    expected, _ = by_the_pseudocode(jobs, tuple(order), SLOTS)
     assert completions(jobs, order, SLOTS) == pytest.approx(expected, abs=len(jobs) + 1)
 
 
 @given(demands(6, SLOTS, least_work_s=1), st.randoms(use_true_random=False))
-def test_intervals_do_the_work_within_the_bounds(jobs, random) -> None:
+def test_the_first_shares_are_those_of_the_paper(jobs, random) -> None:
     order = random.sample(range(len(jobs)), len(jobs))
-    ends, schedule = completions(jobs, order, SLOTS), intervals(jobs, order, SLOTS)
-    assert schedule[0].start_ns == 0
-    assert list(schedule[0].shares) == first_shares(jobs, order, SLOTS)
-    assert all(before.end_ns == after.start_ns for before, after in pairwise(schedule))
-    for index, job in enumerate(jobs):
-        mine = [step for step in schedule if step.start_ns < ends[index]]
-        assert all(job.minimum <= step.shares[index] <= job.maximum for step in mine)
-        assert all(before.shares[index] <= after.shares[index] for before, after in pairwise(mine))
-        if ends[index] != NEVER_NS:
-            done = sum(step.shares[index] * (step.end_ns - step.start_ns) for step in mine)
-            assert job.work_ns <= done <= job.work_ns + (len(jobs) + 1) * SLOTS
-    assert all(sum(step.shares) <= SLOTS for step in schedule)
+    _, (first, *_) = by_the_pseudocode(jobs, tuple(order), SLOTS)
+    assert first_shares(jobs, order, SLOTS) == [first[index] for index in range(len(jobs))]
 
 
 @drawn

@@ -10,9 +10,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
@@ -27,12 +25,12 @@ from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
 from emulator.run.briefly import run_briefly
-from emulator.vocabulary import JobFacts, map_reduce
+from emulator.vocabulary import SECOND_NS, JobFacts, map_reduce
+from tests.commands import run_natjam
 from tests.experiment_files import refusal, write
 from workloads.bimodal import bimodal_jobs
 from workloads.schema import BimodalEntry
 
-SECOND_NS = 10**9
 QUEUES = (QueueView("default", 0, 0, 8, 0, 0),)
 EXPERIMENT = """\
 name: small
@@ -161,8 +159,7 @@ def test_metrics_of_a_run() -> None:
 
 def test_a_run_leaves_its_shares_a_picture_and_what_every_metric_says(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["run", str(write(tmp_path, EXPERIMENT)), "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    run_natjam("run", write(tmp_path, EXPERIMENT), "--out", out)
     summary = json.loads((out / "summary.json").read_text())
     assert [found["completion_s"] for found in summary["jobs"]] == [12.5, 5.0]
     assert summary["penalties"]["response"]["sum"] == 17.5

@@ -16,10 +16,9 @@ from emulator.records.gaps import Gap, LongestGaps, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
 from emulator.resolved import resolve
 from emulator.run.results import summary_of
+from emulator.vocabulary import SECOND_NS
 from tests.live_runs import until
 from tests.simulated_runs import FIG4
-
-SECOND_NS = 10**9
 
 
 def job(submit_s: int, finish_s: int | None) -> JobRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from emulator.sim.session import simulate
 from workloads.google_day import google_day_jobs
 from workloads.schema import GOOGLE_BANDS, GoogleDayEntry
 
+WORKLOADS = Path(__file__).parents[2] / "workloads"
 DAY = catalog_directory() / "ckpt-google-day.yaml"
 
 
@@ -50,3 +52,40 @@ def test_its_queues_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "day.yaml").write_text(text)
     with pytest.raises(ConfigError, match="there is no queue 'free'"):
         load_experiment(tmp_path / "day.yaml")
+
+
+def test_with_sizes_jobs_ask_for_what_jobs_of_their_band_ask_for_together() -> None:
+    entry = GoogleDayEntry(jobs=2000, tasks=4000, machine_cpu=100, machine_memory_gb=100)
+
+    def request(resources: dict[str, float], memory_gb: float) -> tuple[int, ...]:
+        return round(resources["cpu"] * 1000), round(memory_gb * 1000)
+
+    jobs, of_one_size = (google_day_jobs(entry, 2**30, 1, each) for each in (request, None))
+    assert [(job.submit_ns, job.queue, job.map_ns) for job in jobs] == [
+        (job.submit_ns, job.queue, job.map_ns) for job in of_one_size
+    ]
+    bands = json.loads((WORKLOADS / "data/google-2011-jobs.json").read_text())
+    for band, of in bands.items():
+        known = {
+            (round(max(0.001, round(cpu * 100, 3)) * 1000), round(round(memory * 100, 3) * 1000)): jobs
+            for cpu, memory, jobs in of["requests"]
+        }
+        assert sum(jobs for *_, jobs in of["requests"]) == of["jobs"]
+        found = Counter(job.facts.groups[0].request for job in jobs if job.queue == band)
+        assert set(found) <= set(known)
+        commonest = max(known, key=lambda pair: known[pair])
+        assert found[commonest] / found.total() == pytest.approx(known[commonest] / of["jobs"], abs=0.05)
+
+
+def test_a_day_with_requests_runs_to_its_end_and_a_machine_that_is_too_small_is_named() -> None:
+    file, day = (
+        catalog_directory() / "ckpt-google-requests.yaml",
+        "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}",
+    )
+    adaptive = ["scheduler.mechanism=adaptive", "scheduler.placement=cost", "scheduler.task_eviction=cost-aware"]
+    done = simulate(resolve(load_experiment(file, [day, *adaptive])), lambda record: None)
+    for machine in done.machines.values():
+        machine.validate_state()
+    small = "cluster.node_groups=[{count: 9, resources: {cpu: 1, memory_gb: 96}}]"
+    with pytest.raises(ConfigError, match=r"workload\.google_day: job job-\d+: a task asks for .* fits no empty node"):
+        resolve(load_experiment(file, [day, small]))

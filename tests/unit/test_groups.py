@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,20 +11,24 @@ from experiment_files import refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from rich.console import Console
 from simulated import Chaos, make_job, make_settings, run_checked
 
 from emulator.core.application_master.task_attempt import task_named
 from emulator.core.job import JobSpec
 from emulator.core.messages import TaskId
+from emulator.display.closing_tables import closing_tables
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import StartsAfter, TaskGroup
+from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup
 from tests.examples import drawn
+from tests.report_pages import Page
+from tests.run_results import RunResults
+from tests.simulated_runs import simulate
 
-SECOND_NS = 10**9
 THREE = """\
 name: training
 engine: sim
@@ -161,3 +166,29 @@ def test_groups_start_when_they_may_and_are_spared_when_they_must(
         for row in mine:
             done = sum((other.finish_ns or 10**18) < (row.start_ns or 0) for other in before)
             assert done * 1_000_000 >= len(before) * (group.starts_after.share_ppm or 0)
+
+
+def test_the_tables_of_a_run_have_its_groups_and_those_of_maps_and_reduces_none(tmp_path: Path) -> None:
+    run = simulate(tmp_path, "run", file=write(tmp_path, THREE))
+    summary = RunResults(run).summary
+    rows = [row for row in RunResults(run).table("tasks") if row["job"] == "train"]
+    assert [(each["job"], each["group"], each["tasks"], each["succeeded"]) for each in summary["groups"]] == [
+        ("train", "launcher", 1, 1),
+        ("train", "workers", 4, 4),
+        ("train", "evaluator", 1, 1),
+    ]
+    for each in summary["groups"]:
+        mine = [row for row in rows if row["kind"] == each["group"]]
+        for name in ("attempts", "suspensions", "kills", "useful_s"):
+            assert each[name] == pytest.approx(sum(row[name] for row in mine))
+        assert (each["start_s"], each["finish_s"]) == (
+            min(row["start_s"] for row in mine),
+            max(row["finish_s"] for row in mine),
+        )
+    console = Console(width=160, record=True)
+    for table in closing_tables(summary):
+        console.print(table)
+    assert re.search(r"train\W+workers\W+4\W+4\W", console.export_text())
+    assert "evaluator" in str(Page((run / "report.html").read_text()).tables["groups"])
+    del summary["groups"]
+    assert "groups of tasks" not in "".join(str(getattr(table, "title", "")) for table in closing_tables(summary))

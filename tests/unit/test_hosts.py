@@ -14,10 +14,10 @@ import jsonschema
 import pytest
 import ray.autoscaler
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from emulator.cli.main import app
 from emulator.live.machines.cluster_file import CHECKOUT, CLOUDS, CLUSTER_FILE
+from tests.commands import invoked
 
 SCHEMA = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text())
 BASE = yaml.safe_load(CLUSTER_FILE.read_text())
@@ -37,7 +37,7 @@ sed 's|/22"|/PORT"|' | bash -s
 
 
 def hosts(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["hosts", *map(str, arguments)])
+    return invoked("hosts", *arguments)
 
 
 def accepted(path: Path) -> Any:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
+import numpy
 import pytest
 
+from analysis.curves import summed
+from analysis.timeline import make_timeline
+from emulator.experiment.expand import expand
+from emulator.experiment.load import load_experiment
+from emulator.records.history import AttemptRow
+from emulator.records.parquet_tables import table_of
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
 from tests.traces import GOOGLE, read
 from workloads.errors import TraceError
 from workloads.importers import google_events
+from workloads.schema import Machine
 
 S = 10**6
 SUBMIT, SCHEDULE, EVICT, FAIL, FINISH, KILL, LOST, UPDATE_PENDING, UPDATE_RUNNING = range(9)
@@ -203,3 +214,98 @@ def test_no_tables_and_truncated_files(tmp_path: Path):
     slice_of(tmp_path, gzip.compress(GOOD.encode() * 1000)[:60], JOBS)
     with pytest.raises(TraceError, match="truncated"):
         read(tmp_path, "google")
+
+
+# ---- requests ----
+
+EXACT = Machine(cpu=100_000, memory_gb=100_000)
+"""So large that the shares of the trace, of eight decimals, are whole thousandths."""
+ALL_AT_ONCE = """\
+name: slice
+engine: sim
+overheads: none
+protocol: {news: at-once}
+cluster:
+  application_masters: outside
+  node_groups: [{count: 2, resources: {cpu: 1.0e+8, memory_gb: 1.0e+8}}]
+scheduler:
+  allocation: {name: soft-cap, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}
+workload:
+  trace: {format: google, path: PATH, production_priority: 9, machine: {cpu: 100000, memory_gb: 100000}}
+"""
+
+
+def seen_requests() -> tuple[list[tuple[int, int]], list[list[int]]]:
+    """Of each task that was submitted with its job and ran in the slice: from when to when it would run if it began at
+    once, in microseconds; and its requests, in hundred-millionths of the largest machine.  By hand."""
+    submitted = {row[2]: int(row[0]) for row in reversed(rows_of("job_events")) if row[3] == "0"}
+    begun: dict[tuple[str, str], int] = {}
+    finished: dict[tuple[str, str], int] = {}
+    longest: dict[tuple[str, str], int] = {}
+    requests: dict[tuple[str, str], list[int]] = {}
+    for row in rows_of("task_events"):
+        task, time, event = (row[2], row[3]), int(row[0]), int(row[5])
+        requests[task] = [int(Decimal(share) * 10**8) for share in row[9:11]]
+        if event == SCHEDULE:
+            begun[task] = time
+        elif EVICT <= event <= LOST and task in begun:
+            ran = time - begun.pop(task)
+            longest[task] = max(ran, longest.get(task, 0))
+            if event == FINISH:
+                finished[task] = ran
+    lengths = {task: finished.get(task, ran) for task, ran in longest.items() if task[0] in submitted}
+    first = min(submitted[job] for job, _ in lengths)
+    spans = [(submitted[job] - first, submitted[job] - first + ran) for (job, _), ran in lengths.items()]
+    return spans, [requests[task] for task in lengths]
+
+
+def test_what_the_tasks_of_the_slice_request_over_time_is_what_is_held_if_all_find_room(tmp_path: Path) -> None:
+    path = tmp_path / "slice.yaml"
+    path.write_text(ALL_AT_ONCE.replace("PATH", str(GOOGLE)))
+    run = resolve(load_experiment(path))
+    history = simulated_history(run)
+    timeline = make_timeline(table_of(AttemptRow, history.attempts), run.settings.nodes, end_s=1e9)
+    spans, requests = seen_requests()
+    assert len(spans) == sum(row.kind == "reduce" for row in history.attempts) > 500
+    starts, ends = (numpy.array([span[end] for span in spans], dtype=float) / 1e6 for end in (0, 1))
+    for number, (_, (times_s, held)) in enumerate(timeline.total_use().values()):
+        amounts = numpy.array([each[number] for each in requests])
+        wanted_s, wanted = summed(numpy.concatenate([starts, ends]), numpy.concatenate([amounts, -amounts]))
+        same = numpy.searchsorted(times_s, wanted_s + 1e-6) - 1
+        assert times_s[same] == pytest.approx(wanted_s, abs=2e-6)
+        assert (held[same] == wanted).all()
+
+
+def test_a_request_of_one_task_that_differs_is_kept_with_each_task(tmp_path: Path) -> None:
+    events = "".join(
+        task_row(time, event, index=index).replace(",0.1,0.1,0.1,0", f",{cpu},0.25,0,0")
+        for index, cpu in ((0, 0.1), (1, 0.5), (2, 0.1))
+        for time, event in ((1, SUBMIT), (2, SCHEDULE), (9 + index, FINISH))
+    )
+    rows = sorted(events.splitlines(keepends=True), key=lambda row: int(row.partition(",")[0]))
+    path = slice_of(tmp_path, "".join(rows), job_row(1, SUBMIT) + job_row(20, FINISH))
+    (job,) = read(path, "google", machine=Machine(cpu=10, memory_gb=8)).jobs
+    assert job.cpu_thousandths is job.memory_bytes is None
+    assert [(task.cpu_thousandths, task.memory_bytes) for task in job.tasks or ()] == [
+        (1000, 2 << 30),
+        (5000, 2 << 30),
+        (1000, 2 << 30),
+    ]
+    (job,) = read(path, "google").jobs
+    assert {task.cpu_thousandths for task in job.tasks or ()} == {None}
+    text = ALL_AT_ONCE.replace("PATH", str(path)).replace("100000", "10")
+    (tmp_path / "sized.yaml").write_text(text)
+    (spec,) = expand(load_experiment(tmp_path / "sized.yaml"), 1)
+    assert [(group.name, group.count, group.request) for group in spec.facts.groups] == [
+        ("reduce", 2, (1000, 2500)),
+        ("reduce-2", 1, (5000, 2500)),
+    ]
+    assert [length // 10**9 for length in spec.reduce_ns] == [7, 9, 8]
+
+
+def test_a_share_above_a_machine_is_a_broken_row(tmp_path: Path) -> None:
+    row = task_row(1, SUBMIT).replace(",0.1,0.1,0.1,0", ",1.5,0.1,0,0")
+    path = slice_of(tmp_path, row, job_row(1, SUBMIT))
+    with pytest.raises(TraceError, match="is no share of a machine, from 0 to 1"):
+        read(path, "google", machine=EXACT)
+    read(path, "google")

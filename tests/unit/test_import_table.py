@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.vocabulary import HOUR_NS
+from tests.commands import run_natjam
 from tests.experiment_files import VALID, write
 from tests.traces import read
 from workloads.errors import Problems, TraceError
@@ -31,7 +31,6 @@ JobID|Submit|Start|End|Elapsed|NCPUS|Partition|ReqMem
 3|2026-03-01T10:07:00|||00:00:00|2|long|4
 """
 COLUMNS = {"submit": "Submit", "length": "Elapsed", "tasks": "NCPUS", "queue": "Partition", "memory_gb": "ReqMem"}
-HOUR_NS = 3600 * 10**9
 SUBMIT_NS = int(datetime(2026, 3, 1, 10, tzinfo=UTC).timestamp()) * 10**9
 
 
@@ -140,8 +139,7 @@ def test_the_command_line_names_the_columns(tmp_path: Path) -> None:
     path, out = table(tmp_path, SACCT), tmp_path / "out.parquet"
     named = [f"{field}={column}" for field, column in COLUMNS.items()]
     options = ["--columns", ",".join(named[:2]), "--columns", ",".join(named[2:])]
-    done = CliRunner().invoke(app, ["workload", "convert", str(path), str(out), *options])
-    assert done.exit_code == 0, done.output
+    run_natjam("workload", "convert", path, out, *options)
     assert guess_format(out) == "natjam"
     assert [job.queue for job in read(out, "natjam").jobs] == ["gpu", "long"]
     for option, said in (
@@ -149,8 +147,7 @@ def test_the_command_line_names_the_columns(tmp_path: Path) -> None:
         ("submit", "write FIELD=COLUMN"),
         ("submit=a,submit=b", "submit is given twice"),
     ):
-        refused = CliRunner().invoke(app, ["workload", "convert", str(path), str(out), "--columns", option])
-        assert refused.exit_code == 2
+        refused = run_natjam("workload", "convert", path, out, "--columns", option, status=2)
         assert said in refused.stderr
 
 

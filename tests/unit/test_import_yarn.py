@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
+from emulator.experiment.load import load_experiment
 from emulator.files.yaml_positions import read_document
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from tests.commands import invoked
 from tests.traces import FIVE_JOBS, YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
-from workloads.yarn.experiment import Imported, Sources, import_yarn
-from workloads.yarn.queues import capacity_leaves, fair_leaves
+from workloads.yarn.experiment import Imported, Sources, import_yarn, write_import
+from workloads.yarn.queues import PREFIX, capacity_leaves, fair_leaves
 from workloads.yarn.settings import Settings
 
 CONF = YARN / "conf" / "capacity-scheduler.xml"
@@ -42,7 +48,7 @@ def imported(**sources: Path | int | None) -> Imported:
 
 
 def natjam(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["import", "yarn", *map(str, arguments)])
+    return invoked("import", "yarn", *arguments)
 
 
 class TestHadoopsOwnFiles:
@@ -327,3 +333,55 @@ class TestCommand:
         assert done.exit_code == 2
         assert reason in done.output
         assert list(tmp_path.iterdir()) == []
+
+
+class TestContainersOfSeveralSizes:
+    SITE: ClassVar = {"yarn.nodemanager.resource.memory-mb": 16384, "yarn.nodemanager.resource.cpu-vcores": 12}
+    DOMINANT: ClassVar = {
+        f"{PREFIX}root.queues": "default",
+        f"{PREFIX}root.default.capacity": 100,
+        f"{PREFIX}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+    }
+
+    def applications(self, folder: Path, alike: bool = False) -> Path:
+        """One that has ended, of 2 GB and a core; one that runs on three containers of 4 cores and 5 GB, or alike."""
+        ended = {"id": "application_1_1", "memorySeconds": 2048 * 300, "vcoreSeconds": 300, "finishedTime": 101000}
+        running = {"id": "application_1_2", "memorySeconds": 5000 * 300, "vcoreSeconds": 1200, "finishedTime": 0}
+        running |= {"allocatedMB": 15000, "allocatedVCores": 12, "runningContainers": 3}
+        pair = (ended, {**ended, "id": "application_1_3"}) if alike else (ended, running)
+        both = [{"startedTime": 1000, "elapsedTime": 100000, "queue": "default", **each} for each in pair]
+        return write(folder, json.dumps({"apps": {"app": both}}).encode(), "apps.json")
+
+    def test_each_application_asks_for_what_its_containers_had(self, tmp_path: Path) -> None:
+        site, scheduler = hadoop(tmp_path, "site.xml", self.SITE), hadoop(tmp_path, "cs.xml", self.DOMINANT)
+        found = imported(site=site, scheduler=scheduler, apps=self.applications(tmp_path), nodes=3)
+        assert found.experiment["cluster"] == {
+            "node_groups": [{"count": 3, "resources": {"memory_gb": 16.0, "cpu": 12}}],
+            "container_memory_gb": 1.0,
+            "master_resources": {"memory_gb": 2.0},
+        }
+        sources = Sources(site, scheduler, None, self.applications(tmp_path), 3)
+        write_import(found, sources, tmp_path / "mine.yaml")
+        experiment = load_experiment(tmp_path / "mine.yaml")
+        jobs = expand(experiment, 1)
+        assert [(job.facts.groups[-1].count, job.facts.groups[-1].request) for job in jobs] == [
+            (2, (2000, 1000)),  # as many as it held beside its master
+            (2, (5000, 4000)),
+        ]
+        rows = simulated_history(resolve(experiment)).jobs
+        assert all(row.finish_ns is not None for row in rows)
+
+    def test_under_the_default_calculator_only_memory_counts(self, tmp_path: Path) -> None:
+        site = hadoop(tmp_path, "site.xml", self.SITE)
+        only_memory = {name: value for name, value in self.DOMINANT.items() if "calculator" not in name}
+        scheduler = hadoop(tmp_path, "cs.xml", only_memory)
+        found = imported(site=site, scheduler=scheduler, apps=self.applications(tmp_path))
+        assert found.experiment["cluster"]["node_groups"] == [{"count": 6, "resources": {"memory_gb": 16.0}}]
+
+    def test_containers_that_are_alike_have_one_size_as_before(self, tmp_path: Path) -> None:
+        apps = self.applications(tmp_path, alike=True)
+        cluster = imported(site=hadoop(tmp_path, "site.xml", self.SITE), scheduler=CONF, apps=apps).experiment[
+            "cluster"
+        ]
+        assert (cluster["containers_per_node"], cluster["container_memory_gb"]) == (8, 2)
+        assert "node_groups" not in cluster

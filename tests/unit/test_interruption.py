@@ -23,6 +23,7 @@ BOUND_S = 30
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-u", "-c", code, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -64,6 +65,20 @@ with i.interruptible():
         assert process.stdout.readline() == said
         process.send_signal(number)
     assert process.communicate()[0] == "clean\n"
+    assert process.returncode == 0
+
+
+def test_under_nohup_the_end_of_a_terminal_ends_nothing() -> None:
+    code = """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with i.interruptible():
+    print("begun")
+    sys.stdin.readline()
+print("done")
+"""
+    process = begun(code)
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate("go on\n")[0] == "done\n"
     assert process.returncode == 0
 
 

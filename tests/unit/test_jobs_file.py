@@ -11,6 +11,7 @@ from experiment_files import VALID, complaints, refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.load import read_configuration
 from emulator.errors import ConfigError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.load import load_experiment
@@ -51,6 +52,7 @@ def test_what_a_run_writes_loads_back_equal(tmp_path: Path, count: int) -> None:
     sha256 = directory.write_experiment(experiment)
     assert (directory.path / JOBS_NAME).exists() == (count > MOST_JOBS_IN_YAML)
     assert load_experiment(directory.path / "experiment.yaml") == experiment
+    assert len(read_configuration(directory.path)["workload"]["jobs"]) == count
     again = RunDirectory.create(tmp_path / "again")
     assert again.write_experiment(experiment) == sha256
 

@@ -9,20 +9,17 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
-from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
-from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.model import Group, Node, Pod, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.policies.news import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from tests.commands import invoked
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
 from workloads.kubernetes.saved import write_saved
 
@@ -131,36 +128,6 @@ def test_what_is_taken_for_a_gang_goes_on_afterwards(mechanism: str, tmp_path: P
     assert {row.outcome for row in history.attempts if row.job.startswith("g-")} == {AttemptOutcome.SUCCEEDED}
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "problem"),
-    [("y", 1, "y is none of scheduler.allocation.pods"), ("x", 2, "job x has 2 tasks")],
-)
-def test_jobs_that_are_no_pods_are_refused_in_words(name: str, count: int, problem: str, tmp_path: Path) -> None:
-    tasks = {"name": "pod", "count": count, "length_s": 3, "resources": {"cpu": 1, "memory_gb": 1}}
-    experiment = {
-        "name": "by-hand",
-        "engine": "sim",
-        "overheads": "none",
-        "cluster": {
-            "node_groups": [{"name": "a", "count": 1, "resources": {"cpu": 2, "memory_gb": 8}}],
-            "application_masters": "outside",
-        },
-        "scheduler": {
-            "mechanism": "kill",
-            "allocation": {
-                "name": "kube-scheduler",
-                "queues": {"q": {"capacity": 0}},
-                "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}],
-                "pods": [{"pod": {"name": "x"}, "submit_ns": 0}],
-            },
-        },
-        "workload": {"jobs": [{"name": name, "queue": "q", "groups": [tasks]}]},
-    }
-    (tmp_path / "by-hand.yaml").write_text(dump_yaml(experiment))
-    with pytest.raises(NatjamError, match=problem):
-        simulated_history(resolve(load_experiment(tmp_path / "by-hand.yaml")))
-
-
 OBJECTS = [
     {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "2"}}},
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9},
@@ -202,7 +169,7 @@ def test_who_answers_for_the_whole_gang(tmp_path: Path) -> None:
     found = read_kubernetes([path])
     assert found.cluster.state.groups == (Group("ml/train", 9, True, 2),)
     assert [each.what for each in found.unread] == ["Pod ml/other.spec.schedulingGroup"]
-    done = CliRunner().invoke(app, ["who", str(path), "train-1"])
+    done = invoked("who", path, "train-1")
     assert done.output.splitlines() == [
         "ml/train (priority 9, 2 pods, 2 of them together) preempts",
         "ml/train-1 fits on a, and waits for the others",

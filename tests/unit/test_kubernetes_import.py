@@ -8,9 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.decisions import place
@@ -30,7 +28,9 @@ from emulator.policies.kubernetes.model import (
 )
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Player, Replacement
-from tests.damage import damaged
+from emulator.vocabulary import MINUTE_NS, SECOND_NS
+from tests.commands import invoked, run_natjam
+from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
@@ -41,8 +41,6 @@ from workloads.kubernetes.saved import read_any, read_saved, write_saved
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30
 MIB = 2**20
-SECOND_NS = 10**9
-MINUTE_NS = 60 * SECOND_NS
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +161,7 @@ def test_what_is_not_carried_over_is_listed_with_its_line(imported: Imported) ->
 
 def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
-    done = CliRunner().invoke(app, ["import", "kubernetes", str(OBJECTS), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("import", "kubernetes", OBJECTS, "--out", out)
     assert "5 nodes, 8 pods on them, 3 that wait, 12 that arrive" in done.output
     assert "SECRET" not in done.output
     assert "SECRET" not in out.read_text()
@@ -184,8 +181,7 @@ def test_who_goes_for_a_pod_that_waits(of: str, cluster: Kubernetes, tmp_path: P
     if of == "imported":
         file = tmp_path / "mine.yaml"
         write_saved(file, cluster, [])
-    done = CliRunner().invoke(app, ["who", str(file), "postgres-1"])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("who", file, "postgres-1")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("db/postgres-1 (priority 1000) preempts on worker-1")
     assert lines[1].startswith("worker-1: ml/train-w8f2k (priority -10) would go; ")
@@ -218,17 +214,15 @@ def test_a_folder_may_hold_what_was_imported_from_it(imported: Imported, tmp_pat
 def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text(MANIFEST)
-    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("who", OBJECTS, path)
     assert "worker-1: ml/notebook (priority 0), ml/train-w8f2k (priority -10) would go" in done.stdout
     assert "(priority 100, against its budget)" in done.stdout
     assert "worker-1 is better: fewest victims that a budget protects" in done.stdout
     path.write_text(MANIFEST.replace("cpu: 2, memory: 8Gi", "cpu: 20m"))
-    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
+    done = invoked("who", OBJECTS, path)
     assert done.stdout.startswith("shop/big-0 (priority 1000) goes to worker-1\n")
     path.write_text(MANIFEST.replace("critical", "unknown"))
-    done = CliRunner().invoke(app, ["who", str(OBJECTS), str(path)])
-    assert done.exit_code == 2
+    done = run_natjam("who", OBJECTS, path, status=2)
     assert "spec.priorityClassName: there is no PriorityClass 'unknown'" in done.output
 
 
@@ -241,8 +235,7 @@ def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
     ],
 )
 def test_problems_of_who(pod: str, problem: str) -> None:
-    done = CliRunner().invoke(app, ["who", str(OBJECTS), pod])
-    assert done.exit_code == 2
+    done = run_natjam("who", OBJECTS, pod, status=2)
     assert problem in done.output
 
 
@@ -289,8 +282,7 @@ TABLE = """submit_s,name,class,duration_s,count,cpu,memory
 def test_pods_from_a_table_arrive_on_the_cluster_as_it_stands(tmp_path: Path) -> None:
     path, out = tmp_path / "arrivals.csv", tmp_path / "mine.yaml"
     path.write_text(TABLE)
-    done = CliRunner().invoke(app, ["import", "kubernetes", str(OBJECTS), "--arrivals", str(path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    run_natjam("import", "kubernetes", OBJECTS, "--arrivals", path, "--out", out)
     arrivals = read_saved(out).arrivals
     *present, first, second, last = arrivals
     assert (first.pod.name, second.pod.name, last.pod.name) == ("urgent-0", "urgent-1", "row-3")
@@ -326,8 +318,7 @@ def test_drawn_pods_are_like_those_that_ended(tmp_path: Path) -> None:
     for seed in (1, 1, 2):
         out = tmp_path / "mine.yaml"
         arguments = ["import", "kubernetes", str(OBJECTS), "--draw", "50", "--over-h", "10", "--seed", str(seed)]
-        done = CliRunner().invoke(app, [*arguments, "--out", str(out)])
-        assert done.exit_code == 0, done.output
+        run_natjam(*arguments, "--out", out)
         drawn.append([each for each in read_saved(out).arrivals if each.pod.name.startswith("drawn-")])
     first, same, other = drawn
     assert first == same != other
@@ -344,10 +335,8 @@ def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
     node = "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4, memory: 4Gi}}}\n---\n"
     nodes.write_text(node + (OBJECTS / "rest.yaml").read_text().partition("- apiVersion: policy")[0] + "kind: List\n")
     arguments = ["import", "kubernetes", str(nodes), "--arrivals", str(table), "--out", str(out)]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(app, ["play", str(out), "--out", str(rows)])
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
+    done = run_natjam("play", out, "--out", rows)
     cluster = read_saved(out)
     day = Player(cluster.state.nodes, cluster.arrivals, first_of_best, cluster.budgets).play()
     assert list(outcomes(cluster.arrivals, day.runs)) == [
@@ -360,7 +349,7 @@ def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
         "high,10.0,10.0,60.0,n,,0.0",
         "low.1,10.0,60.0,160.0,n,,0.0",
     ]
-    assert CliRunner().invoke(app, ["play", str(out), "--mode", "a=OFF"]).exit_code == 2
+    run_natjam("play", out, "--mode", "a=OFF", status=2)
 
 
 @pytest.mark.parametrize("null", ["null", "~", ""])
@@ -418,17 +407,9 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
         rng = random.Random(f"kubernetes-{seed}")
         for path, content in raw:
             (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
-        cluster, refusal = None, ""
-        try:
-            cluster = read_kubernetes([tmp_path]).cluster
-        except ConfigError as error:
-            refusal = error.message
+        cluster = taken_or_refused(lambda: read_kubernetes([tmp_path]).cluster, tmp_path)
         if cluster is None:
             refused += 1
-            assert refusal.startswith(str(tmp_path)), refusal
-            assert refusal.isprintable()
-            assert len(refusal) < 1000
-            assert "SECRET-" not in refusal
             continue
         for each in cluster.state.waiting:
             place(cluster.state, each.pod, first_of_best)

@@ -38,12 +38,12 @@ from emulator.policies.kueue.player import Arrival, Player
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why
+from emulator.vocabulary import SECOND_NS
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests/data/kueue"
-SECOND_NS = 10**9
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,18 @@ def test_shares_by_weight_decide_who_loses() -> None:
     state = State(Cluster(queues, (), DEFAULT_STRATEGIES), held)
     chosen = victims(state, Incoming(workload("a1", "a", 1), ({"cpu": "default"},), (("default", "cpu"),)), first_name)
     assert [(each.name, each.reason) for each in chosen] == [("b0", Reason.FAIR_SHARING)]
-    assert chosen[0].shares == (1 / 8, 3 / 8)
+    assert chosen[0].shares == (125.0, 375.0), "in thousandths"
+
+
+def test_shares_that_are_equal_in_thousandths_are_equal() -> None:
+    """3 of 5 cpus at a weight of 3, and 2 at a weight of 2: as parts of one they differ in the last bit."""
+    queues = (queue("a", 2, weight=3.0), queue("b", 1, weight=2.0), queue("lender", 2))
+    waiting = (Pending(workload("a1", "a", 5, 0)), Pending(workload("b1", "b", 3, 2, 1)))
+    decisions, _ = cycle(State(Cluster(queues, (), DEFAULT_STRATEGIES), (), waiting), 2, first_name)
+    assert [(each.workload.name, each.outcome) for each in decisions] == [
+        ("b1", Outcome.ADMITTED),
+        ("a1", Outcome.ROOM_TAKEN),
+    ]
 
 
 def test_of_equal_cohorts_the_caller_chooses() -> None:

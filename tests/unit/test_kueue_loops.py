@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from analysis.figures.loop import loop_figure, spans
-from emulator.cli.main import app
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import candidates, fixes
 from emulator.loops.search import loop_of, search, shrunk, told
@@ -29,6 +29,9 @@ from emulator.policies.kueue.model import (
     first_name,
 )
 from emulator.policies.kueue.player import Player
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from tests.commands import run_natjam
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 from workloads.kueue.manifests import cluster_manifests
@@ -97,9 +100,9 @@ def test_a_draw_is_the_same_for_the_same_seed() -> None:
 
 def test_a_change_of_one_field_ends_it(found: list[Plan]) -> None:
     for plan in found[:1]:
-        proposed = fixes(plan, (), "1", times(200))
-        assert proposed
-        for fix in proposed:
+        tried = fixes(plan, (), "1", times(200)).tried
+        assert tried
+        for fix in tried:
             assert loop_of(replace(plan, cluster=fix.cluster)) is None
         assert len({fix.text for fix in candidates(plan)}) == len(list(candidates(plan)))
 
@@ -157,13 +160,14 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
     (cluster,) = clusters("hunt-1-818")
     queues, out = tmp_path / "mine.yaml", tmp_path / "found"
     write_saved(queues, Kueue(cluster), [])
-    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "2", "--out", str(out)])
-    assert done.exit_code == 1, done.output
+    done = run_natjam("loops", queues, "--seconds", "2", "--out", out, status=1)
     assert "round and round:" in done.output
     assert "change" in done.output
     names = sorted(path.name for path in out.iterdir())
     assert names[0] == "00-queues.yaml"
-    assert names[-2:] == ["apply.sh", "loop.txt"], "all of it happens at one instant: no picture"
+    assert names[-4:] == ["apply.sh", "experiment.yaml", "loop.txt", "site.yaml"], "all at one instant: no picture"
+    with pytest.raises(RunError, match="evictions go round in a circle"):
+        simulated_history(resolve(load_experiment(out / "experiment.yaml")))
     assert len(names) >= 5
     again, unread = read_kueue([out / "00-queues.yaml"])
     assert again.cluster == replace(cluster, fair_sharing=None), "Kueue's own configuration is a comment there"
@@ -173,8 +177,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
 def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path) -> None:
     queues = tmp_path / "queues.yaml"
     queues.write_text(cluster_manifests(next(without_loops())))
-    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "1"])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("loops", queues, "--seconds", "1")
     assert "no loop found in " in done.output
     assert "does not prove that there is none" in done.output
 

@@ -17,7 +17,7 @@ from emulator.policies.kueue.model import BorrowWithinCohort, Cluster, Policy, P
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.returns import MOST_IN_VAIN
 from emulator.policies.kueue.room import Room
-from emulator.records.history.rows import History
+from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.kueue.saved import write_saved
@@ -77,16 +77,23 @@ SERVING = Preemption(
 """Of ``docs/kueue-queues.yaml``, in which three workloads go round."""
 
 
-@pytest.mark.parametrize("mechanism", ["kill", "suspend"])
-def test_a_circle_ends_the_run_with_its_workloads_and_queues(mechanism: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "saves_s", "evictions"), [("kill", None, 10), ("suspend", None, 10), ("kill", 300.0, 100)]
+)
+def test_a_circle_ends_the_run_with_its_workloads_and_queues(
+    mechanism: str, saves_s: float | None, evictions: int, tmp_path: Path
+) -> None:
+    """Also where each killed task could have kept work, so that far more evictions are awaited."""
     of = Cluster((queue("research", 6000, RESEARCH), queue("serving", 2000, SERVING)))
     in_circle = [("w00", "serving", 6000, 1, 1), ("w01", "research", 8000, 0, 2), ("w02", "research", 4000, 0, 3)]
-    arrivals = [Arrival(workload(*each)) for each in in_circle]
+    duration_ns = None if saves_s is None else 10**6 * SECOND_NS
+    arrivals = [Arrival(workload(*each), duration_ns) for each in in_circle]
     late = Arrival(workload("late", "serving", 1000, 0, 1_000_000), SECOND_NS)
+    terms = {} if saves_s is None else {name: {"checkpoint_period_s": saves_s} for name in ("research", "serving")}
     with pytest.raises(RunError, match=r"evictions go round in a circle: .*natjam loops") as caught:
-        run(tmp_path, of, [*arrivals, late], {"mechanism": mechanism})
+        run(tmp_path, of, [*arrivals, late], {"mechanism": mechanism, "allocation": {"queues": terms}})
     for name, of_queue, *_ in in_circle:
-        assert f"{name} of queue {of_queue} 10" in str(caught.value)
+        assert f"{name} of queue {of_queue} {evictions}" in str(caught.value)
     assert "late" not in str(caught.value)
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
-from typer.testing import CliRunner
 
 # The other user cannot read what is not imported yet.
 from analysis import explain, verify_run  # noqa: F401
-from emulator.cli.main import app
 from emulator.errors import RunError
 from emulator.live import janitor
 from emulator.live.session import detached
+from tests.commands import run_natjam
 from tests.other_user import as_another_user, needs_root, process_with
 from tests.simulated_runs import simulate
 
@@ -78,8 +77,7 @@ def test_a_run_of_another_user_that_is_on_is_named_as_that(out: Path, tmp_path: 
 
     def attack() -> None:
         for command in ("verify", "explain"):
-            said = CliRunner().invoke(app, [command, str(out)])
-            assert said.exit_code == 2
+            said = run_natjam(command, out, status=2)
             assert "has no summary.json: the run has not ended" in said.stderr
 
     as_another_user(attack)
@@ -90,8 +88,7 @@ def test_what_may_not_be_read_is_said_in_words(out: Path) -> None:
     (out / "closed").chmod(0o700)
 
     def attack() -> None:
-        said = CliRunner().invoke(app, ["verify", str(out)])
-        assert said.exit_code == 1, said.stderr
+        said = run_natjam("verify", out, status=1)
         assert said.stderr == f"natjam: {out / 'closed' / 'summary.json'}: Permission denied\n"
 
     as_another_user(attack)

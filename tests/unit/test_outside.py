@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from emulator.assemble import make_machine
-from emulator.cli.main import app
 from emulator.core.completions import DecidedOutside
+from emulator.core.decisions import LEAST_WAIT_NS
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
@@ -32,6 +31,7 @@ from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
+from tests.commands import invoked, run_natjam
 from tests.examples import fixed
 
 EXAMPLE = ["{python}", str(Path(__file__).resolve().parents[2] / "docs/examples/first_fit.py")]
@@ -167,11 +167,21 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, line: str, word
     assert any(isinstance(record.message, SubmitJob) for record in records), "nothing is lost of what happened before"
 
 
+def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often(tmp_path: Path) -> None:
+    text, done = Path(EXAMPLE[1]).read_text(), '"question": news["question"]'
+    assert text.count(done) == 1
+    (tmp_path / "mine.py").write_text(text.replace(done, f'{done}, "again_ns": news["time_ns"] + 1'))
+    records: list[Record] = []
+    ends_s = simulated(tmp_path, ["{python}", "mine.py"], records)
+    questions = sum(isinstance(record.message, DecidedOutside) for record in records)
+    assert max(ends_s.values()) < 60
+    assert questions < 2 * 60e9 / LEAST_WAIT_NS
+
+
 def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PYTHON_HEAD + '    if news["event"] == "job-waits": print("nonsense")\n')
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["run", str(experiment(tmp_path, ["{python}", "mine.py"])), "--out", str(out)])
-    assert result.exit_code == 1
+    result = run_natjam("run", experiment(tmp_path, ["{python}", "mine.py"]), "--out", out, status=1)
     assert "nonsense: not JSON" in " ".join(result.output.split())
     _, records = read_journal(next(out.glob("journal.*")))
     assert any(isinstance(record.message, SubmitJob) for record in records)
@@ -356,7 +366,7 @@ def test_with_sizes_what_cannot_be_is_refused(tmp_path: Path, instead: str, mech
 def test_a_command_must_be_given(tmp_path: Path) -> None:
     path = experiment(tmp_path, ["x"])
     path.write_text(path.read_text().replace('command: ["x"], ', ""))
-    result = CliRunner().invoke(app, ["validate", str(path)])
+    result = invoked("validate", path)
     assert result.exit_code != 0
     assert "command" in result.output
 

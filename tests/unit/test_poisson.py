@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
+from emulator.vocabulary import HOUR_NS
 from tests.experiment_files import refusal, write
 from workloads.poisson import poisson_jobs
 from workloads.schema import PoissonEntry
 
-HOUR_NS = 3600 * 10**9
 HALF = Capacity([(0, 80), (12 * HOUR_NS, 20)], 24 * HOUR_NS)
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 

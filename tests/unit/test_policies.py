@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.decisions import (
     PolicyError,
     allocate,
@@ -63,11 +61,10 @@ from emulator.policies.views import (
     SuspendedView,
     TaskView,
 )
-from emulator.vocabulary import MAP, REDUCE, Mechanism, Tier
+from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Mechanism, Tier
+from tests.commands import run_natjam
 from tests.simulated_runs import FIG4
 from tests.views import cluster, job_view, queue_views, task_view
-
-SECOND_NS = 10**9
 
 
 def jobs_of(*containers: int) -> tuple[JobView, ...]:
@@ -457,8 +454,7 @@ def test_a_run_with_a_broken_policy_ends_with_one_message(tmp_path: Path, body: 
     (tmp_path / f"{module}.py").write_text(body)
     (tmp_path / "fig4.yaml").write_text(FIG4.read_text())
     options = [f"--set=scheduler.task_eviction={module}:mine", "--engine=sim", f"--out={tmp_path / 'out'}"]
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "fig4.yaml"), *options])
-    assert done.exit_code == 1, done.output
+    done = run_natjam("run", tmp_path / "fig4.yaml", *options, status=1)
     assert isinstance(done.exception, SystemExit)
     line = done.stderr.splitlines()[-1]
     assert line.startswith("natjam: ")

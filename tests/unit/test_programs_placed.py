@@ -11,13 +11,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.core.job import ProgramSpec
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from tests.commands import invoked
 
 
 def experiment_file(directory: Path, tasks: Any, engine: str = "live") -> Path:
@@ -87,7 +86,7 @@ def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, tasks: d
 
 def test_tasks_are_counted_apart_from_reduces(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, {"command": [sys.executable, "-c", "pass"], "length_s": 1, "count": 3})
-    said = CliRunner().invoke(app, ["validate", str(path)]).stdout
+    said = invoked("validate", path).stdout
     assert "1 jobs, 0 maps, 0 reduces, 3 tasks that are programs on 4 containers" in said
 
 

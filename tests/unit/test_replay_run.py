@@ -9,18 +9,16 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 from pyarrow import parquet
-from typer.testing import CliRunner
 
 from analysis.whole_run import run_experiment, salvage
-from emulator.cli.main import app
 from emulator.core.completions import Suspended
 from emulator.core.effects import Suspend
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import JournalWriter, Record, read_journal
 from emulator.records.replay_run import JOURNAL_NAME
+from tests.commands import invoked, run_natjam
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
-runner = CliRunner()
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +53,14 @@ def records_of(run_directory: Path) -> list[Record]:
 
 @pytest.mark.parametrize("name", ["", JOURNAL_NAME])
 def test_a_run_is_repeated(run_directory: Path, name: str) -> None:
-    result = runner.invoke(app, ["replay", str(run_directory / name)])
+    result = invoked("replay", run_directory / name)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"{len(records_of(run_directory))} records of 10 machines replayed, every effect the same" in result.stdout
 
 
 def test_all_repeats_are_replayed(tmp_path: Path) -> None:
     run_experiment(load_experiment(FIG4, ["engine=sim", "repeats=2"]), tmp_path, lambda status: None)
-    result = runner.invoke(app, ["replay", str(tmp_path)])
-    assert result.exit_code == 0
+    result = run_natjam("replay", tmp_path)
     assert [f"repeat-{number}" in line for number, line in enumerate(result.stdout.splitlines(), 1)] == [True, True]
 
 
@@ -71,8 +68,7 @@ def test_the_first_effect_that_differs_is_named(run_directory: Path, tmp_path: P
     records = records_of(run_directory)
     at = [number for number, record in enumerate(records) if any(type(e) is Suspend for e in record.effects)]
     changes = {number: replace(records[number], effects=()) for number in at[3:5]}
-    result = runner.invoke(app, ["replay", str(rewritten(run_directory, tmp_path / "other", changes))])
-    assert result.exit_code == 1
+    result = run_natjam("replay", rewritten(run_directory, tmp_path / "other", changes), status=1)
     assert f"record {at[3] + 1} ({records[at[3]].actor}, seq {records[at[3]].seq}," in result.stderr
     assert "expected none" in result.stderr
     assert "Suspend(" in result.stderr
@@ -83,14 +79,13 @@ def test_a_message_the_machine_does_not_take_is_a_difference(run_directory: Path
     at = next(number for number, record in enumerate(records) if type(record.message) is Suspended)
     message = replace(records[at].message, container="container-999999")
     changed = rewritten(run_directory, tmp_path / "other", {at: replace(records[at], message=message)})
-    result = runner.invoke(app, ["replay", str(changed)])
+    result = invoked("replay", changed)
     assert (result.exit_code, "raised IllegalTransition" in result.stderr) == (1, True)
 
 
 def test_bad_input_is_one_message_and_status_2(run_directory: Path, tmp_path: Path) -> None:
     def refused(path: Path) -> str:
-        result = runner.invoke(app, ["replay", str(path)])
-        assert result.exit_code == 2
+        result = run_natjam("replay", path, status=2)
         assert "Traceback" not in result.output
         return result.stderr
 
@@ -120,7 +115,7 @@ def test_a_journal_of_messages_is_one_without_effects_and_replays(run_directory:
     found, full = records_of(run_of_messages), records_of(run_directory)
     assert [(record.actor, record.message) for record in found] == [(record.actor, record.message) for record in full]
     assert {record.effects for record in found} == {()}
-    result = runner.invoke(app, ["replay", str(run_of_messages)])
+    result = invoked("replay", run_of_messages)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"{len(found)} records of 10 machines replayed, every effect the same" in result.stdout
     sizes = [(directory / JOURNAL_NAME).stat().st_size for directory in (run_of_messages, run_directory)]
@@ -135,13 +130,12 @@ def test_other_effects_than_those_of_a_journal_of_messages_are_found(
     with JournalWriter(tmp_path / "other" / JOURNAL_NAME, header) as journal:
         for record in records_of(run_directory):
             journal.write(replace(record, effects=()) if any(type(e) is Suspend for e in record.effects) else record)
-    result = runner.invoke(app, ["replay", str(tmp_path / "other")])
-    assert result.exit_code == 1
+    result = run_natjam("replay", tmp_path / "other", status=1)
     assert "other effects now than in the run; only a run with sim.journal: full can show which ones" in result.stderr
 
 
 def test_verify_holds_tables_against_a_journal_of_messages(run_of_messages: Path) -> None:
-    result = runner.invoke(app, ["verify", str(run_of_messages)])
+    result = invoked("verify", run_of_messages)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "5 tables agree with the journal" in result.stdout
 
@@ -160,5 +154,5 @@ def test_tables_are_made_again_of_a_journal_of_messages(run_of_messages: Path, t
 def test_without_a_journal_there_is_nothing_to_replay(tmp_path: Path) -> None:
     run_experiment(load_experiment(FIG4, ["engine=sim", "sim.journal=off"]), tmp_path, lambda status: None)
     assert not (tmp_path / JOURNAL_NAME).exists()
-    result = runner.invoke(app, ["replay", str(tmp_path)])
+    result = invoked("replay", tmp_path)
     assert (result.exit_code, "name the directory of a finished run with a journal" in result.stderr) == (2, True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy
 import pytest
-from typer.testing import CliRunner
 
 from analysis import metrics
 from analysis.evictions import decisions_of, find_evictions, why
@@ -19,8 +18,8 @@ from analysis.load import load, load_decisions
 from analysis.report.build import DETAILED_RUNS, report_of, to_detail
 from analysis.run_paths import RunPath
 from analysis.statistics import spread
-from emulator.cli.main import app
 from emulator.errors import ConfigError
+from tests.commands import run_natjam
 from tests.report_pages import Page, payloads
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
@@ -162,8 +161,7 @@ def test_the_page_loads_nothing(run: Path) -> None:
 def test_several_runs_have_an_overview_and_each_its_timeline(runs: Path, tmp_path: Path) -> None:
     names = ("checkpoint", "suspend", "kill")
     out = tmp_path / "all.html"
-    done = CliRunner().invoke(app, ["report", *(str(runs / name) for name in names), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    run_natjam("report", *(runs / name for name in names), "--out", out)
     html = out.read_text()
     rows = Page(html).tables["overview"][1:]
     for name, row, payload in zip(names, rows, payloads(html), strict=True):
@@ -192,8 +190,7 @@ def test_a_run_that_is_not_there_and_one_of_which_something_is_missing(runs: Pat
         report_of([tmp_path / "none"])
     broken = simulate(tmp_path, "broken")
     (broken / "attempts.parquet").unlink()
-    done = CliRunner().invoke(app, ["report", str(broken), "--out", str(tmp_path / "out.html")])
-    assert done.exit_code == 2
+    done = run_natjam("report", broken, "--out", tmp_path / "out.html", status=2)
     assert "attempts.parquet: is missing" in done.output
     assert not (tmp_path / "out.html").exists()
 
@@ -253,8 +250,7 @@ def test_the_baseline_is_the_variant_named(tmp_path: Path) -> None:
     assert [row[0] for row in (first[1], named[1])] == ["kill", "checkpoint"]
     assert float(first[1][2] or 0) == pytest.approx(-float(named[1][2] or 0))
     command = ["report", str(tmp_path / "campaign"), "--baseline", "swap", "--out", str(tmp_path / "page.html")]
-    refused = CliRunner().invoke(app, command)
-    assert refused.exit_code == 2
+    refused = run_natjam(*command, status=2)
     assert "--baseline swap: there is no such variant; there are checkpoint; kill" in refused.stderr
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from analysis.papers import own_cells
 from analysis.papers.drawings import DRAWINGS
@@ -31,7 +30,6 @@ from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.plan import Variant, planned_runs
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -40,6 +38,7 @@ from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
 from emulator.records.run_directory import sha256_of
+from tests.commands import invoked, run_natjam
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
@@ -253,11 +252,10 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         (["natjam/overhead", "--engine", "sim"], "natjam/overhead: not for --engine sim"),
         ([], "name what to reproduce"),
     ):
-        result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
+        result = invoked("reproduce", *arguments, "--out", tmp_path / "out")
         assert (result.exit_code, message in result.stderr) == (2, True), result.output
     assert not list(tmp_path.iterdir())
-    listed = CliRunner().invoke(app, ["reproduce", "--list"])
-    assert listed.exit_code == 0
+    listed = run_natjam("reproduce", "--list")
     assert all(figure.id in listed.stdout for figure in all_figures().values())
 
 
@@ -310,7 +308,7 @@ _ANYTHING = st.recursive(
 )
 
 
-@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "sweep", "orders", "x"]), _ANYTHING, max_size=3))
+@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "grid", "orders", "x"]), _ANYTHING, max_size=3))
 def test_any_figure_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
     (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
     try:
@@ -537,15 +535,16 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
     assert found["second"].by_seed[2] == 0, "of one job: that one"
 
 
-def test_a_sweep_is_met_from_where_it_stays_met() -> None:
-    sweep = {"name": "e", "values": (0.0, 0.5, 1.0, 1.5), "set": {"deadline": {"offset": 87.0, "slope": 87.0}}}
-    figure = FigureDefinition.model_validate({**_FIGURE, "sweep": sweep})
-    assert figure.settings["e-0.5"] == {"deadline": 130.5}
+def test_epsilon_is_met_from_where_it_stays_met() -> None:
+    grid = {"variants": ("epsilon",), "points": {point: {"deadline": 87.0} for point in ("0", "0.5", "1", "1.5")}}
+    figure = FigureDefinition.model_validate(
+        {**_FIGURE, "variants": {**_FIGURE["variants"], "epsilon": {}}, "grid": grid}
+    )
     summaries = {
-        "e-0": {1: summary(x=90)},  # met, but lost again after it
-        "e-0.5": {1: summary(x=110), 2: summary(x=95)},
-        "e-1": {1: summary(x=110), 2: summary(x=85)},
-        "e-1.5": {1: summary(x=60)},
+        "epsilon-0": {1: summary(x=90)},  # met, but lost again after it
+        "epsilon-0.5": {1: summary(x=110), 2: summary(x=95)},
+        "epsilon-1": {1: summary(x=110), 2: summary(x=85)},
+        "epsilon-1.5": {1: summary(x=60)},
     }
     assert first_met(figure, ("jobs.x.margin_s",), summaries) == 1.0
     assert first_met(figure, ("jobs.y.margin_s",), summaries) is None
@@ -651,8 +650,7 @@ def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
 
 
 def test_a_table_that_is_counted_in_a_trace_needs_no_runs(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["reproduce", "adaptive-checkpointing/table1", "--out", str(tmp_path)])
-    assert result.exit_code == 0, result.output
+    run_natjam("reproduce", "adaptive-checkpointing/table1", "--out", tmp_path)
     ((claim,),) = [figure["claims"] for figure in json.loads((tmp_path / "claims.json").read_text())["figures"]]
     assert claim["id"] == "ckpt.table1.preempted_pct"
     assert claim["measured"]["free"] > 5 > claim["measured"]["production"]
@@ -687,8 +685,7 @@ def test_a_live_form_is_another_experiment_at_fewer_points() -> None:
 
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
     arguments = ["reproduce", "natjam/fig4", "--quick", "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    result = run_natjam(*arguments)
     assert "natjam.research" in result.output
     made = read_results(tmp_path / "claims.json")
     (figure,) = made.figures
@@ -713,7 +710,7 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!#)', page), "it needs nothing from elsewhere"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/**/summary.json")}
-    again = CliRunner().invoke(app, [*arguments, "--strict"])
+    again = invoked(*arguments, "--strict")
     assert again.exit_code == (0 if all(entry["ok"] for entry in claims) else 1)
     assert read_results(tmp_path / "claims.json").figures[0].cells == figure.cells
     assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing is made twice"

@@ -218,3 +218,10 @@ def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Pa
         for column in read(empty, name).schema:
             assert column.type != pyarrow.null()
             assert (column.type == pyarrow.float64()) == column.name.endswith(("_s", "_real_ms"))
+
+
+def test_what_others_have_put_there_is_no_file_of_the_run(directory: RunDirectory) -> None:
+    (directory.path / "mine.json").write_text("{}")
+    (directory.path / "theirs.json").symlink_to("mine.json")
+    (directory.path / "gone.json").symlink_to("nowhere")
+    assert directory.digests().keys() == {"mine.json"}

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from analysis.reproduce.run import run_one
 from analysis.whole_run import run_experiment
 from emulator.assemble import make_machine, make_settings
-from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.display.status import RunStatus
 from emulator.errors import NatjamError, RunError
@@ -25,6 +23,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
 from emulator.records.replay import replay
 from tests.calibrations import make_calibration
+from tests.commands import run_natjam
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = CATALOGUE / "natjam-fig4.yaml"
@@ -195,8 +194,7 @@ def test_a_policy_under_which_nothing_can_happen_is_told(tmp_path: Path) -> None
     )
     (tmp_path / "mine.yaml").write_text(FIG4.read_text().replace("name: two-queue", "name: stingy:nothing"))
     arguments = ["run", str(tmp_path / "mine.yaml"), "--engine", "sim", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
+    result = run_natjam(*arguments, status=1)
     assert "no task runs, and research-XL, production-S wait for containers that they cannot get" in result.stderr
     assert not (tmp_path / "out/summary.json").exists()
 

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from simulated_runs import simulate
-from typer.testing import CliRunner
 
 from analysis.explain import explain, said
 from analysis.load import load_runs
 from analysis.run_paths import find_runs
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
@@ -23,8 +21,13 @@ from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement
 from emulator.records.replay_run import replay_journal
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from tests.commands import run_natjam
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.saved import read_saved, write_saved
+from workloads.kueue.saved import write_saved as write_kueue
+from workloads.kueue.state import read_kueue
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB, S = 1 << 30, 10**9
@@ -84,9 +87,16 @@ def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> No
     assert jobs["queue"]["service"] == "priority 5"
 
 
+def test_a_pod_without_an_end_that_is_placed_last_starts_before_it_is_ended(tmp_path: Path) -> None:
+    small = State((Node("b", CPU),))
+    write_saved(tmp_path / "mine.yaml", Kubernetes(small, arrivals=(pod("batch", 0, 9), pod("last", 1, None))), ())
+    attempts = simulated_history(resolve(load_experiment(tmp_path / "mine.yaml"))).attempts
+    starts = {row.job: row.launched_ns for row in attempts if row.kind == "pod"}
+    assert starts == {"batch": 0, "last": 9 * S}
+
+
 def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(folder / "mine.yaml"), "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("run", folder / "mine.yaml", "--out", tmp_path / "run")
     lack = "9 cpu asked, no node has more than 2 cpu"
     assert f"no node is large enough for 1 job, left out of the run: huge ({lack})" in " ".join(done.output.split())
     assert json.loads((tmp_path / "run/summary.json").read_text())["too_large"] == {"huge": lack}
@@ -138,10 +148,7 @@ def test_the_words_of_the_scheduler_are_kept(folder: Path) -> None:
 def test_two_files_are_run_and_their_evictions_compared(folder: Path, tmp_path: Path) -> None:
     calm = replace(CLUSTER, arrivals=tuple(each for each in CLUSTER.arrivals if each.pod.name != "urgent"))
     write_saved(tmp_path / "calm.yaml", calm, ())
-    done = CliRunner().invoke(
-        app, ["compare", str(tmp_path / "calm.yaml"), str(folder / "mine.yaml"), "--out", str(tmp_path / "out")]
-    )
-    assert done.exit_code == 0, done.output
+    run_natjam("compare", tmp_path / "calm.yaml", folder / "mine.yaml", "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out/compare.json").read_text())["evictions"]
     assert (found["before"], found["newly"], found["no_longer"]) == ([], ["batch-1"], [])
     assert found["after"] == [{"job": "batch-1", "queue": "priority 0", "t_s": 10.0, "by": "urgent", "lost_s": 10.0}]
@@ -177,6 +184,27 @@ def test_a_site_that_is_none_is_refused(tmp_path: Path) -> None:
         (tmp_path / "x.yaml").write_text(dump_yaml({"name": "x", "site": site}))
         with pytest.raises(ConfigError, match=r"x\.yaml:2: site: |none\.yaml: there is no such file"):
             load_experiment(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("advise", "pods.yaml"), "'natjam compare pods.yaml OTHER.yaml' says"),
+        (("play", "queues.yaml"), "'natjam run queues.yaml' runs Kueue's workloads"),
+        (("play", "theirs.yaml"), "theirs.yaml: natjam import slurm has not written this file"),
+        (("who", "queues.yaml", "x"), "natjam import kubernetes has not written this file, but natjam import kueue"),
+        (("loops", "pods.yaml"), "natjam import kueue has not written this file, but natjam import kubernetes"),
+    ],
+)
+def test_a_command_says_what_an_imported_file_is_for(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_saved(Path("pods.yaml"), CLUSTER, ())
+    write_kueue(Path("queues.yaml"), read_kueue([OBJECTS.parents[1] / "kueue/objects"])[0], ())
+    Path("theirs.yaml").write_text("name: theirs\n")
+    done = run_natjam(*arguments, status=2)
+    assert problem in done.output, done.output
 
 
 def test_objects_become_an_experiment_with_the_names_of_their_nodes(tmp_path: Path) -> None:

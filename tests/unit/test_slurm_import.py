@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
+from analysis.advise.slurm import result_of, site_candidates
 from emulator.errors import ConfigError
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition, Qos
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from tests.damage import damaged
+from tests.commands import run_natjam
+from tests.damage import damaged, taken_or_refused
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, time_ns
 from workloads.slurm.sacct import read_sacct
@@ -88,7 +89,13 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
     assert ("3", "epilog=/usr/local/slurm/epilog") in said
     assert ("12", "SchedulerParameters: bf_continue") in said
-    assert ("19", "minnodes=4") in said
+    assert {("7", "selecttypeparameters=CR_Core_Memory"), ("13", "realmemory=2000"), ("14", "weight=16")} <= said
+    assert {("17", "maxnodes=10"), ("19", "minnodes=4"), ("21", "allowgroups=admin")} <= said
+    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
+        path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
+        assert (
+            ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
+        ) == (is_listed)
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
@@ -119,6 +126,19 @@ def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
+    for number in range(5):
+        (conf.parent / f"f{number}.conf").write_text(f"Include f{number + 1}.conf\n" * 30)
+    (conf.parent / "f5.conf").write_text("")
+    with pytest.raises(ConfigError, match="Include: more than 1,000 files"):
+        read_conf(conf.parent / "f0.conf")
+
+
+def test_what_is_no_file_is_not_read(conf: Path) -> None:
+    os.mkfifo(conf.parent / "pipe")
+    for name in ("/dev/zero", "pipe"):
+        conf.write_text(f"Include {name}\n")
+        with pytest.raises(ConfigError, match=f"{name}: is not a regular file"):
+            read_conf(conf)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +147,16 @@ def test_included_lines_are_in_their_places(conf: Path) -> None:
         ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
         ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
         ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":3: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":3: NodeName: has more than 100,000 nodes"),
         ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
         ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
         ("PartitionName=high", "PartitionName=low", ":5: PartitionName: 'low' is there twice"),
         ("PreemptType=preempt/partition_prio", "Preempt", ":1: 'Preempt' is not Key=Value"),
         ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":2: "),
         ("PriorityTier=10", "GraceTime=1:2:3:4", ":5: GraceTime: '1:2:3:4' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon", ":5: MaxTime: 'soon' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":5: DefaultTime: 'now' is not a time"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(conf: Path, old: str, new: str, message: str) -> None:
@@ -207,11 +231,9 @@ def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     sacct.write_text("\n".join([f"{lines[0]}|QOS", *(f"{line}|{qos.get(line[:2], 'normal')}" for line in lines[1:])]))
     conf.write_text(preempting(""))
     files = ("--conf", str(conf), "--sacct", str(sacct), "--qos", str(table), "--out", str(out))
-    done = CliRunner().invoke(app, ["import", "slurm", *files])
-    assert done.exit_code == 0, done.output
+    done = run_natjam("import", "slurm", *files)
     assert "there is no QOS 'gone' in the table of QOS" in done.output
-    played = CliRunner().invoke(app, ["play", str(out), "--mode", "normal=OFF", "--out", str(tmp_path / "stays.csv")])
-    assert played.exit_code == 0, played.output
+    run_natjam("play", out, "--mode", "normal=OFF", "--out", tmp_path / "stays.csv")
     ends = [row.split(",")[:2] + row.split(",")[4:5] for row in (tmp_path / "stays.csv").read_text().splitlines()]
     assert ["as configured", "11", "requeued"] in ends
     assert ["normal=OFF", "11", "requeued"] not in ends
@@ -221,20 +243,17 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text(SACCT)
     out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    done = run_natjam(*arguments)
     assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
     site = read_saved(out)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
-    played = CliRunner().invoke(app, ["play", str(out), "--mode", "low=suspend", "--out", str(stays)])
-    assert played.exit_code == 0, played.output
+    run_natjam("play", out, "--mode", "low=suspend", "--out", stays)
     rows = stays.read_text().splitlines()
     assert rows[0] == "variant,job,start_s,end_s,end,nodes,stopped_s,preempted_by"
     assert rows[1].startswith("as configured,11,0.0,300.0,requeued,n1 n2,0.0,12")
     [suspended] = [row for row in rows if row.startswith("low=SUSPEND,11,")]
     assert suspended == "low=SUSPEND,11,0.0,3600.0,done,n1 n2,600.0,"
-    refused = CliRunner().invoke(app, ["play", str(out), "--mode", "medium=CANCEL"])
-    assert refused.exit_code == 2
+    refused = run_natjam("play", out, "--mode", "medium=CANCEL", status=2)
     assert "there is no partition 'medium' (low, high)" in refused.output
 
 
@@ -251,7 +270,7 @@ def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: s
     (tmp_path / "jobs.txt").write_text(SACCT)
     out = tmp_path / "mine.yaml"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    run_natjam(*arguments)
     out.write_text(out.read_text().replace(old, new, 1))
     with pytest.raises(ConfigError) as refused:
         read_saved(out)
@@ -266,27 +285,16 @@ def test_damaged_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
         conf.write_bytes(damaged(random.Random(f"conf-{seed}"), EXAMPLE.encode()))
         jobs.write_bytes(damaged(random.Random(f"sacct-{seed}"), SACCT.encode()))
         for read in (lambda: read_conf(conf), lambda: read_sacct(jobs, cluster)):
-            refusal = ""
-            try:
-                read()
-            except ConfigError as error:
-                refusal = error.message
-            if refusal:
-                refused += 1
-                assert refusal.startswith(str(tmp_path))
-                assert refusal.isprintable()
-                assert len(refusal) < 600
+            refused += taken_or_refused(read, tmp_path) is None
     assert 100 < refused < 580
 
 
 def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text(SACCT.replace("12|high|2026-11-24T10:05", "12|high|2026-11-24T10:40"))
     site, out = tmp_path / "site.yaml", tmp_path / "advice"
-    runner = CliRunner()
     imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
-    assert runner.invoke(app, imported).exit_code == 0
-    said = runner.invoke(app, ["advise", str(site), "--out", str(out)])
-    assert said.exit_code == 0
+    run_natjam(*imported)
+    said = run_natjam("advise", site, "--out", out)
     assert "urgent: the jobs of high (the highest PriorityTier)" in said.output
     facts = json.loads((out / "advise.json").read_text())
     by_way = {(each["mode"], each["exempt"], each["grace"], each["saves"]): each for each in facts["ways"]}
@@ -295,14 +303,31 @@ def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
     assert waits["lost_node_h"] == by_way["REQUEUE", "24 h", "0", "-"]["lost_node_h"] == 0
     assert requeued["urgent_wait_s"] < waits["urgent_wait_s"]
     assert requeued["lost_node_h"] > by_way["REQUEUE, saved", "0", "0", "every 15 min"]["lost_node_h"]
+    assert requeued["lost_node_h"] > by_way["image, SSD", "0", "0", "when told"]["lost_node_h"] > 0
+    assert by_way["checkpoint", "0", "0", "when told"]["lost_node_h"] == 0
     assert (out / "advise.png").stat().st_size > 10_000
+
+
+def test_advice_where_qos_decide() -> None:
+    low, high = Qos("normal", mode=Mode.CANCEL), Qos("urgent", ("normal",))
+    cluster = Cluster({"n0": 8}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high))
+    jobs = [
+        Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
+        Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
+    ]
+    found = [result_of(candidate, jobs) for candidate in site_candidates(cluster)]
+    lost_s = {(each.mode, each.exempt, each.grace): each.lost_node_h * 3600 for each in found}
+    waits_s = {(each.mode, each.exempt, each.grace): each.urgent_wait_s for each in found}
+    assert lost_s["REQUEUE", "0", "0"] == pytest.approx(200, abs=5)
+    assert lost_s["CANCEL", "5 min", "0"] == pytest.approx(300, abs=5)
+    assert (waits_s["OFF", "0", "0"], waits_s["CANCEL", "5 min", "0"]) == (400, pytest.approx(100, abs=5))
+    assert waits_s["CANCEL", "0", "0"] == pytest.approx(0, abs=5)
 
 
 def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text("\n".join(line for line in SACCT.splitlines() if "|high|" not in line) + "\n")
-    site, runner = tmp_path / "site.yaml", CliRunner()
+    site = tmp_path / "site.yaml"
     imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
-    assert runner.invoke(app, imported).exit_code == 0
-    said = runner.invoke(app, ["advise", str(site), "--out", str(tmp_path / "advice")])
-    assert said.exit_code == 2
+    run_natjam(*imported)
+    said = run_natjam("advise", site, "--out", tmp_path / "advice", status=2)
     assert "site.yaml: slurm.jobs: there are no urgent jobs" in said.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import recorded_runs, simulated
+from emulator.chaos.faulty_cluster import FaultyCluster
+from emulator.chaos.schedule import Fault, FaultKind
+from emulator.core.messages import JobState
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
@@ -31,8 +35,11 @@ from emulator.policies.news import (
 from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.player import Player
+from emulator.records.history import HistoryBuilder
+from emulator.resolved import resolve
+from emulator.sim.session import simulate
 from tests.examples import drawn
-from tests.peers.slurm import WITHIN_NS, differences, in_machines, played, run_in_machines
+from tests.peers.slurm import OF_MACHINES, differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
 from workloads.slurm.saved import Slurm, write_saved
 
@@ -42,7 +49,7 @@ RUNS = [run for run in recorded_runs() if run["seed"] == 1]
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["config"])
 def test_recorded_runs_go_through_the_machines_as_they_are_played(run: dict[str, Any], tmp_path: Path) -> None:
-    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run)), WITHIN_NS)] == []
+    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run, OF_MACHINES)))] == []
 
 
 @st.composite
@@ -117,7 +124,7 @@ def test_each_victim_is_taken_as_its_partition_says(mechanism: str, gone_s: int,
     stays = in_machines(of, jobs, tmp_path, scheduler={"mechanism": mechanism}, **NOTHING_COSTS)
     at_s = {name: [(a / SECOND_NS, b / SECOND_NS) for a, b in each] for name, each in stays.items()}
     assert at_s == {
-        "low": [(0, 50 + gone_s)],  # stopped on its node until the job that is put over it has ended
+        "low": [(0, 70)],  # stopped on its node as long as the job runs that is put over it
         "mid": [(0, gone_s), (gone_s + 10, gone_s + 10 + again_s)],
         "cheap": [(0, 20)],
         "top": [(gone_s, gone_s + 10)],
@@ -131,7 +138,25 @@ def test_work_can_be_saved_in_place_of_a_requeue(tmp_path: Path) -> None:
     saved_ns = first[1]  # at the end of the key that it was at
     assert 21 * SECOND_NS <= saved_ns <= 22 * SECOND_NS
     assert stays["high"] == [(saved_ns, saved_ns + 5 * SECOND_NS)]
-    assert second == (27 * SECOND_NS, 27 * SECOND_NS + 60 * SECOND_NS - saved_ns)
+    assert second == (28 * SECOND_NS, 28 * SECOND_NS + 60 * SECOND_NS - saved_ns)  # cred_expire after it has gone
+
+
+@pytest.mark.parametrize("kind", [FaultKind.NODE_DEATH, FaultKind.CRASH])
+@pytest.mark.parametrize("at_s", [10, 25, 35])
+def test_a_gang_that_loses_a_node_or_a_process_goes_on_where_it_is_stopped(
+    kind: FaultKind, at_s: int, tmp_path: Path
+) -> None:
+    """``low`` runs, is stopped, and runs again at these times."""
+    of = replace(cluster(Mode.SUSPEND), settings=replace(cluster().settings, gang=True))
+    jobs = [job("low", 2, 8, 60), job("high", 2, 8, 10, 20), job("low1", 1, 4, 30, 1)]
+    write_saved(tmp_path / "site.yaml", Slurm(of, tuple(jobs)), ())
+    run = resolve(load_experiment(tmp_path / "site.yaml", ["overheads=none"]))
+    history = HistoryBuilder(run.jobs)
+    faults = [Fault(kind, at_s * SECOND_NS, 0, 1)]
+    simulate(run, history.follow, make_cluster=partial(FaultyCluster, faults=faults, limit_ns=900 * SECOND_NS))
+    assert {row.name: row.state for row in history.finish().jobs} == dict.fromkeys(
+        ("low", "high", "low1"), JobState.SUCCEEDED
+    )
 
 
 def test_a_job_whose_node_is_lost_is_requeued() -> None:
@@ -152,7 +177,7 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
     assert answer(1, *started, waits(0, 0)) == []
     assert answer(2, ContainerEnded("c1", "low", "n1"), NodeGone("n1"), waits(1, 0)) == [TakeBack("c0")]
     assert answer(3, ContainerEnded("c0", "low", "n0"), waits(2, 2)) == []
-    assert answer(8) == [Give("low", "n2", "task"), Give("low", "n3", "task")]  # after cred_expire
+    assert answer(9) == [Give("low", "n2", "task"), Give("low", "n3", "task")]  # after cred_expire
 
 
 def test_what_the_site_decides_cannot_be_given(tmp_path: Path) -> None:

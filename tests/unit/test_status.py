@@ -7,29 +7,24 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from emulator.cli.main import app
 from emulator.records.run_directory import RunDirectory
+from tests.commands import invoked, run_natjam
 from tests.simulated_runs import simulate
-
-
-def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_a_run_in_a_terminal_is_running_then_finished(tmp_path: Path) -> None:
     run = simulate(tmp_path, "run")
     (tmp_path / "run.log").write_text("what the user's own shell has put here\n")
     with RunDirectory(run).held():
-        assert call("status", run).stdout == f"{run}: running, in the terminal where it was started\n"
-    assert call("status", run).stdout == f"{run}: finished\n"
+        assert invoked("status", run).stdout == f"{run}: running, in the terminal where it was started\n"
+    assert invoked("status", run).stdout == f"{run}: finished\n"
 
 
 def test_attach_and_stop_say_that_a_run_is_in_another_terminal(tmp_path: Path) -> None:
     with RunDirectory(tmp_path).held():
         for command in ("attach", "stop"):
-            said = call(command, tmp_path)
+            said = invoked(command, tmp_path)
             assert (said.exit_code, "was not started with --detach" in said.stderr) == (2, True)
 
 
@@ -37,17 +32,16 @@ def test_a_run_that_failed_or_was_killed(tmp_path: Path) -> None:
     run = simulate(tmp_path, "run")
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps({**summary, "state": "failed", "reason": "the disk was full"}))
-    said = call("status", run)
+    said = invoked("status", run)
     assert (said.exit_code, said.stderr) == (1, f"natjam: {run}: has failed: the disk was full\n")
     (run / "summary.json").unlink()
-    said = call("status", run)
-    assert said.exit_code == 1
+    said = run_natjam("status", run, status=1)
     assert f"has ended without results; 'natjam report {run}' shows how far it got" in said.stderr
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        said = call("status", path)
+        said = invoked("status", path)
         assert (said.exit_code, said.stderr) == (2, f"natjam: {path}: there is no run, campaign or measurement\n")
 
 
@@ -62,6 +56,5 @@ def test_a_campaign_of_the_catalogue_finds_the_policies_beside_its_file(
         "name: mine\nexperiment: catalog:natjam-fig4\nset: {engine: sim, overheads: hadoop-0.23}\nseeds: 1\n"
         "grid: {scheduler.task_eviction: ['beside_campaign:last']}\n"
     )
-    done = call("campaign", tmp_path / "mine.yaml", "--out", tmp_path / "out")
-    assert done.exit_code == 0, done.output
-    assert call("status", tmp_path / "out").stdout == f"{tmp_path / 'out'}: finished\n"
+    run_natjam("campaign", tmp_path / "mine.yaml", "--out", tmp_path / "out")
+    assert invoked("status", tmp_path / "out").stdout == f"{tmp_path / 'out'}: finished\n"

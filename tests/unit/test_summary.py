@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from analysis.report.facts import headline
-from emulator.cli.main import app
 from emulator.core.completions import RealCost
 from emulator.core.messages import JobState
 from emulator.costs.calibration import dump_calibration
@@ -22,11 +20,12 @@ from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
 from emulator.resolved import resolve
+from emulator.vocabulary import SECOND_NS
 from tests.calibrations import make_calibration
+from tests.commands import invoked
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 from tests.simulated_runs import FIG4
 
-SECOND_NS = 10**9
 LAG = {"p50_real_ms": 0.1, "p99_real_ms": 2.0, "max_real_ms": 3.0, "p99_emulated_s": 0.04}
 OUTPUT = {
     "verified": True,
@@ -260,7 +259,7 @@ def test_a_disturbed_run_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
     slow.write_text(dump_calibration(make_calibration(launch=300_000_000)))
 
     def natjam(*arguments: object) -> tuple[int, str]:
-        done = CliRunner().invoke(app, list(map(str, arguments)))
+        done = invoked(*arguments)
         return done.exit_code, done.output
 
     run = ("run", FIG4, "--engine", "sim", "--time-scale", "20", "--set", f"calibration={slow}", "--out")

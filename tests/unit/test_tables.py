@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from analysis import before_after, compare, explain, trace_outcomes, workload_report
+from analysis import before_after, cluster_packing, compare, explain, trace_outcomes, workload_report
 from analysis.advise import kueue
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
@@ -39,7 +39,9 @@ from analysis.run_paths import find_runs, read_summary
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
 from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
+from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
+from emulator.core.settings import NodeSettings
 from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, probe_table, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
@@ -47,7 +49,8 @@ from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
 from emulator.policies.kubernetes.model import PriorityClass
 from emulator.policies.kubernetes.outcome import PriorityOutcome
-from emulator.policies.slurm.outcome import PartitionOutcome
+from emulator.policies.slurm.outcome import JobsOutcome
+from emulator.vocabulary import JobFacts, TaskGroup, Work
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
 from tests.traces import GOOGLE
@@ -145,8 +148,12 @@ def closing(runs: Path) -> Iterator[RenderableType]:
     ]
     cost = {"n": 10**7, **dict.fromkeys(("mean", "p50", "p95", "p99"), SECONDS), "overruns": 10**6}
     costs = {"checkpoint_s": {**cost, "real_ms": {"mechanism": {"p50": SECONDS, "p99": SECONDS}}}}
+    groups = [
+        {**large[0], "job": large[0]["name"], "group": f"{JOB[:36]}-{n}", "tasks": 10**5, "succeeded": 10**5}
+        for n in range(3)
+    ]
     yield from closing_tables.closing_tables(
-        {**one, "engine": "live", "jobs": large, "overheads": costs, "output": output}
+        {**one, "engine": "live", "jobs": large, "groups": groups, "overheads": costs, "output": output}
     )
     yield from closing_tables.closing_tables(read_summary_of_repeats(runs))
 
@@ -251,8 +258,8 @@ def probed(runs: Path) -> Iterator[RenderableType]:
 
 
 def played(runs: Path) -> Iterator[RenderableType]:
-    outcome = PartitionOutcome("a-partition-of-research", 10**6, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
-    idle = PartitionOutcome("high", 1, None, None, None, 0, 0.0)
+    outcome = JobsOutcome("a-partition-of-research", 10**6, 10**5, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
+    idle = JobsOutcome("high", 1, 0, None, None, None, 0, 0.0)
     yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
 
 
@@ -302,6 +309,16 @@ def campaign(runs: Path) -> Iterator[RenderableType]:
 
 NOTE = LeftOut("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled", "1", "why", "a:1")
 FINDING = Finding("criu", True, "4.1 " * 30, "")
+
+
+def packed(runs: Path) -> Iterator[RenderableType]:
+    nodes = [NodeSettings("n", "r", 1, 0, 0, 0, 0, resources=(10**9, 10**9), resource_names=("cpu", JOB))]
+    groups = (TaskGroup("map", 9, Work.SHUFFLE, request=(1, 10**8)),)
+    facts = [JobFacts(f"{JOB}-{number}", "q", groups, gang=9) for number in range(2)]
+    packing = cluster_packing.packing_of([JobSpec(each, 0, (10**15,) * 9, (), ()) for each in facts], nodes)
+    return (part for part in cluster_packing.tables(packing) if not isinstance(part, str))
+
+
 CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.advise.report.advice_table": advised,
     "analysis.advise.report.decision_table": advised,
@@ -345,6 +362,10 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.before_after.queues_table": evictions_before_and_after,
     "analysis.before_after._changes_table": evictions_before_and_after,
     "emulator.cli.play_kubernetes.outcome_table": played_pods,
+    "analysis.cluster_packing._gangs": packed,
+    "analysis.cluster_packing._requests": packed,
+    "analysis.cluster_packing._resources": packed,
+    "emulator.display.closing_tables._groups_table": closing,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables._overheads_table": closing,

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.live import Live
 from rich.text import Text
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
 from emulator.display.console import printable_lines, results_console
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from tests.commands import invoked
 from tests.live_runs import REPOSITORY, SMALL, natjam
 
 HOSTILE = "a\x9b31mb\x1b[31mc\u202ed\x7fe\x07f"
@@ -58,7 +57,7 @@ def test_a_hostile_path_does_not_reach_the_terminal(hostile: Path) -> None:
         *(("init", hostile / "first"), (HOSTILE,), ("run", f"--{HOSTILE}"), ("run", "a", HOSTILE)),
         ("run", hostile / "experiment.yaml", "--set", f"{HOSTILE}={HOSTILE}"),
     ):
-        done = CliRunner().invoke(app, [str(part) for part in command])
+        done = invoked(*command)
         assert not unprintable(done.stdout + done.stderr), command
         assert done.exception is None or isinstance(done.exception, SystemExit), command
 

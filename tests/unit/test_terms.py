@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from simulated import Chaos, make_job, make_settings, run_checked
-from typer.testing import CliRunner
 
 from analysis.evictions import evictions
-from emulator.cli.main import app
 from emulator.core.effects import ExplainTaskEviction, Kill, Terminate
 from emulator.core.messages import Outcome
 from emulator.core.resource_manager.preemptor import Preemptor
@@ -22,10 +20,11 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
+from tests.commands import invoked
 from tests.examples import drawn
 from tests.simulated_runs import simulate
 
-SECOND_NS = 10**9
 FULL = """\
 name: terms
 engine: sim
@@ -101,10 +100,12 @@ def test_each_victim_is_taken_as_its_job_or_its_queue_says(tmp_path: Path) -> No
     text = FULL.replace("reduce_s: 60}", "reduce_s: 60, mechanism: kill}")
     assert taken(f"{RESEARCH}.mechanism=suspend", text=text) == {killed, rest, done}
     assert "images need a storage device" in refusal(write(tmp_path, FULL.replace("60}", "60, mechanism: image}")))
-    waits = FULL.replace("research: {", "research: {mechanism: kill, ").replace(
-        "  mechanism: kill", "  mechanism: wait"
-    )
-    assert "scheduler.mechanism: wait" in refusal(write(tmp_path, waits))
+    waits = FULL.replace("  mechanism: kill", "  mechanism: wait")
+    for said, where in (
+        (waits.replace("research: {", "research: {mechanism: kill, "), f"{RESEARCH}.mechanism: nothing is taken back"),
+        (waits.replace("60}", "60, mechanism: kill}"), "workload.jobs.0.mechanism: nothing is taken back"),
+    ):
+        assert where in refusal(write(tmp_path, said))
 
 
 YARN = """yarn-capacity
@@ -208,6 +209,6 @@ def test_explain_says_when_a_victim_was_told_and_what_it_had_saved(
         assert eviction.freed_s is not None
         assert eviction.freed_s >= eviction.terminated_s + 5
     monkeypatch.setenv("COLUMNS", "250")
-    said = CliRunner().invoke(app, ["explain", str(run)]).output
+    said = invoked("explain", run).output
     assert "SIGTERM at" in said
     assert "saved at" in said

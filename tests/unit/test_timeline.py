@@ -16,13 +16,16 @@ from msgspec import structs
 
 from analysis.load import read_table
 from analysis.timeline import STATES, Timeline, make_timeline
+from emulator.assemble import nodes_of
+from emulator.experiment.load import load_experiment
 from emulator.records.history import AttemptRow, PagingSpan
 from emulator.records.parquet_tables import table_of
-from tests.histories import ATTEMPT
+from tests.histories import ATTEMPT, node
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
 
-NODES = [f"node-{number}" for number in range(1, 7)]
+NODES = [node(f"node-{number}", 8) for number in range(1, 7)]
+GANGS = Path(__file__).parents[2] / "workloads/catalog/gangs.yaml"
 NUMBER = {"type": "number", "minimum": 0}
 TRACE_EVENTS = {
     "type": "object",
@@ -52,6 +55,14 @@ TRACE_EVENTS = {
                     },
                     {
                         "properties": {
+                            "ph": {"const": "C"},
+                            "ts": NUMBER,
+                            "args": {"type": "object", "minProperties": 1, "additionalProperties": NUMBER},
+                        },
+                        "required": ["ts", "args"],
+                    },
+                    {
+                        "properties": {
                             "ph": {"enum": ["s", "f"]},
                             "ts": NUMBER,
                             "id": {"type": "integer"},
@@ -65,7 +76,7 @@ TRACE_EVENTS = {
         },
     },
 }
-"""Of the trace event format, what these files use: complete events, metadata, flows (JSON object format).
+"""Of the trace event format, what these files use: complete events, metadata, counters, flows (JSON object format).
 
 Perfetto's trace processor is no test dependency: its Python package downloads the program itself when it is used."""
 
@@ -82,7 +93,7 @@ def attempts(run: Path) -> pyarrow.Table:
 
 @pytest.fixture(scope="module")
 def timeline(attempts: pyarrow.Table) -> Timeline:
-    return make_timeline(attempts, NODES, 8, end_s=1e4)
+    return make_timeline(attempts, NODES, end_s=1e4)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +160,7 @@ def test_perfetto_slices_nest_and_flows_begin_and_end_in_slices(events: list[dic
 def test_perfetto_counts_the_suspensions_of_the_summary(run: Path, events: list[dict[str, Any]]) -> None:
     assert sum(event.get("cat") == "suspension" for event in events) == gave_way(run)
     names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names == set(NODES)
+    assert names == {node.name for node in NODES}
     attempts = {event["name"]: event["args"] for event in events if event.get("cat") == "attempt"}
     for row in RunResults(run).table("attempts"):
         assert attempts[row["attempt"]].items() <= row.items()
@@ -167,7 +178,7 @@ def test_handovers_lead_from_a_victim_to_what_came_in_its_place(timeline: Timeli
 
 
 def test_a_process_that_was_never_resumed_and_one_whose_container_was_not_freed() -> None:
-    timeline = make_timeline(table_of(AttemptRow, [ATTEMPT]), ["node-1"], 2, end_s=20.0)
+    timeline = make_timeline(table_of(AttemptRow, [ATTEMPT]), [node("node-1", 2)], end_s=20.0)
     found = [
         (STATES[state], timeline.lanes[lane].stopped, start_s, end_s)
         for lane, state, start_s, end_s, _ in segments(timeline)
@@ -188,13 +199,57 @@ def test_paging_is_shown_as_part_of_the_work() -> None:
     """Of two spans in one attempt, one is cut where it was stopped."""
     spans = (PagingSpan(1_700_000_000, 2_050_000_000, 5, 0), PagingSpan(3_200_000_000, 3_500_000_000, 2, 9))
     paged = structs.replace(ATTEMPT, paging_spans=spans)
-    timeline = make_timeline(table_of(AttemptRow, [paged]), ["node-1"], 2, end_s=20.0)
+    timeline = make_timeline(table_of(AttemptRow, [paged]), [node("node-1", 2)], end_s=20.0)
     found = [(STATES[state], start_s, end_s) for _, state, start_s, end_s, _ in segments(timeline)]
     assert found[1:3] == [("paging out", 1.7, 2.0), ("suspending", 2.0, 2.5)]
     assert found[4:7] == [("reduce", 3.0, 3.2), ("paging in", 3.2, 3.5), ("reduce", 3.5, 3.9)]
 
 
 def test_a_run_in_which_nothing_has_happened_yet() -> None:
-    timeline = make_timeline(table_of(AttemptRow, []), NODES, 8, end_s=0.0)
+    timeline = make_timeline(table_of(AttemptRow, []), NODES, end_s=0.0)
     assert len(timeline.lanes) == 48
     assert numpy.size(timeline.lane) == 0
+
+
+# ---- containers of several sizes ----
+
+
+@pytest.fixture(scope="module", params=["suspend", "kill"])
+def sized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    changes = ("overheads=yarn-3", "calibration=null", f"scheduler.mechanism={request.param}")
+    return simulate(tmp_path_factory.mktemp("run"), "run", *changes, file=GANGS)
+
+
+def test_what_is_held_of_a_resource_is_never_more_than_the_node_has_and_adds_up(sized: Path) -> None:
+    nodes = nodes_of(load_experiment(sized / "experiment.yaml").cluster)
+    attempts = read_table(sized, "attempts")
+    timeline = make_timeline(attempts, nodes, end_s=1e4)
+    shown = [(timeline.lanes[use.lane].node, timeline.lanes[use.lane].name) for use in timeline.uses]
+    sizes = {"node-1": ("cpu, of 8", "memory_gb, of 16"), "node-3": ("cpu, of 4", "memory_gb, of 32", "gpu, of 4")}
+    assert shown[:2] == [("node-1", name) for name in sizes["node-1"]]
+    assert shown[-3:] == [("node-3", name) for name in sizes["node-3"]]
+    held = {}
+    for use in timeline.uses:
+        lane, (times_s, amounts) = timeline.lanes[use.lane], use.curve
+        assert 0 <= min(amounts, default=0) <= max(amounts, default=0) <= lane.whole * 1000
+        held[lane.node, lane.resource] = (numpy.diff(times_s) * amounts[:-1]).sum() / 1000
+    wanted: Counter[tuple[str, str]] = Counter()
+    for row in attempts.to_pylist():
+        whole_s = row["slot_freed_s"] - row["ready_s"] if row["request"] else 0
+        stopped_s = sum(span["resume_ready_s"] - span["freed_s"] for span in row["suspended_spans"])
+        for name, amount in zip(("cpu", "memory_gb", "gpu"), row["request"], strict=False):
+            spared_s = stopped_s if name == "cpu" else 0  # a stopped process goes on holding the others
+            wanted[row["node"], name] += (whole_s - spared_s) * amount["thousandths"] / 1000
+    assert held == pytest.approx({place: wanted[place] for place in held})
+    assert sum(wanted.values()) == pytest.approx(sum(held.values()))
+
+
+def test_perfetto_counts_what_is_held(sized: Path) -> None:
+    events = json.loads((sized / "timeline.perfetto.json").read_bytes())
+    jsonschema.Draft202012Validator(TRACE_EVENTS).validate(events)
+    counters = [event for event in events["traceEvents"] if event["ph"] == "C"]
+    names = {event["pid"]: event["args"]["name"] for event in events["traceEvents"] if event["name"] == "process_name"}
+    gpus = [event for event in counters if event["name"] == "gpu, of 4"]
+    assert {names[event["pid"]] for event in gpus} == {"node-3"}
+    assert max(event["args"]["gpu"] for event in gpus) == 4
+    assert gpus[-1]["args"]["gpu"] == 0

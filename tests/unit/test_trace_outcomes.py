@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from analysis.trace_outcomes import trace_outcomes
-from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import dump_yaml
+from tests.commands import run_natjam
 from tests.simulated_runs import simulate
 from workloads.record import Header, Outcome, Trace, WorkloadJob, WorkloadTask, measured
 from workloads.store import write_workload
@@ -81,8 +80,7 @@ def test_the_traces_own_beside_each_run(runs: dict[str, Path]) -> None:
 
 def test_the_command_prints_classes_and_jobs(runs: dict[str, Path], tmp_path: Path) -> None:
     arguments = ["workload", "compare", *map(str, runs.values()), "--json", str(tmp_path / "told.json")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    result = run_natjam(*arguments)
     for words in ("by priority", "evictions", "checkpoint", "kill", "trace", "high", "0.0"):
         assert words in result.stdout
     told = json.loads((tmp_path / "told.json").read_text())

@@ -18,10 +18,9 @@ from emulator.core.messages import OrderTask, TaskId, TaskOrder
 from emulator.core.settings import Settings, Trigger
 from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder, JobRow
-from emulator.vocabulary import MAP, REDUCE, Order
+from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Order
 
 R0 = TaskId(REDUCE, 0)
-SECOND_NS = 10**9
 LOW = make_job("low", reduces_s=(80.0,))
 HIGH = structs.replace(make_job("high", "production", reduces_s=(80.0,)), submit_when=("low", 500_000))
 SUSPEND = Trigger("high", 0, "low", TaskOrder(R0, Order.SUSPEND))

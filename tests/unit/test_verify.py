@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import shutil
 import time
 from collections import Counter
@@ -369,6 +370,20 @@ def test_what_a_program_wrote_is_compared_with_its_digest_of_the_commit(tmp_path
         alter()
         found = verify_output([program_job()], SEED, tmp_path, digests)
         assert found.files_differing == ["j/part-c-00000: is not as it was when it was committed"]
+
+
+def test_a_huge_sparse_file_is_neither_digested_nor_read_into_memory(tmp_path: Path) -> None:
+    left = tmp_path / "j" / "part-c-00000"
+    left.mkdir(parents=True)
+    (left / "holes").touch()
+    os.truncate(left / "holes", 1 << 40)
+    with pytest.raises(OSError, match="has more than 16 GiB"):
+        tree_digest(left)
+    os.truncate(left / "holes", 600 << 20)
+    expected = hashlib.file_digest((left / "holes").open("rb"), "sha256").hexdigest()
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert verify_output([program_job(holes=expected)], SEED, tmp_path).verified
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 100 << 10
 
 
 def test_it_is_said_what_was_checked_and_what_was_not(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
-from typer.testing import CliRunner
 
-from emulator.cli.main import app
+from tests.commands import invoked
 from tests.simulated_runs import simulate
 
 
@@ -24,7 +23,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verify(path: Path) -> tuple[int, str, list[str]]:
-    done = CliRunner().invoke(app, ["verify", str(path)])
+    done = invoked("verify", path)
     assert isinstance(done.exception, SystemExit | None), done.exception
     return done.exit_code, done.stdout, done.stderr.splitlines()
 
@@ -82,6 +81,12 @@ def redrawn(run: Path) -> None:
         (run / name).write_text((run / name).read_text().replace("research", "reserach"))
 
 
+def linked(run: Path) -> None:
+    """A picture is a link to the right one."""
+    (run / "report.html").rename(run / "elsewhere")
+    (run / "report.html").symlink_to("elsewhere")
+
+
 def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     """The summary is another one."""
 
@@ -117,6 +122,7 @@ def unjournalled(run: Path) -> None:
         (relabelled, ["tasks.parquet: is not the file that the run wrote"]),
         (redrawn, ["report.html: is not the file", "timeline.perfetto.json: is not the file"]),
         (lambda run: (run / "report.html").unlink(), ["report.html: is missing"]),
+        (linked, ["report.html: is not the file that the run wrote"]),
         (halved, ["the end mark is missing: the journal is truncated"]),
         (sooner, ["jobs.parquet: row 1: finish_s is "]),
         (fewer, ["attempts.parquet: has "]),

@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from analysis.watch.follow import FollowedRun
-from emulator.cli.main import app
+from emulator.assemble import nodes_of
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
+from tests.commands import run_natjam
+from tests.live_runs import until
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
 from tests.simulated_runs import FIG4, simulate
@@ -37,8 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(run: Path) -> dict[str, Any]:
     experiment = load_experiment(run / "experiment.yaml")
-    jobs = msgspec.to_builtins(expand(experiment, experiment.seed))
-    return {"kind": "begin", "title": "fig4", "nodes": 6, "containers_per_node": 8, "jobs": jobs}
+    jobs, nodes = expand(experiment, experiment.seed), nodes_of(experiment.cluster)
+    return {"kind": "begin", "title": "fig4", "nodes": msgspec.to_builtins(nodes), "jobs": msgspec.to_builtins(jobs)}
 
 
 def status(journal: list[bytes], emulated_s: float) -> dict[str, Any]:
@@ -94,8 +95,7 @@ def test_a_page_that_dies_does_not_disturb_the_run() -> None:
 
 
 def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(FIG4), "--engine", "sim", "--watch", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2
+    done = run_natjam("run", FIG4, "--engine", "sim", "--watch", "--out", tmp_path / "out", status=2)
     assert "--watch is for live runs" in done.output
     assert not (tmp_path / "out").exists()
 
@@ -133,6 +133,23 @@ def test_requests_that_are_none_are_not_told_to_the_terminal(capfd: pytest.Captu
                     pass
         fetch(page.address)
     assert capfd.readouterr() == ("", "")
+
+
+def test_more_connections_than_files_are_told_once_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    with WatchPage(load_experiment(FIG4)) as page, contextlib.ExitStack() as flood:
+        fetch(page.address)
+        at, server = urllib.parse.urlsplit(page.address), psutil.Process(page.process_id)
+        limits = server.rlimit(psutil.RLIMIT_NOFILE)
+        server.rlimit(psutil.RLIMIT_NOFILE, (server.num_fds() + 3, limits[1]))
+        for _ in range(20):
+            flood.enter_context(socket.create_connection((at.hostname, at.port), 30))
+        until(lambda: said.append(capfd.readouterr().err) or "".join(said), "something said")
+        server.rlimit(psutil.RLIMIT_NOFILE, limits)
+        fetch(page.address)  # it still answers
+    said.append(capfd.readouterr().err)
+    assert "".join(said).startswith("natjam: the page of --watch could not answer a request: OSError: [Errno 24]")
+    assert "".join(said).count("\n") == 1
 
 
 def test_a_fault_of_the_page_is_told_once_in_one_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -292,8 +292,7 @@ class TestTakingByName:
         reduces = bench.full()
         bench.round()
         bench.round()
-        answer = bench.ask("r", Ask())
-        assert answer is not None
+        answer = bench.told("r", Ask())
         assert (answer.named, answer.reclaim) == ((reduces[-1],), 0)
         for _ in range(12):
             bench.round()

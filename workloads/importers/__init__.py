@@ -30,7 +30,7 @@ from workloads.importers.table_file import read_table
 from workloads.importers.yarn_apps import HEADER as YARN
 from workloads.importers.yarn_apps import read_yarn_apps
 from workloads.record import Header, Trace, WorkloadJob
-from workloads.schema import Format, TraceEntry, Unfinished
+from workloads.schema import Format, Machine, TraceEntry, Unfinished
 from workloads.store import read_workload
 
 _Read = Callable[..., Iterator[WorkloadJob]]
@@ -51,8 +51,8 @@ _UNFINISHED: dict[Format, Unfinished] = {"rumen": "median", "google": "observed"
 
 def open_entry(entry: TraceEntry, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:
     """Open the trace of an experiment; see ``open_trace``."""
-    path, unfinished = Path(entry.path), entry.rates.unfinished
-    return open_trace(path, entry.format, problems, unfinished=unfinished, columns=entry.columns, on_bytes=on_bytes)
+    given = {"unfinished": entry.rates.unfinished, "columns": entry.columns, "machine": entry.machine}
+    return open_trace(Path(entry.path), entry.format, problems, on_bytes=on_bytes, **given)
 
 
 def open_trace(
@@ -62,6 +62,7 @@ def open_trace(
     *,
     unfinished: Unfinished | None = None,
     columns: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
     on_bytes: OnBytes = ignore,
 ) -> Trace:
     """Open a trace; its jobs are read lazily, and reading them may raise TraceError.
@@ -72,6 +73,7 @@ def open_trace(
         problems: handles broken rows.
         unfinished: the rule for the length of tasks that did not finish in the trace; None: the format's default.
         columns: of a table, its columns by field (``workloads.columns``).
+        machine: of Google's trace, what its largest machine has; None: requests are not read.
         on_bytes: called with the progress.
 
     Raises:
@@ -87,6 +89,9 @@ def open_trace(
     if format == "table":
         read = partial(read, columns=columns or {})
         step += "".join(f", {field}: {column}" for field, column in (columns or {}).items())
+    if machine is not None:
+        read = partial(read, machine=machine)
+        step += f", shares of a machine of {machine.cpu:g} cpu and {machine.memory_gb:g} GB"
     facts: dict[str, Any] = {}
     jobs = read(path, problems, facts, on_bytes)
     return Trace(header.with_step(step + (", lenient" if problems.lenient else "")), jobs, facts)

@@ -11,6 +11,8 @@ be one file of task events; then jobs are known only from their tasks, and are k
   FINISH run has no measured length; see ``workloads.importers.unfinished``.
 - The trace has no maps.  Every task is a reduce, so that it can be preempted.
 - Priorities are the trace's: 0 and 1 free, 2 to 8 middle, 9 to 11 production, 10 monitoring.
+- Requests are shares of the largest machine; a task has those of its last event.  They are read if that machine is
+  given.  Where all tasks of a job ask for the same, the job says it.
 
 Jobs come in the order of their ends.  Memory holds the tasks of open jobs, and eight bytes for each job.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 import bisect
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,16 @@ import numpy as np
 
 from workloads.errors import Problems, TraceError
 from workloads.histogram import LogHistogram
-from workloads.importers.google_events import JOB_EVENTS, MACHINE_EVENTS, TASK_EVENTS, Arrays, Table, read_table
+from workloads.importers.google_events import (
+    BILLIONTHS,
+    JOB_EVENTS,
+    MACHINE_EVENTS,
+    TASK_EVENTS,
+    TASK_EVENTS_WITH_REQUESTS,
+    Arrays,
+    Table,
+    read_table,
+)
 from workloads.importers.google_tasks import (
     EVICT,
     FAIL,
@@ -44,7 +55,7 @@ from workloads.importers.source import OnBytes, ignore
 from workloads.importers.unfinished import fill_lengths
 from workloads.record import Header, Outcome, Source, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.record import Provenance as From
-from workloads.schema import MAX_TASKS, Unfinished
+from workloads.schema import MAX_TASKS, Machine, Unfinished
 
 _US = 1000
 _EVENTS = ("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST", "UPDATE_PENDING", "UPDATE_RUNNING")
@@ -72,6 +83,10 @@ HEADER = Header(
         "tasks.attempts": measured("SCHEDULE events"),
         "tasks.evictions": measured("EVICT events"),
         "tasks.lost_ns": measured("runs that did not end in FINISH"),
+        "cpu_thousandths": measured("CPU request x the largest machine's"),
+        "memory_bytes": measured("memory request x the largest machine's"),
+        "tasks.cpu_thousandths": measured("CPU request x the largest machine's"),
+        "tasks.memory_bytes": measured("memory request x the largest machine's"),
     },
 )
 
@@ -90,17 +105,20 @@ def read_google(
     facts: dict[str, Any],
     on_bytes: OnBytes = ignore,
     unfinished: Unfinished = "observed",
+    machine: Machine | None = None,
 ) -> Iterator[WorkloadJob]:
     """Yield the jobs of a slice of the trace, in the order of their ends; jobs open at the slice's end come last.
+    ``machine``: what the largest one has; None: requests are not read.
 
     Raises TraceError.
     """
     tasks, jobs, machines = (_files(path, table) for table in (TASK_EVENTS, JOB_EVENTS, MACHINE_EVENTS))
-    reader = _Reader(facts, unfinished, has_jobs=bool(jobs))
+    reader = _Reader(facts, unfinished, machine, has_jobs=bool(jobs))
     for events in read_table(MACHINE_EVENTS, machines, problems, on_bytes):
         reader.count_machines(events)
     job_events = _JobEvents(read_table(JOB_EVENTS, jobs, problems, on_bytes))
-    for events in read_table(TASK_EVENTS, tasks, problems, on_bytes):
+    of_tasks = TASK_EVENTS if machine is None else TASK_EVENTS_WITH_REQUESTS
+    for events in read_table(of_tasks, tasks, problems, on_bytes):
         reader.feed_tasks(events)
         now_us = int(events["time"][-1])
         for rows in job_events.until(now_us):
@@ -144,8 +162,8 @@ class _JobEvents:
 
 
 class _Reader:
-    def __init__(self, facts: dict[str, Any], unfinished: Unfinished, has_jobs: bool) -> None:
-        self._facts, self._has_jobs = facts, has_jobs
+    def __init__(self, facts: dict[str, Any], unfinished: Unfinished, machine: Machine | None, has_jobs: bool) -> None:
+        self._facts, self._has_jobs, self._machine = facts, has_jobs, machine
         self._unfinished: Unfinished = unfinished
         self._table = TaskTable()
         self._jobs: dict[int, _Job] = {}
@@ -279,6 +297,14 @@ class _Reader:
         if len(tasks) > MAX_TASKS:
             raise TraceError(Path(str(number)), None, None, f"job {number} has {len(tasks)} tasks, above {MAX_TASKS}")
         starts_ns = [task.start_ns for task in tasks if task.start_ns is not None]
+        requests = self._requests(column) if self._machine is not None else [(None, None)] * len(lengths)
+        known = [request for length, request in zip(lengths, requests, strict=True) if length is not None]
+        same = known[0] if len(set(known)) == 1 else (None, None)
+        if same != known[0]:
+            tasks = tuple(
+                replace(task, cpu_thousandths=cpu, memory_bytes=memory)
+                for task, (cpu, memory) in zip(tasks, known, strict=True)
+            )
         yield WorkloadJob(
             str(number),
             job.submit_us * _US,
@@ -287,8 +313,22 @@ class _Reader:
             start_ns=min(starts_ns, default=None),
             finish_ns=None if job.end_us == _END_OF_TIME else job.end_us * _US,
             outcome=job.outcome,
+            cpu_thousandths=same[0],
+            memory_bytes=same[1],
             tasks=tasks,
         )
+
+    def _requests(self, column: dict[str, list[int]]) -> list[tuple[int | None, int | None]]:
+        """What each task asks for: thousandths of a processor, rounded up, and bytes."""
+        assert self._machine is not None
+        cpu, memory_bytes = round(self._machine.cpu * 1000), round(self._machine.memory_gb * 2**30)
+        return [
+            (
+                None if of_cpu < 0 else -(-of_cpu * cpu // BILLIONTHS),
+                None if of_memory < 0 else of_memory * memory_bytes // BILLIONTHS,
+            )
+            for of_cpu, of_memory in zip(column["cpu"], column["memory"], strict=True)
+        ]
 
 
 _TASK_COLUMNS = ("start_us", "machine", "priority", "attempts", "evictions", "lost_us")

@@ -30,7 +30,8 @@ Arrays = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column to read: text, or an integer on [0, most].  An empty integer is -1, or an error if it is required."""
+    """A column to read: text, an integer on [0, most], or a share on [0, 1], which is kept in billionths.  An empty
+    number is -1, or an error if it is required."""
 
     name: str
     field: int
@@ -38,6 +39,7 @@ class Column:
     most: int | None
     """None: text."""
     required: bool = True
+    is_share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Table:
 
 MOST_JOB = 2**38
 MOST_INDEX = 2**24 - 1
+BILLIONTHS = 10**9
 TASK_EVENTS = Table(
     "task_events",
     13,
@@ -61,6 +64,15 @@ TASK_EVENTS = Table(
         Column("machine", 4, 2**62, required=False),
         Column("event", 5, 8),
         Column("priority", 8, 11),
+    ),
+)
+TASK_EVENTS_WITH_REQUESTS = Table(
+    TASK_EVENTS.folder,
+    TASK_EVENTS.fields,
+    (
+        *TASK_EVENTS.columns,
+        Column("cpu", 9, BILLIONTHS, required=False, is_share=True),
+        Column("memory", 10, BILLIONTHS, required=False, is_share=True),
     ),
 )
 JOB_EVENTS = Table(
@@ -124,7 +136,7 @@ def _fast(table: Table, block: bytes) -> Arrays | None:
     names = [f"unused-{number}" for number in range(table.fields)]
     for column in table.columns:
         names[column.field] = column.name
-    types = {column.name: pyarrow.int64() if column.most is not None else pyarrow.string() for column in table.columns}
+    types = {column.name: _type(column) for column in table.columns}
     try:
         read = pyarrow.csv.read_csv(
             io.BytesIO(block),
@@ -147,10 +159,20 @@ def _fast(table: Table, block: bytes) -> Arrays | None:
                 return None
             values = values.fill_null(-1)
         array = values.to_numpy()
+        if column.is_share:
+            if not np.isfinite(array).all() or (len(array) and float(array.max()) > 1):
+                return None
+            array = np.where(array == -1, -1, np.rint(array * BILLIONTHS)).astype(np.int64)
         if len(array) and (int(array.max()) > column.most or int(array.min()) < (0 if column.required else -1)):
             return None
         arrays[column.name] = array
     return arrays
+
+
+def _type(column: Column) -> pyarrow.DataType:
+    if column.most is None:
+        return pyarrow.string()
+    return pyarrow.float64() if column.is_share else pyarrow.int64()
 
 
 def _disorder(arrays: Arrays, last_us: int) -> bool:
@@ -192,6 +214,8 @@ def _field(column: Column, field: str) -> Any:
         return field
     if not field and not column.required:
         return -1
+    if column.is_share:
+        return _share(column, field)
     digits = field.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
         raise BrokenRow(column.name, "is missing" if not field else f"{field[:40]!r} is not a whole number")
@@ -199,3 +223,13 @@ def _field(column: Column, field: str) -> Any:
     if not 0 <= value <= column.most:
         raise BrokenRow(column.name, f"{value} is negative" if value < 0 else f"{value} is above {column.most}")
     return value
+
+
+def _share(column: Column, field: str) -> int:
+    try:
+        share = float(field)
+    except ValueError:
+        share = float("nan")
+    if not 0 <= share <= 1:
+        raise BrokenRow(column.name, f"{field[:40]!r} is no share of a machine, from 0 to 1")
+    return round(share * BILLIONTHS)

@@ -31,6 +31,8 @@ _COLUMNS: dict[str, int] = {
     "observed_us": 0,
     "start_us": -1,
     "machine": -1,
+    "cpu": -1,
+    "memory": -1,
 }
 """By column of the table: the value for a new task."""
 
@@ -66,6 +68,9 @@ class TaskTable:
         length_us = np.where(ran, time - before_us, 0)
         self._add_up(slot, time, event, ran, length_us, before_us, machine)
         columns["priority"][slots] = priority[is_last]
+        for name in ("cpu", "memory"):
+            if name in events:
+                columns[name][slots] = events[name][is_state][order][is_last]
         columns["last_event"][slots] = event[is_last]
         columns["last_us"][slots] = time[is_last]
         return {"length_us": length_us[ran], "how": event[ran], "priority": priority[ran]}

@@ -2,7 +2,9 @@
 
 The answer says how long each application took and what it used, but not what its containers did.  The importer assumes:
 
-- Each container is one virtual core, as in Hadoop's default calculator, so ``vcoreSeconds`` are container seconds.
+- A container has the virtual cores and the memory of those that the application holds now, on average.  Of one that has
+  ended, nothing says so: each is one virtual core, as in Hadoop's default calculator.  So ``vcoreSeconds`` over the
+  cores of a container are container seconds.
 - The ApplicationMaster held one container from launch to end.  The rest is the work of the other containers.
 - The other containers ran in parallel all the time.  So there are as many tasks as containers held on average, each
   with an equal part of the work.  All are reduces, so that they can be preempted.
@@ -37,13 +39,14 @@ HEADER = Header(
         "queue": measured("queue"),
         "user": measured("user"),
         "priority": measured("priority, else applicationPriority"),
-        "memory_bytes": modelled("memorySeconds / vcoreSeconds: the average container"),
+        "memory_bytes": modelled("memorySeconds / container seconds: the average container"),
+        "cpu_thousandths": measured("allocatedVCores / runningContainers, of an application that runs"),
         "start_ns": measured("launchTime"),
         "finish_ns": measured("finishedTime"),
         "outcome": measured("finalStatus"),
         "tasks": modelled("containers held on average from launch to end, one of them the master's"),
         "tasks.kind": modelled("all are reduces, so that they can be preempted"),
-        "tasks.length_ns": modelled("an equal part of vcoreSeconds, without the master's"),
+        "tasks.length_ns": modelled("an equal part of the container seconds, without the master's"),
     },
 )
 
@@ -103,9 +106,11 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
         raise BrokenRow(f"{where}.finishedTime", "is before it was submitted or launched")
     facts[UNFINISHED] += finish_ns is None
     ran_ns = elapsed_ns if start_ns is None else max(0, submit_ns + elapsed_ns - start_ns)
-    container_s = whole(value.get("vcoreSeconds"), f"{where}.vcoreSeconds", MAX_LENGTH_NS // _S * MAX_TASKS)
+    vcore_s = whole(value.get("vcoreSeconds"), f"{where}.vcoreSeconds", MAX_LENGTH_NS // _S * MAX_TASKS)
     memory_mb_s = whole(value.get("memorySeconds"), f"{where}.memorySeconds", MAX_BYTES)
-    work_ns = container_s * _S - ran_ns
+    vcores = _vcores(value, where)
+    container_ns = vcore_s * _S // (vcores or 1)
+    work_ns = container_ns - ran_ns
     if work_ns <= 0:
         return None
     tasks = min(MAX_TASKS, max(1, round(work_ns / ran_ns) if ran_ns else 1))
@@ -119,12 +124,20 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
         queue=text(value.get("queue"), f"{where}.queue"),
         user=text(value.get("user"), f"{where}.user"),
         priority=None if priority is None else whole(priority, f"{where}.priority", 10**9, -1),
-        memory_bytes=min(MAX_BYTES, memory_mb_s * 2**20 // container_s) or None,
+        memory_bytes=min(MAX_BYTES, memory_mb_s * 2**20 * _S // container_ns) or None,
+        cpu_thousandths=None if vcores is None else 1000 * vcores,
         start_ns=start_ns,
         finish_ns=finish_ns,
         outcome=_OUTCOMES.get(text(value.get("finalStatus"), f"{where}.finalStatus") or ""),
         tasks=(WorkloadTask("reduce", length_ns, "modelled"),) * tasks,
     )
+
+
+def _vcores(value: dict[str, Any], where: str) -> int | None:
+    """Virtual cores of one of the containers that it holds now, on average; None: it holds none."""
+    counts = (value.get("allocatedVCores"), value.get("runningContainers"))
+    held, containers = (0 if count is None else whole(count, where, MAX_TASKS * 1000, -1) for count in counts)
+    return max(1, round(held / containers)) if held > 0 and containers > 0 else None
 
 
 def _time_ns(value: Any, column: str) -> int | None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.policies.kubernetes.model import Pod, PriorityClass
 from emulator.policies.kubernetes.player import Arrival
-from workloads.draws import exponential
+from workloads.draws import drawn_from
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
 
@@ -65,10 +65,7 @@ def drawn(cluster: Kubernetes, pods: int, over_ns: int, seed: int) -> tuple[Arri
     if not known:
         raise ConfigError("--draw: the files have no pod that ended, so nothing says how long pods run")
     times, choices = (Random(f"{seed}:kubernetes-{what}") for what in ("times", "pods"))
-    now_ns, arrivals = 0.0, list[Arrival]()
-    for number in range(pods):
-        now_ns += exponential(times, over_ns / pods)
-        like = known[int(choices.random() * len(known))]
-        pod = replace(like.pod, name=f"drawn-{number + 1}")
-        arrivals.append(replace(like, pod=pod, submit_ns=round(now_ns)))
-    return tuple(arrivals)
+    return tuple(
+        replace(like, pod=replace(like.pod, name=f"drawn-{number}"), submit_ns=at_ns)
+        for number, (at_ns, like) in enumerate(drawn_from(known, pods, over_ns, times, choices), 1)
+    )

@@ -18,7 +18,8 @@ from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
 from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of, problem
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
-from workloads.kubernetes.reading import Found, Unread, read_objects
+from workloads.kubernetes.reading import Found, read_objects
+from workloads.saved import NotTaken
 
 
 class Kubernetes(Frozen):
@@ -37,7 +38,7 @@ class Imported:
     """What was found in the files."""
 
     cluster: Kubernetes
-    unread: list[Unread]
+    unread: list[NotTaken]
     running: tuple[Arrival, ...]
     """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
@@ -108,7 +109,7 @@ def _pending(each: Present, now_ns: int) -> Pending:
 
 
 def _budgets(
-    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[Unread]
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[NotTaken]
 ) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
     """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
     now: list[Budget] = []
@@ -119,7 +120,7 @@ def _budgets(
         status, name = each.value.status, each.value.metadata.full_name
         selector = _selector(each)
         if selector is None:
-            unread.append(Unread(f"PodDisruptionBudget {printable(name)}: spec.selector", each.where))
+            unread.append(NotTaken(f"PodDisruptionBudget {printable(name)}: spec.selector", each.where))
             continue
         counted = Budget(name, selector, 0)
         expected = sum(counted.counts(pod.pod) for pod in here) if status.expectedPods is None else status.expectedPods
@@ -165,14 +166,14 @@ def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
 # ---- arrivals ----
 
 
-def _by_creation(present: Sequence[Present], now_ns: int, unread: list[Unread]) -> tuple[Arrival, ...]:
+def _by_creation(present: Sequence[Present], now_ns: int, unread: list[NotTaken]) -> tuple[Arrival, ...]:
     """Every pod when it was created, from an empty cluster; times count from the first."""
     lengths = lengths_of(list(present))
     arrivals: list[Arrival] = []
     for each in present:
         if each.preempted and each.replacement is not Replacement.NEVER:
             what = f"Pod {printable(each.pod.name)}: it was evicted, and the pod in its place arrives"
-            unread.append(Unread(what, each.where))
+            unread.append(NotTaken(what, each.where))
             continue
         created_ns = now_ns if each.created_ns is None else each.created_ns
         length_ns = expected_ns(each, lengths, now_ns)

@@ -23,8 +23,9 @@ from emulator.policies.kubernetes.model import (
 )
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
-from workloads.kubernetes.reading import Found, Unread
+from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
+from workloads.saved import NotTaken
 
 NAMESPACE = "/namespace"
 """A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
@@ -119,7 +120,7 @@ class PodMaker:
     groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[NotTaken] = field(default_factory=list)
     partial: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By pod: its fields that kube-scheduler looks at and natjam does not."""
 
@@ -149,7 +150,7 @@ class PodMaker:
             self.partial[name] = tuple(dict.fromkeys(left_out))
             more = (each for each in left_out if each not in found.unread)
             what = f"{found.value.kind} {printable(found.value.metadata.full_name)}"
-            self.unread.extend(Unread(f"{what}.{each}", found.where) for each in more)
+            self.unread.extend(NotTaken(f"{what}.{each}", found.where) for each in more)
         return pod
 
     def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:

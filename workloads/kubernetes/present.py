@@ -9,13 +9,14 @@ from typing import Any
 from emulator.errors import printable
 from emulator.policies.kubernetes.model import Group, Node, Pod, PriorityClass
 from emulator.policies.kubernetes.player import Replacement
+from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
 from workloads.kubernetes.pods import PodMaker, problem
-from workloads.kubernetes.reading import Found, Objects, Unread
+from workloads.kubernetes.reading import Found, Objects
 from workloads.kubernetes.times import time_ns
+from workloads.saved import NotTaken
 
-SECOND_NS = 10**9
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -60,7 +61,7 @@ class Pods:
     groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """See ``PodMaker``."""
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[NotTaken] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.maker = PodMaker(self.classes, self.nodes, self.groups, self.revalued, self.unread)
@@ -79,7 +80,7 @@ class Pods:
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
-                self.unread.append(Unread(f"Pod {printable(name)}: {why_not}", each.where))
+                self.unread.append(NotTaken(f"Pod {printable(name)}: {why_not}", each.where))
             else:
                 found[name] = self._present(each)
         owned = {
@@ -140,7 +141,7 @@ class Pods:
                 created_ns=created_ns,
             )
         if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
-            self.unread.append(Unread(f"Job {printable(name)}: completions beyond its parallelism", found.where))
+            self.unread.append(NotTaken(f"Job {printable(name)}: completions beyond its parallelism", found.where))
 
 
 def _pods_of_job(job: api.Job) -> int:

@@ -20,7 +20,7 @@ from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.files.yaml_values import DEEPEST_NESTING
 from workloads.importers.source import OnBytes, ignore
-from workloads.saved import SECTIONS, is_saved
+from workloads.saved import SECTIONS, NotTaken, is_saved
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MOST_VALUES = 5_000_000
@@ -43,20 +43,12 @@ class Found(Generic[StructT]):
     """Fields of it that are not taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Something that is not taken, by name and line only."""
-
-    what: str
-    where: str
-
-
 @dataclass(slots=True)
 class Objects:
     """The objects of some files."""
 
     by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[NotTaken] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Found[Any]]:
         """Those of a kind."""
@@ -168,7 +160,7 @@ class _Reader:
             raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
         key = (version.rpartition("/")[0], kind)
         if key not in self._kinds:
-            self._objects.unread.append(Unread(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
+            self._objects.unread.append(NotTaken(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
             return
         name, before = f"{kind} {self._name(fields)}".strip(), len(self._objects.unread)
         value = {"apiVersion": version, "kind": kind} | self._pick(node, self._types[key], name)
@@ -217,7 +209,7 @@ class _Reader:
                 if not _is_null(value):
                     picked[key] = self._pick(value, known[key], f"{path}.{key}" if path else key)
             elif not getattr(of.cls, "SILENT", False) or key in getattr(of.cls, "LISTED", ()):
-                self._objects.unread.append(Unread(f"{path}.{printable(key)[:_LONGEST_NAME]}", self._where(value)))
+                self._objects.unread.append(NotTaken(f"{path}.{printable(key)[:_LONGEST_NAME]}", self._where(value)))
         return picked
 
 

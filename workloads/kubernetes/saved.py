@@ -11,7 +11,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.saved import is_saved, read_section, write_section
+from workloads.saved import SECTIONS, is_saved, read_section, refuse_twice, write_section
 
 SECTION, VERSION = "kubernetes", "1.36"
 """The version is kube-scheduler's, whose decisions are meant."""
@@ -19,7 +19,7 @@ SECTION, VERSION = "kubernetes", "1.36"
 
 def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Kubernetes:
     """A file of natjam's own, or Kubernetes' objects in files and folders.  Raises ConfigError."""
-    if len(paths) == 1 and is_saved(paths[0], SECTION):
+    if len(paths) == 1 and is_saved(paths[0], *SECTIONS):
         return read_saved(paths[0])
     return read_kubernetes(paths, on_bytes).cluster
 
@@ -31,10 +31,10 @@ def read_saved(path: Path) -> Kubernetes:
     _refuse_others(path, "state.bound", ((each.pod.name, each.node) for each in cluster.state.bound), nodes)
     placed = ((each.pod.name, each.node) for each in cluster.arrivals if each.node is not None)
     _refuse_others(path, "arrivals", placed, nodes)
-    _refuse_twice(path, "state.nodes", [each.name for each in cluster.state.nodes])
+    refuse_twice(path, f"{SECTION}.state.nodes", [each.name for each in cluster.state.nodes])
     pods = (*cluster.state.bound, *cluster.state.waiting)
-    _refuse_twice(path, "state", [each.pod.name for each in pods])
-    _refuse_twice(path, "arrivals", [each.pod.name for each in cluster.arrivals])
+    refuse_twice(path, f"{SECTION}.state", [each.pod.name for each in pods])
+    refuse_twice(path, f"{SECTION}.arrivals", [each.pod.name for each in cluster.arrivals])
     return cluster
 
 
@@ -47,11 +47,3 @@ def _refuse_others(path: Path, where: str, pods: Iterable[tuple[str, str]], node
     for name, node in pods:
         if node not in nodes:
             raise ConfigError(f"{path}: {SECTION}.{where}: {printable(name)}: its node is not one of state.nodes")
-
-
-def _refuse_twice(path: Path, where: str, names: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ConfigError(f"{path}: {SECTION}.{where}: '{printable(name)}' is there twice")
-        seen.add(name)

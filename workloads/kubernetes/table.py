@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
+from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes.quantities import amount
 
 LARGEST_FILE_BYTES = 64 * 2**20
 LONGEST_S = 10**9
-_SECOND_NS = 10**9
 T = TypeVar("T")
 
 
@@ -87,7 +87,7 @@ def seconds_ns(text: str) -> int:
         raise ValueError("must be a number of seconds") from None
     if not math.isfinite(seconds) or not 0 <= seconds <= LONGEST_S:
         raise ValueError(f"must be from 0 to {LONGEST_S} seconds")
-    return round(seconds * _SECOND_NS)
+    return round(seconds * SECOND_NS)
 
 
 def length_ns(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_SECOND_NS = 10**9
+from emulator.vocabulary import SECOND_NS
 
 
 def time_ns(text: str) -> int | None:
@@ -17,6 +17,6 @@ def time_ns(text: str) -> int | None:
     try:
         when = datetime.fromisoformat(text.replace("Z", "+00:00"))
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        return int(when.timestamp()) * _SECOND_NS
+        return int(when.timestamp()) * SECOND_NS
     except (ValueError, OverflowError):
         raise ValueError("is not a time such as 2026-01-31T12:00:00Z") from None

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from emulator.errors import ConfigError, printable
 from emulator.policies.kueue.model import PodSet, Workload
 from emulator.policies.kueue.player import Arrival
-from workloads.kubernetes.reading import Found, Unread
+from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.kubernetes.times import time_ns
 from workloads.kueue import objects as api
+from workloads.saved import NotTaken
 
 
 def arrival_of(
@@ -18,7 +19,7 @@ def arrival_of(
     local: Mapping[tuple[str, str], str],
     covered: Mapping[str, set[str]],
     priorities: Mapping[str, int],
-) -> Arrival | Unread:
+) -> Arrival | NotTaken:
     """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
 
     Args:
@@ -31,9 +32,9 @@ def arrival_of(
     what = f"Workload {printable(name)}"
     queue = local.get((metadata.namespace, spec.queueName))
     if queue is None or queue not in covered:
-        return Unread(f"{what}: its LocalQueue, or that one's ClusterQueue, is not in the files", found.where)
+        return NotTaken(f"{what}: its LocalQueue, or that one's ClusterQueue, is not in the files", found.where)
     if not spec.active:
-        return Unread(f"{what}: it is not active", found.where)
+        return NotTaken(f"{what}: it is not active", found.where)
     try:
         podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
     except ValueError as error:
@@ -43,7 +44,7 @@ def arrival_of(
         priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
     created_ns = _time_ns(found, "metadata.creationTimestamp", metadata.creationTimestamp)
     if created_ns is None:
-        return Unread(f"{what}: it has no creationTimestamp", found.where)
+        return NotTaken(f"{what}: it has no creationTimestamp", found.where)
     return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
 
 

@@ -10,8 +10,9 @@ from emulator.policies.kueue.model import Cluster
 from emulator.vocabulary import Frozen
 from workloads.kubernetes.pods import node_of
 from workloads.kubernetes.quantities import quantity
-from workloads.kubernetes.reading import Objects, Unread
+from workloads.kubernetes.reading import Objects
 from workloads.kueue import objects as api
+from workloads.saved import NotTaken
 
 
 class FlavorNode(Frozen):
@@ -22,17 +23,17 @@ class FlavorNode(Frozen):
     allocatable: Mapping[str, int]
 
 
-def nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[Unread]]:
+def nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
     labels = {each.value.metadata.name: each.value.spec.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
     nodes: list[FlavorNode] = []
-    left_out: list[Unread] = []
+    left_out: list[NotTaken] = []
     for each in found.of(api.NODE):
         node = node_of(each)
         flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
         if node.unschedulable or not flavors:
             why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"
-            left_out.append(Unread(f"Node {printable(node.name)}: it {why}", each.where))
+            left_out.append(NotTaken(f"Node {printable(node.name)}: it {why}", each.where))
         else:
             nodes.append(FlavorNode(node.name, flavors, node.allocatable))
     return tuple(nodes), left_out

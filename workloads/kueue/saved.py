@@ -11,17 +11,16 @@ from pathlib import Path
 
 from emulator.errors import ConfigError, printable
 from workloads.importers.source import OnBytes, ignore
-from workloads.kubernetes.reading import Unread
 from workloads.kueue.state import Kueue, read_kueue, refuse_circles
-from workloads.saved import is_saved, read_section, write_section
+from workloads.saved import SECTIONS, NotTaken, is_saved, read_section, write_section
 
 SECTION, VERSION = "kueue", "0.19"
 """The version is Kueue's, whose decisions are meant."""
 
 
-def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Unread]]:
+def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[NotTaken]]:
     """A file of natjam's own, or Kueue's objects in files and folders.  Raises ConfigError."""
-    if len(paths) == 1 and is_saved(paths[0], SECTION):
+    if len(paths) == 1 and is_saved(paths[0], *SECTIONS):
         return read_saved(paths[0]), []
     return read_kueue(paths, on_bytes)
 

@@ -31,14 +31,14 @@ from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
-from workloads.kubernetes.reading import Found, Objects, Unread, read_objects
+from workloads.kubernetes.reading import Found, Objects, read_objects
 from workloads.kueue import objects as api
 from workloads.kueue.arrivals import arrival_of
 from workloads.kueue.nodes import FlavorNode, nodes_of
+from workloads.saved import NotTaken
 
 MOST_COHORTS_DEEP = 50
 EnumT = TypeVar("EnumT", bound=Enum)
-ValueT = TypeVar("ValueT")
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
 
@@ -53,7 +53,7 @@ class Kueue(Frozen):
     nodes: tuple[FlavorNode, ...] = ()
 
 
-def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Unread]]:
+def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[NotTaken]]:
     """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
     found = read_objects(paths, api.KINDS, on_bytes)
     queues = found.of(api.CLUSTER_QUEUE)
@@ -188,7 +188,9 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 # ---- workloads ----
 
 
-def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> tuple[tuple[Arrival, ...], list[Unread]]:
+def _arrivals(
+    found: Objects, cluster: Cluster, priorities: dict[str, int]
+) -> tuple[tuple[Arrival, ...], list[NotTaken]]:
     local = {
         (each.value.metadata.namespace, each.value.metadata.name): each.value.spec.clusterQueue
         for each in found.of(api.LOCAL_QUEUE)
@@ -197,10 +199,10 @@ def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> t
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
     arrivals: list[Arrival] = []
-    unread: list[Unread] = []
+    unread: list[NotTaken] = []
     for each in found.of(api.WORKLOAD):
         made = arrival_of(each, local, covered, priorities)
-        if isinstance(made, Unread):
+        if isinstance(made, NotTaken):
             unread.append(made)
         else:
             arrivals.append(made)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError
 from emulator.policies.kueue.model import Cluster, PodSet, Workload
 from emulator.policies.kueue.player import Arrival
-from workloads.draws import exponential
+from workloads.draws import drawn_from
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
 
 _NEEDED = ("queue", "submit_s")
@@ -51,10 +51,7 @@ def drawn(arrivals: Sequence[Arrival], workloads: int, over_ns: int, seed: int) 
     if not known:
         raise ConfigError("--draw: no Workload has ended, so nothing says how long they run; give --arrivals too")
     times, choices = (Random(f"{seed}:kueue-{what}") for what in ("times", "workloads"))
-    now_ns, found = 0.0, list[Arrival]()
-    for number in range(workloads):
-        now_ns += exponential(times, over_ns / workloads)
-        like = known[int(choices.random() * len(known))]
-        named = replace(like.workload, name=f"drawn-{number + 1}", created_ns=round(now_ns))
-        found.append(replace(like, workload=named))
-    return tuple(found)
+    return tuple(
+        replace(like, workload=replace(like.workload, name=f"drawn-{number}", created_ns=at_ns))
+        for number, (at_ns, like) in enumerate(drawn_from(known, workloads, over_ns, times, choices), 1)
+    )

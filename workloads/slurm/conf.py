@@ -8,13 +8,15 @@ from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
-from workloads.slurm.lines import Line, NotCarriedOver, Where, node_names, read_lines, time_ns, whole
+from workloads.saved import NotTaken
+from workloads.slurm.lines import Line, Where, node_names, read_lines, time_ns, whole
 from workloads.slurm.qos import read_mode, read_qos
 
 MICROSECOND_NS = 1000
 _SELECTS = ("select/cons_tres", "select/cons_res")
 _DEFAULT = "DEFAULT"
 _CPU_KEYS = {"cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
+_NODE_KEYS = {*_CPU_KEYS, "nodename", "nodeaddr", "nodehostname", "port", "bcastaddr", "state", "reason"}
 _PARTITION_KEYS = {
     *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
     *("oversubscribe", "state"),
@@ -36,16 +38,16 @@ class Site:
         self.global_mode = Mode.OFF
         self.preempts_by_qos: Line | None = None
         self.settings: dict[str, Any] = {}
-        self.left_out: list[NotCarriedOver] = []
+        self.left_out: list[NotTaken] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
 
     def leave_out(self, line: Line, key: str, why: str = "") -> None:
         """Note a setting that nothing here looks at."""
         text = f"{key}={printable(line.pairs[key][:60])}"
-        self.left_out.append(NotCarriedOver(str(line.where), text, why))
+        self.left_out.append(NotTaken(text, str(line.where), why))
 
 
-def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotCarriedOver]]:
+def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotTaken]]:
     """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first.
 
     Raises:
@@ -85,6 +87,10 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
 
 
 def _read_nodes(site: Site, line: Line) -> None:
+    for key in line.pairs.keys() - _NODE_KEYS:
+        site.leave_out(line, key, "only CPUs decide here")
+    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
+        site.leave_out(line, "state", "all nodes are up here")
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
@@ -94,11 +100,6 @@ def _read_nodes(site: Site, line: Line) -> None:
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
         site.nodes[name] = cpus
-    for key in ("realmemory", "gres", "features", "weight"):
-        if key in line.pairs:
-            site.leave_out(line, key, "only CPUs decide here")
-    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
-        site.leave_out(line, "state", "all nodes are up here")
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
@@ -118,16 +119,18 @@ def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
 
 def _read_partition(site: Site, line: Line) -> None:
     name = line.pairs["partitionname"]
+    for key in line.pairs.keys() - _PARTITION_KEYS:
+        site.leave_out(line, key)
+    if line.pairs.get("state", "UP").upper() != "UP":
+        site.leave_out(line, "state", "all partitions are up here")
+    if line.pairs.get("oversubscribe", "NO").upper() not in ("NO", "FORCE:1"):
+        site.leave_out(line, "oversubscribe", "jobs of one partition share no CPUs here, and nodes are not exclusive")
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
     if name in site.partitions:
         raise line.where.error("PartitionName", f"'{printable(name)}' is there twice")
     site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
-    for key in line.pairs.keys() - _PARTITION_KEYS:
-        site.leave_out(line, key)
-    if line.pairs.get("state", "UP").upper() != "UP":
-        site.leave_out(line, "state", "all partitions are up here")
 
 
 def _partition(site: Site, name: str) -> Partition:
@@ -138,16 +141,16 @@ def _partition(site: Site, name: str) -> Partition:
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
     mode = read_mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
-    limit = pairs.get("defaulttime", "NONE")
+    limit_key, limit = "DefaultTime", pairs.get("defaulttime", "NONE")
     if limit.upper() == "NONE":
-        limit = pairs.get("maxtime", "UNLIMITED")
+        limit_key, limit = "MaxTime", pairs.get("maxtime", "UNLIMITED")
     return Partition(
         name,
         nodes,
         whole(where, "PriorityTier", pairs.get("prioritytier", "1")),
         mode,
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
-        time_ns(where, "DefaultTime", limit, MINUTE_NS),
+        time_ns(where, limit_key, limit, MINUTE_NS),
     )
 
 
@@ -234,12 +237,12 @@ def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") 
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
         else:
-            site.left_out.append(NotCarriedOver(str(line.where), f"{key}: {printable(option[:60])}"))
+            site.left_out.append(NotTaken(f"{key}: {printable(option[:60])}", str(line.where)))
 
 
 def _selected(site: Site, line: Line, text: str) -> None:
-    if not text.upper().startswith(("CR_CPU", "CR_CORE")):
-        site.leave_out(line, "selecttypeparameters", "only CPUs decide here")
+    if text.upper() != "CR_CPU":
+        site.leave_out(line, "selecttypeparameters", "single CPUs decide here, as under CR_CPU, not cores or memory")
 
 
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {

@@ -4,6 +4,8 @@ lists."""
 from __future__ import annotations
 
 import csv
+import itertools
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +17,15 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.policies.slurm.model import SECOND_NS
-from emulator.vocabulary import Frozen
 
 MOST_BYTES = 16 * 1024 * 1024
 LARGEST_TABLE_BYTES = 1 << 30
 MOST_NODES = 100_000
-MOST_INCLUDED = 10
+MOST_INCLUDED = 1000
+DEEPEST_INCLUDED = 10
 UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
 _RANGE = re.compile(r"(\d+)-(\d+)")
+_BRACKETS = re.compile(r"\[[^][]*\]")
 _DAYS_AND_HOURS = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 
 
@@ -41,14 +44,6 @@ class Where:
         return ConfigError(f"{self}: {key}: {what}")
 
 
-class NotCarriedOver(Frozen):
-    """A setting that the decisions do not look at."""
-
-    where: str
-    what: str
-    why: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """The pairs of one line, by key in lower case, in their order."""
@@ -62,33 +57,33 @@ class Line:
         return next(iter(self.pairs))
 
 
-def read_lines(path: Path, depth: int = 0) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a configuration, with those of included files in their places.
 
     Raises:
-        ConfigError: a file cannot be read, or a line has no ``Key=Value``.
+        ConfigError: a file cannot be read, a line has no ``Key=Value``, or too many files are included.
     """
+    yield from _lines(path, 0, itertools.count(1))
+
+
+def _lines(path: Path, depth: int, included: Iterator[int]) -> Iterator[Line]:
     for number, text in _joined(path):
         where = Where(path, number)
         words = _words(where, text)
         if words and words[0].lower() == "include" and len(words) == 2:
-            if depth == MOST_INCLUDED:
-                raise where.error("Include", f"more than {MOST_INCLUDED} files deep")
-            yield from read_lines(path.parent / words[1], depth + 1)
+            if depth == DEEPEST_INCLUDED:
+                raise where.error("Include", f"more than {DEEPEST_INCLUDED} files deep")
+            if next(included) > MOST_INCLUDED:
+                raise where.error("Include", f"more than {MOST_INCLUDED:,} files")
+            yield from _lines(path.parent / words[1], depth + 1, included)
         elif words:
             yield Line(where, _pairs(where, words))
 
 
 def _joined(path: Path) -> Iterator[tuple[int, str]]:
     """Lines without comments, continued ones as one, with their numbers."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path}: has more than 16 MiB; is this a slurm.conf?")
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     begun, begun_at = "", 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_bytes(path, MOST_BYTES).decode(errors="replace").splitlines(), 1):
         text = re.sub(r"(?<!\\)#.*", "", line).rstrip()
         begun_at = begun_at or number
         if text.endswith("\\"):
@@ -147,7 +142,7 @@ def time_ns(where: Where, key: str, text: str, unit_ns: int) -> int | None:
 
 def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     """The names in a node list such as ``n[0-3,7],login1``, in order."""
-    if any(int(last[:9]) - int(first[:9]) > MOST_NODES or len(last) > 9 for first, last in _RANGE.findall(text)):
+    if _most_names(text) > MOST_NODES:
         raise where.error(key, f"has more than {MOST_NODES:,} nodes")
     try:
         names = tuple(map(str, NodeSet(text, resolver=None)))
@@ -156,6 +151,19 @@ def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     if not names or len(names) > MOST_NODES:
         raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
     return names
+
+
+def _most_names(text: str) -> int:
+    """How many names a node list stands for at most: the brackets of one name multiply."""
+    names = _BRACKETS.sub(lambda found: found[0].replace(",", ";"), text).split(",")
+    return sum(math.prod(map(_most_numbers, _BRACKETS.findall(name))) for name in names)
+
+
+def _most_numbers(bracket: str) -> int:
+    lengths = (
+        int(last[:9]) - int(first[:9]) if len(last) < 10 else MOST_NODES for first, last in _RANGE.findall(bracket)
+    )
+    return bracket.count(";") + 1 + sum(max(0, length) for length in lengths)
 
 
 def read_table(path: Path, needed: Sequence[str], command: str) -> Iterator[tuple[Where, dict[str, str]]]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from emulator.errors import printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from workloads.slurm.lines import NotCarriedOver, Where, read_table, time_ns, whole
+from workloads.saved import NotTaken
+from workloads.slurm.lines import Where, read_table, time_ns, whole
 
 COMMAND = (
     "sacct --allusers --duplicates --parsable2 --units=K "
@@ -25,7 +26,7 @@ NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "N
 _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
 
 
-def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotCarriedOver]]:
+def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotTaken]]:
     """The jobs of a table, from the first submission on, and what was left out.
 
     Raises:
@@ -42,12 +43,12 @@ def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotC
         first_submits.setdefault(name, _submit(where, row["Submit"]))
     partitions = {each.name for each in cluster.partitions}
     jobs: list[Job] = []
-    left_out: list[NotCarriedOver] = []
+    left_out: list[NotTaken] = []
     begin = min(first_submits.values(), default=datetime.min)
     for name, (where, row) in rows.items():
         why = _why_not(row, partitions, cluster)
         if why:
-            left_out.append(NotCarriedOver(str(where), f"job {printable(name[:40])}", why))
+            left_out.append(NotTaken(f"job {printable(name[:40])}", str(where), why))
             continue
         submit_ns = round((first_submits[name] - begin).total_seconds()) * SECOND_NS
         jobs.append(_job(where, row, submit_ns, bool(cluster.qos)))

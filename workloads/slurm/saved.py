@@ -11,7 +11,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import Cluster, Job
 from emulator.vocabulary import Frozen
-from workloads.saved import read_section, write_section
+from workloads.saved import read_section, refuse_twice, write_section
 
 SECTION, VERSION = "slurm", "22.05"
 """The version is Slurm's, whose decisions are meant."""
@@ -32,17 +32,14 @@ def read_saved(path: Path) -> Slurm:
         if unknown := [node for node in partition.nodes if node not in slurm.cluster.nodes]:
             raise ConfigError(f"{path}: slurm.cluster.partitions: {partition.name}: there is no node '{unknown[0]}'")
     qos = {each.name for each in slurm.cluster.qos} or {""}
-    seen: set[str] = set()
+    refuse_twice(path, "slurm.jobs", (job.name for job in slurm.jobs))
     for job in slurm.jobs:
         if job.partition not in names:
             raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: there is no partition '{job.partition}'")
         if job.qos not in qos:
             raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: there is no QOS '{printable(job.qos)}'")
-        if job.name in seen:
-            raise ConfigError(f"{path}: slurm.jobs: '{printable(job.name)}' is there twice")
         if min(job.nodes, job.cpus, job.length_ns) < 1 or job.submit_ns < 0:
             raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: nodes, cpus and length_ns are at least 1")
-        seen.add(job.name)
     return slurm
 
 

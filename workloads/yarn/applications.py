@@ -75,6 +75,12 @@ def _queued(
             yield replace(job, queue=queue, priority=min(job.priority or 0, highest_priority))
 
 
+def as_allocated(jobs: Sequence[WorkloadJob], least_mb: int) -> list[WorkloadJob]:
+    """The jobs with containers of whole steps of ``least_mb``, as YARN allocates them."""
+    step_bytes = least_mb * 2**20
+    return [replace(job, memory_bytes=max(1, -(-(job.memory_bytes or 0) // step_bytes)) * step_bytes) for job in jobs]
+
+
 def container_mb(jobs: Sequence[WorkloadJob], least_mb: int) -> int:
     """Memory of the containers that did most of the work, rounded to steps of ``least_mb``."""
     work_ns: Counter[int] = Counter()

@@ -15,7 +15,7 @@ from workloads.errors import Problems
 from workloads.importers.source import OnBytes, ignore
 from workloads.record import Trace
 from workloads.store import write_workload
-from workloads.yarn.applications import Applications, container_mb, queue_names, read_applications
+from workloads.yarn.applications import Applications, as_allocated, container_mb, queue_names, read_applications
 from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_leaves
 from workloads.yarn.settings import LeftOut, Settings, flag, number, share, whole
 
@@ -23,6 +23,7 @@ _PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
 _MONITOR = "yarn.resourcemanager.scheduler.monitor."
 _POLICY = "ProportionalCapacityPreemptionPolicy"
 _MAX_PRIORITY = "yarn.cluster.max-application-priority"
+_MASTER_MB = "yarn.app.mapreduce.am.resource.mb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,15 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
             raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
     jobs = imported.applications.jobs if imported.applications else ()
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
-    per_container_mb = min(container_mb(jobs, least_mb), node_mb)
-    imported.assumed.append(
-        LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", "all containers have one size")
-    )
+    allocated = as_allocated(jobs, least_mb)
+    if imported.applications is not None and len({(job.memory_bytes, job.cpu_thousandths) for job in allocated}) > 1:
+        imported.applications.jobs = allocated
+        cluster = _sized_cluster(settings, nodes, node_mb, least_mb, imported)
+    else:
+        per_container_mb = min(container_mb(jobs, least_mb), node_mb)
+        why = "all containers have one size"
+        imported.assumed.append(LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why))
+        cluster = _cluster(settings, nodes, node_mb, per_container_mb)
     preemption = _fair_preemption(settings) if is_fair else _preemption(settings)
     imported.experiment = {
         "name": name,
@@ -83,7 +89,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         "overheads": "yarn-3",
         "heartbeat_s": settings.take("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", 1.0, _ms),
         "protocol": {"node_expiry_s": settings.take("yarn.nm.liveness-monitor.expiry-interval-ms", 600.0, _ms)},
-        "cluster": _cluster(settings, nodes, node_mb, per_container_mb),
+        "cluster": cluster,
         "scheduler": {
             "allocation": {
                 "name": "yarn-capacity",
@@ -134,13 +140,39 @@ def _leaves(sources: Sources, settings: Settings, cluster_mb: int, imported: Imp
     return False, leaves
 
 
-def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
-    per_node = node_mb // container_mb
+def _cores(settings: Settings) -> int | None:
+    """Virtual cores of a node; None: only memory counts (the DefaultResourceCalculator)."""
     calculator = settings.take(f"{PREFIX}resource-calculator", "DefaultResourceCalculator", str)
-    if calculator.endswith("DominantResourceCalculator"):
-        cores = settings.take("yarn.nodemanager.resource.cpu-vcores", 8, _size)
+    if not calculator.endswith("DominantResourceCalculator"):
+        return None
+    cores = settings.take("yarn.nodemanager.resource.cpu-vcores", 8, _size)
+    return 8 if cores < 1 else cores
+
+
+def _sized_cluster(settings: Settings, nodes: int, node_mb: int, least_mb: int, imported: Imported) -> dict[str, Any]:
+    """A cluster whose containers have the sizes of the applications' own."""
+    cores = _cores(settings)
+    resources = {"memory_gb": _gb(node_mb), **({} if cores is None else {"cpu": cores})}
+    master_mb = -(-settings.take(_MASTER_MB, 1536, _at_least_one) // least_mb) * least_mb
+    why = "of MapReduce's ApplicationMasters; others have their own"
+    imported.assumed.append(LeftOut("cluster.master_resources", f"{_gb(master_mb):g} GB", why))
+    return {
+        "node_groups": [{"count": nodes, "resources": resources}],
+        "container_memory_gb": _gb(least_mb),
+        "master_resources": {"memory_gb": _gb(min(master_mb, node_mb))},
+    }
+
+
+def _gb(size_mb: int) -> float:
+    """GiB of a size in MiB, of three decimals."""
+    return size_mb * 1000 // 1024 / 1000
+
+
+def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
+    per_node, cores = node_mb // container_mb, _cores(settings)
+    if cores is not None:
         per_container = settings.take("yarn.scheduler.minimum-allocation-vcores", 1, _at_least_one)
-        per_node = max(1, min(per_node, (8 if cores < 1 else cores) // per_container))
+        per_node = max(1, min(per_node, cores // per_container))
     return {
         "nodes": nodes,
         "containers_per_node": per_node,

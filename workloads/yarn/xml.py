@@ -12,6 +12,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.sax import parseString
 
 from emulator.errors import ConfigError, printable
+from emulator.files.yaml_positions import read_bytes
 
 LARGEST_FILE_BYTES = 16 * 2**20
 DEEPEST = 64
@@ -38,14 +39,7 @@ def read_xml(path: Path) -> Element:
 
     Raises ConfigError: it cannot be read, is not XML, declares entities, or is too large or nested too deeply.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    if len(raw) > LARGEST_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB; a configuration is smaller")
+    raw = read_bytes(path, LARGEST_FILE_BYTES)
     builder = _Builder(path)
     try:
         parseString(raw, builder)

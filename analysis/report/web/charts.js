@@ -179,6 +179,18 @@ function tickText(value, step) {
   return (Math.abs(value) < step / 1e6 ? 0 : value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
+/** How much of the cluster is in use, in percent: of its containers or, if these have sizes, of each resource. */
+function usedOf(run) {
+  const percent = (values, whole) => Float32Array.from(values, (value) => (100 * value) / whole);
+  if (!run.resources.length) return [{ name: "at work", x: run.at_work_s, y: percent(run.at_work_n, run.containers) }];
+  return run.resources.map((name, number) => ({ name, x: run[`resource_${number}_s`], y: percent(run[`resource_${number}_share`], 1) }));
+}
+
+function utilizationChart(element, run, used, time) {
+  const yLabel = run.resources.length ? "held, %" : "containers, %";
+  stepChart(element, used, { ...time, yLabel, most: Math.max(100, ...used.map(({ y }) => greatest(y))) });
+}
+
 function greatest(values) {
   let most = 0;
   for (const value of values) if (value > most) most = value;

@@ -18,12 +18,18 @@ function readPayload(buffer) {
   for (const [name, [type, at, length]] of Object.entries(run.columns)) {
     run[name] = new COLUMN_TYPES[type](buffer, behind + at, length);
   }
-  const starts = new Int32Array(run.lanes.length + 1);
-  for (const lane of run.segment_lane) starts[lane + 1] += 1;
-  for (let lane = 0; lane < run.lanes.length; lane += 1) starts[lane + 1] += starts[lane];
-  run.lane_starts = starts;
+  run.lane_starts = startsOf(run.segment_lane, run.lanes.length);
+  run.use_starts = startsOf(run.use_lane, run.lanes.length);
   run.job_rows = Object.fromEntries(run.jobs.map((job, place) => [job.name, place]));
   return run;
+}
+
+/** Where the values of each lane start, of values sorted by lane. */
+function startsOf(laneOfEach, lanes) {
+  const starts = new Int32Array(lanes + 1);
+  for (const lane of laneOfEach) starts[lane + 1] += 1;
+  for (let lane = 0; lane < lanes; lane += 1) starts[lane + 1] += starts[lane];
+  return starts;
 }
 
 /**

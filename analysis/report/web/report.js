@@ -29,13 +29,12 @@ async function openRun(article, number) {
 function drawCharts(article, run) {
   const chart = (name) => article.querySelector(`[data-chart=${name}]`);
   const time = { xLabel: "time, emulated s", until: run.end_s };
-  const share = Float32Array.from(run.at_work_n, (count) => (100 * count) / run.containers);
-  const used = [{ name: "at work", x: run.at_work_s, y: share }];
+  const used = usedOf(run);
   if (run.available_s) {
     const left = Float32Array.from(run.available_n, (count) => (100 * count) / run.containers);
     used.push({ name: "left by the transactional workload", x: run.available_s, y: left });
   }
-  stepChart(chart("utilization"), used, { ...time, yLabel: "containers, %", most: Math.max(100, greatest(share)) });
+  utilizationChart(chart("utilization"), run, used, time);
   const waiting = [
     { name: "jobs waiting", x: run.waiting_jobs_s, y: run.waiting_jobs_n },
     { name: "tasks suspended", x: run.suspended_s, y: run.suspended_n },

@@ -75,6 +75,10 @@ function drawLegend(element, view) {
     });
     element.append(legendItem(swatch, state));
   });
+  run.resources.forEach((resource, number) => {
+    const colour = groupColour(element, number);
+    element.append(legendItem(paintedSwatch((context) => ((context.fillStyle = colour), context.fillRect(0, 6, 22, 6))), `${resource} held on a node`));
+  });
   const idle = document.createElement("span");
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));

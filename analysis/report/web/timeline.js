@@ -1,5 +1,6 @@
 "use strict";
-// The timeline: a row for each container, drawn on a canvas; only the visible part is drawn.
+// The timeline: a row for each container, and for each resource of a node if containers have sizes, drawn on a canvas; only the
+// visible part is drawn.
 
 const AXIS_PIXELS = 22;
 const GUTTER_PIXELS = 86;
@@ -149,6 +150,17 @@ class Timeline {
     return place < first[lane + 1] && starts[place] <= tick + slack ? place : -1;
   }
 
+  /** What containers hold at a point of a row of use, in words; nothing elsewhere. */
+  useAt(x, y) {
+    const lane = this.laneAt(y);
+    const { resource, whole, node } = this.run.lanes[lane] ?? {};
+    if (!resource || x < this.gutter) return "";
+    const { use_starts: first, use_at: times, use_amount: amounts } = this.run;
+    const tick = this.tickAt(x);
+    const place = firstAbove(times, first[lane], first[lane + 1], tick) - 1;
+    return `${node}: ${tidy(place < first[lane] ? 0 : amounts[place])} of ${tidy(whole)} ${resource} at ${secondsText(tick * this.run.tick_s)}`;
+  }
+
   zoom(factor, centre = (this.from + this.to) / 2) {
     const span = Math.min(this.last, Math.max(SHORTEST_TICKS, (this.to - this.from) / factor));
     const share = (centre - this.from) / (this.to - this.from);
@@ -243,7 +255,8 @@ class Timeline {
       if (event.pointerType === "mouse") this.scroll.scrollTop = this.drag.top - (event.clientY - this.drag.y);
       return;
     }
-    this.hover(this.segmentAt(event.offsetX, event.offsetY), event.offsetX, event.offsetY);
+    const [x, y] = [event.offsetX, event.offsetY];
+    this.hover(this.segmentAt(x, y), x, y, this.useAt(x, y));
   }
 
   wheeled(event) {
@@ -313,15 +326,16 @@ class Timeline {
     if (y + this.rowPixels > this.scroll.scrollTop + this.plotHeight) this.scroll.scrollTop = y + this.rowPixels - this.plotHeight;
   }
 
-  hover(segment, x = 0, y = 0) {
+  hover(segment, x = 0, y = 0, use = "") {
     if (segment !== this.hovered) {
       this.hovered = segment;
-      this.tooltip.hidden = segment < 0;
       this.say(this.tooltip, segment);
       this.canvas.style.cursor = segment < 0 ? "grab" : "pointer";
       this.redraw();
     }
-    if (segment < 0) return;
+    this.tooltip.hidden = segment < 0 && !use;
+    if (use) this.tooltip.textContent = use;
+    if (this.tooltip.hidden) return;
     const room = this.width - this.tooltip.offsetWidth - 4;
     const below = y + 18 + this.tooltip.offsetHeight < this.height || y < this.tooltip.offsetHeight + 18;
     this.tooltip.style.left = `${Math.max(4, Math.min(x + 14, room))}px`;

@@ -4,6 +4,7 @@
 const PATTERN_FROM_PIXELS = 4;
 const LINED_FROM_PIXELS = 6;
 const GAPS_FROM_PIXELS = 5;
+const NAMED_FROM_PIXELS = 9;
 const GAP_SHARE = 0.28;
 const FAINT = 0.13;
 const FONT = "11px system-ui, sans-serif";
@@ -21,6 +22,7 @@ function drawTimeline(view) {
   context.rect(0, AXIS_PIXELS, width, plotHeight);
   context.clip();
   drawRows(view, colour);
+  drawUses(view, colour);
   drawSegments(view, colour);
   if (view.rowPixels >= GAPS_FROM_PIXELS) drawGaps(view, colour("--surface"));
   drawDeadlines(view, colour("--surface"));
@@ -116,6 +118,31 @@ function drawRows(view, colour) {
     if (y < labelledUntil) continue;
     context.fillText(node, 2, Math.max(y, AXIS_PIXELS) + 7, view.gutter - 6);
     labelledUntil = y + 14;
+  }
+}
+
+/** Of each resource of a node, the share that containers hold: how high its row is filled. */
+function drawUses(view, colour) {
+  const { context, run } = view;
+  const { use_starts: first, use_at: times, use_amount: amounts } = run;
+  const height = barHeight(view);
+  const right = Math.min(view.gutter + view.plotWidth, view.xOf(view.last));
+  for (const [lane, y] of visibleRows(view)) {
+    const { resource, whole } = run.lanes[lane];
+    if (!resource) continue;
+    context.fillStyle = groupColour(view.root, run.resources.indexOf(resource));
+    const stop = first[lane + 1];
+    for (let at = Math.max(first[lane], firstAbove(times, first[lane], stop, view.from) - 1); at < stop && times[at] < view.to; at += 1) {
+      const x = Math.max(view.gutter, view.xOf(times[at]));
+      const until = at + 1 < stop ? Math.min(right, view.xOf(times[at + 1])) : right;
+      const filled = whole ? Math.min(1, amounts[at] / whole) * height : 0;
+      if (until > x) context.fillRect(x, y + height - filled, until - x, filled);
+    }
+    if (view.rowPixels < NAMED_FROM_PIXELS) continue;
+    context.fillStyle = colour("--muted");
+    context.textAlign = "right";
+    context.fillText(resource, view.gutter - 4, y + height / 2, view.gutter / 2);
+    context.textAlign = "left";
   }
 }
 

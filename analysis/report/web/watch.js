@@ -103,10 +103,7 @@ function jobRow(job, placeOf) {
 function drawWatchCharts(run) {
   const chart = (name) => page.querySelector(`[data-chart=${name}]`);
   const time = { xLabel: "time, emulated s", until: run.end_s };
-  const share = Float32Array.from(run.at_work_n, (count) => (100 * count) / run.containers);
-  stepChart(chart("utilization"), [{ name: "at work", x: run.at_work_s, y: share }], {
-    ...time, yLabel: "containers, %", most: Math.max(100, greatest(share)),
-  });
+  utilizationChart(chart("utilization"), run, usedOf(run), time);
   stepChart(chart("lag"), [{ name: "lag, p99 so far", x: run.lag_s, y: run.lag_p99_real_ms }], { ...time, yLabel: "real ms" });
 }
 

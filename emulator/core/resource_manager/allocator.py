@@ -19,7 +19,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import Preemptor
 from emulator.core.settings import Settings
-from emulator.vocabulary import MASTER, MASTER_GROUP, Work
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work
 
 
 class Allocator:
@@ -47,7 +47,7 @@ class Allocator:
         ready_ns = max(since_ns, slot.since_ns, state.room_ns)
         held = state.containers.get(container) if container else None
         if held is None:
-            held = self._new_container(grant, now_ns)
+            held = self._new_container(grant, application.request_for(grant.group), now_ns)
         else:
             node.ledger.resume(held.id, held.group.work)
         held.task, held.slot_ns = grant.task, now_ns
@@ -67,10 +67,9 @@ class Allocator:
         )
         return []
 
-    def _new_container(self, grant: Grant, now_ns: int) -> HeldContainer:
+    def _new_container(self, grant: Grant, request: Resources, now_ns: int) -> HeldContainer:
         self._containers_made += 1
         name, application, node = f"container-{self._containers_made:06d}", grant.application, grant.node
-        request = application.request_for(grant.group)
         held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns, request=request)
         self._state.containers[held.id] = application.containers[held.id] = held
         self._state.touch(held)
@@ -86,7 +85,7 @@ class Allocator:
         """Launch the job's ApplicationMaster, which takes no container, on the next node in turn."""
         nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
         node = nodes[(application.order + application.master_attempts) % len(nodes)]
-        held = self._new_container(Grant(application, MASTER_GROUP, node), now_ns)
+        held = self._new_container(Grant(application, MASTER_GROUP, node), (), now_ns)
         return self._launch_application_master(application, held, now_ns, now_ns)
 
     def _launch_application_master(

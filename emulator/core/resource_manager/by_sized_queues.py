@@ -38,7 +38,7 @@ from emulator.core.resource_manager.reservations import wanted_anywhere
 from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.policies.policy import Reads
-from emulator.policies.resources import dominant_ppm, fits, minus, plus, total
+from emulator.policies.resources import dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
@@ -61,7 +61,8 @@ class BySizedQueues(ByQueues):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         nodes = parts.settings.nodes
-        self._whole = total((node.resources for node in nodes), nodes[0].resource_names)
+        self._names = nodes[0].resource_names
+        self._whole = total((node.resources for node in nodes), self._names)
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
         self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
@@ -117,10 +118,8 @@ class BySizedQueues(ByQueues):
             if name in victims:
                 views = tuple(self._state.queues.job_views(name, now_ns))
                 order = order_jobs(self._scheduler.preemption_order, view, views)
-                jobs, after = (
-                    [self._state.applications[job] for job in order],
-                    partial(self._givers_after, order, now_ns),
-                )
+                jobs = [self._state.applications[job] for job in order]
+                after = partial(self._givers_after, order, now_ns)
                 may = self._within_a_run(decision.most_reclaims_in_a_run)
                 yield from self._serve(jobs, after, may, rooms, now_ns)
         if self._may_rest and self.changes == before:
@@ -252,7 +251,7 @@ class BySizedQueues(ByQueues):
             return
         for group, taken in places:
             if taken.tasks:
-                self._note_why(application, jobs, ranked, taken, now_ns)
+                self._note_why(application, group, jobs, ranked, taken, now_ns)
             self._reservations.make(application, group, taken.node, now_ns)
         for _, taken in places:
             for task in taken.tasks:
@@ -283,12 +282,19 @@ class BySizedQueues(ByQueues):
         return self.frees(self._state.containers[task.container])
 
     def _note_why(
-        self, application: Application, jobs: _Jobs, ranked: Sequence[TaskView], taken: Taken, now_ns: int
+        self,
+        application: Application,
+        group: TaskGroup,
+        jobs: _Jobs,
+        ranked: Sequence[TaskView],
+        taken: Taken,
+        now_ns: int,
     ) -> None:
+        short = f"{group.name} lacks {written(taken.short, self._names)} on {taken.node}"
         queues = {job.name: of_queue for of_queue in jobs for job in of_queue}
         for task in taken.tasks:
             among = queues[task.job]
-            self._choices.append(JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among))
+            self._choices.append(JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among, short))
         for victim in dict.fromkeys(task.job for task in taken.tasks) if self._explains_tasks else ():
             going = [task.container for task in taken.tasks if task.job == victim]
             tasks = [task for task in ranked if task.job == victim]

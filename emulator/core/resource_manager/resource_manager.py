@@ -48,7 +48,7 @@ from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_outside import ByOutside
-from emulator.core.resource_manager.by_scheduler import ByScheduler
+from emulator.core.resource_manager.by_told import ByTold
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
@@ -155,7 +155,7 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
-        told = self._allocation.begin_anew(now_ns) if isinstance(self._allocation, ByOutside | ByScheduler) else []
+        told = self._allocation.begin_anew(now_ns) if isinstance(self._allocation, ByTold) else []
         return [*told, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
@@ -189,7 +189,7 @@ class ResourceManager(StateMachine):
         return []
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        assert isinstance(self._allocation, ByOutside | ByScheduler)
+        assert isinstance(self._allocation, ByTold)
         self._allocation.fired(message)
         return []
 

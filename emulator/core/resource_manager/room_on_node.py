@@ -29,6 +29,8 @@ class Taken(NamedTuple):
 
     node: str
     tasks: tuple[TaskView, ...]
+    short: Resources = ()
+    """What is lacking there without them."""
 
 
 def irreducible(
@@ -70,13 +72,14 @@ def choose_room(
             by_node[task.node].append(task)
     best: tuple[tuple[int, int, int], Taken] | None = None
     for name, there in spare.items():
-        tasks = irreducible(lacking(request, there), by_node[name], frees)
+        short = lacking(request, there)
+        tasks = irreducible(short, by_node[name], frees)
         if tasks is None:
             continue
         last = max((ranks[task.container if across_jobs else task.job] for task in tasks), default=-1)
         rank = last, len(tasks), dominant_ppm(_sum(map(frees, tasks), whole), whole)
         if best is None or rank < best[0]:
-            best = rank, Taken(name, tasks)
+            best = rank, Taken(name, tasks, short)
     return None if best is None else best[1]
 
 

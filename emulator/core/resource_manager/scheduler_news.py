@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import compress
 
+from emulator.core.mechanisms import stopping
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState, Touched
 from emulator.core.resource_manager.gangs import Gangs
@@ -33,7 +34,7 @@ from emulator.policies.news import (
     Suspended,
 )
 from emulator.policies.resources import named
-from emulator.vocabulary import Mechanism, TaskGroup
+from emulator.vocabulary import TaskGroup
 
 
 class SchedulerNews:
@@ -137,7 +138,7 @@ class SchedulerNews:
 def first_news(settings: Settings) -> Begin:
     """What a scheduler is told first of all."""
     queues = tuple(QueueNews(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
-    node, may_stop = settings.nodes[0], Mechanism.SUSPEND in settings.scheduler.mechanism.among
+    node, may_stop = settings.nodes[0], stopping(settings.scheduler.mechanism.among)
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
     return Begin(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)

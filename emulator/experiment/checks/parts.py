@@ -22,7 +22,7 @@ def check(
     if cluster is not None:
         found += cluster_checks(cluster, scheduler, workload, engine)
     if scheduler is not None:
-        found += scheduler_checks(scheduler, engine)
+        found += scheduler_checks(scheduler, workload, engine)
     if workload is not None:
         found += [workload_problems(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
         found.append(gang_problems(cluster, scheduler, workload, engine))

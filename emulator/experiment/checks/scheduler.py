@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from emulator.experiment.model import Scheduler
+from emulator.experiment.model import Queue, Scheduler, Workload
 from emulator.files.problems import Problem
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_values import Location
 from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import Maximum, QueueRules, SchedulerAllocation, ShareAllocation, TakesBack
+from workloads.schema import JobEntry
 
 FLUID = "fluid"
 
 
-def scheduler_checks(scheduler: Scheduler, engine: str) -> list[Iterator[Problem]]:
+def scheduler_checks(scheduler: Scheduler, workload: Workload | None, engine: str) -> list[Iterator[Problem]]:
     """Problems of the scheduler, check by check."""
     return [
         _queues(scheduler),
-        _spared(scheduler),
-        _mechanism(scheduler),
+        _spared(scheduler, workload),
+        _mechanism(scheduler, workload),
         _selection(scheduler),
         _shares(scheduler, engine),
     ]
@@ -60,14 +61,21 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
 
 
-def _spared(scheduler: Scheduler) -> Iterator[Problem]:
+def _with_terms(scheduler: Scheduler, workload: Workload | None) -> Iterator[tuple[Location, Queue | JobEntry]]:
+    """The queues and the jobs, which may have terms of their own."""
+    for name, queue in scheduler.allocation.queues.items():
+        yield ("scheduler", "allocation", "queues", name), queue
+    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+        yield ("workload", "jobs", index), job
+
+
+def _spared(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem]:
     known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
     if not isinstance(known, SchedulerAllocation) or known.spares:
         return
-    for name, queue in scheduler.allocation.queues.items():
-        if queue.minimum_runtime_s:
-            where: Location = ("scheduler", "allocation", "queues", name, "minimum_runtime_s")
-            yield where, f"{known.name} spares nobody because of it; remove it"
+    for where, terms in _with_terms(scheduler, workload):
+        if terms.minimum_runtime_s:
+            yield (*where, "minimum_runtime_s"), f"{known.name} spares nobody because of it; remove it"
 
 
 def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
@@ -90,7 +98,7 @@ def giving_shares() -> str:
     return ", ".join(policy.name for policy in policies.ALLOCATION.policies if isinstance(policy, ShareAllocation))
 
 
-def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
+def _mechanism(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem]:
     name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
     known = policies.ALLOCATION.by_name.get(name)
     if known is not None and known.takes_back is TakesBack.NEVER and mechanism != "wait":
@@ -99,10 +107,10 @@ def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
             f"{name} never preempts, so it cannot be used with '{mechanism}'; set it to wait",
         )
     if mechanism == "wait":
-        for queue, terms in scheduler.allocation.queues.items():
+        message = "nothing is taken back under scheduler.mechanism: wait; name another there, or remove it"
+        for where, terms in _with_terms(scheduler, workload):
             if terms.mechanism is not None:
-                where: Location = ("scheduler", "allocation", "queues", queue, "mechanism")
-                yield where, "nothing is taken back under scheduler.mechanism: wait; name another there, or remove it"
+                yield (*where, "mechanism"), message
 
 
 def _selection(scheduler: Scheduler) -> Iterator[Problem]:

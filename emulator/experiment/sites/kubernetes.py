@@ -20,7 +20,7 @@ from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
 from emulator.experiment.warnings import TOO_LARGE
 from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, Victims
 from emulator.policies.kubernetes.player import Arrival
-from emulator.policies.kubernetes.why import amount_text
+from emulator.policies.resources import amount_text
 from workloads.kubernetes.saved import read_saved
 
 _PODS = "pods"

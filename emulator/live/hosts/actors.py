@@ -2,7 +2,7 @@
 
 There is one ResourceManager actor, one node host per Ray node, and a small pool of application hosts.  A host is a
 plain asyncio object (``emulator.live.hosts.host``).  Hosts talk to each other over links of their own.  Only this
-module and ``emulator.live.session.session`` use Ray.
+module and ``emulator.live.session`` use Ray.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
+from emulator.core.application_master.task_attempt import task_name
 from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
@@ -222,6 +223,8 @@ class NodeHost(MachineHost):
         if self._supervisor is not None:
             await self._supervisor.close()
         served = await self.shuffle.served()
+        for late_real_ns, real_ns in self.shuffle.late:
+            self.gaps.add(gap(f"shuffle service of {self.name}", late_real_ns, real_ns, self.clock))
         if self._store is not None:
             await self._store.close()
         await asyncio.to_thread(remove_program_groups, self._mark)
@@ -404,6 +407,10 @@ class NodeHost(MachineHost):
             address = job_address(process.launch.job)
             self.post(self._routes[address], address, failed)
             return
+        if event["event"] == "stood_still":
+            name = task_name(process.launch.job, process.launch.group, process.launch.task)
+            self.gaps.add(gap(name, event["late_real_ns"], event["real_ns"], self.clock))
+            return
         if event["event"] == "killed" and process.timed_out:
             return  # no machine has ordered this kill
         if event["event"] in ("suspended", "resumed"):
@@ -471,15 +478,9 @@ class NodeHost(MachineHost):
         cost = RealCost(event["stopped_real_ns"] - event["received_real_ns"])
         return Suspended(event["id"], keys_done, cost)
 
-    def _suspend_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return SuspendFailed(event["id"], event["reason"])
-
     def _resumed(self, process: _Process, event: dict[str, Any]) -> Message:
         cost = RealCost(event["continued_real_ns"] - event["received_real_ns"])
         return Resumed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
-
-    def _resume_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return ResumeFailed(event["id"], event["reason"])
 
     def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
         key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
@@ -487,17 +488,11 @@ class NodeHost(MachineHost):
         cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
         return Checkpointed(event["id"], _key_checkpoint(event), cost)
 
-    def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return CheckpointFailed(event["id"], event["reason"])
-
     def _saved(self, process: _Process, event: dict[str, Any]) -> Message:
         return SavedByItself(event["id"], _key_checkpoint(event))
 
     def _terminated(self, process: _Process, event: dict[str, Any]) -> Message:
         return Terminated(event["id"], RealCost(event["signalled_real_ns"] - event["received_real_ns"]))
-
-    def _terminate_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return TerminateFailed(event["id"], event["reason"])
 
     def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
         assert self._images is not None
@@ -507,9 +502,6 @@ class NodeHost(MachineHost):
     def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
         cost = RealCost(event["exited_real_ns"] - event["received_real_ns"])
         return Killed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
-
-    def _kill_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return KillFailed(event["id"], event["reason"])
 
     def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
         self.lag.merge(event["lag"])
@@ -596,6 +588,11 @@ class NodeHost(MachineHost):
             self.post(host, HOST, ProgressReadings(tuple(those)))
 
 
+def _failed(kind: Callable[[str, str], Message]) -> Callable[[NodeHost, _Process, dict[str, Any]], Message]:
+    """An operation that was not carried out, and why."""
+    return lambda host, process, event: kind(event["id"], event["reason"])
+
+
 _COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]] = {
     "launched": NodeHost._launched,
     "launch_failed": NodeHost._launch_failed,
@@ -603,18 +600,18 @@ _COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]]
     "paged": NodeHost._paged,
     "committing": NodeHost._committing,
     "suspended": NodeHost._suspended,
-    "suspend_failed": NodeHost._suspend_failed,
+    "suspend_failed": _failed(SuspendFailed),
     "resumed": NodeHost._resumed,
-    "resume_failed": NodeHost._resume_failed,
+    "resume_failed": _failed(ResumeFailed),
     "checkpointed": NodeHost._checkpointed,
-    "checkpoint_failed": NodeHost._checkpoint_failed,
+    "checkpoint_failed": _failed(CheckpointFailed),
     "saved": NodeHost._saved,
     "terminated": NodeHost._terminated,
-    "terminate_failed": NodeHost._terminate_failed,
+    "terminate_failed": _failed(TerminateFailed),
     "dumped": NodeHost._dumped,
-    "dump_failed": NodeHost._checkpoint_failed,
+    "dump_failed": _failed(CheckpointFailed),
     "killed": NodeHost._killed,
-    "kill_failed": NodeHost._kill_failed,
+    "kill_failed": _failed(KillFailed),
     "exited": NodeHost._exited,
 }
 

@@ -18,6 +18,8 @@ class ShuffleProcess(ServiceProcess):
         arguments = ["--root", str(root), "--nodes", ",".join(nodes)]
         module = "emulator.live.services.shuffle_service"
         super().__init__(run_id, module, arguments, lambda: socket.create_server((bind, 0), backlog=BACKLOG), secret)
+        self.late: list[tuple[int, int]] = []
+        """When it has ended: the longest times for which it stood still (real ns), and when it went on."""
         self._bind = bind
         self._nodes = tuple(nodes)
 
@@ -28,4 +30,6 @@ class ShuffleProcess(ServiceProcess):
 
     async def served(self) -> dict[str, int]:
         """End it; its requests, bytes and refusals (nothing if it has died)."""
-        return (await self.close()).get("served", {})
+        said = await self.close()
+        self.late = said.get("late", [])
+        return said.get("served", {})

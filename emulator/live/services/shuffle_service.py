@@ -2,7 +2,8 @@
 
 ``python -m emulator.live.services.shuffle_service --root W --nodes node-1,node-2``: the first line of standard input is
 the run's secret; the first line of output is ``{"port": port}``.  It exits at the end of standard input, or when its
-parent dies; before that, it prints ``{"served": {"requests", "bytes", "refused"}}``.
+parent dies; before that, it prints ``{"served": {"requests", "bytes", "refused"}, "late": ...}``: the longest times for
+which it has stood still, as pairs of a length and when it went on (real nanoseconds).
 
 A request can name only a job, a reduce, maps, and nodes served here.  The path is made from these; no component of it
 may be a symbolic link.  Nothing is read before the signature was checked.  Wire form:
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import heapq
 import hmac
 import json
 import os
@@ -21,6 +23,7 @@ import resource
 import socket
 import stat
 import sys
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from urllib.parse import unquote
@@ -29,6 +32,7 @@ from aiohttp import web
 
 from emulator.display.failed_requests import keep_quiet
 from emulator.live import encryption
+from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
 from emulator.live.services.service import end_of_input
 from emulator.live.tasks import records
 from emulator.live.tasks.records import Partition, RecordError
@@ -52,6 +56,7 @@ _TARGET = re.compile(
 )
 _SENDFILE_BYTES = 1 << 18
 _MAXIMUM_INDEX_BYTES = 32 << 20
+_LATE_TIMES_KEPT = 8
 
 
 @dataclass(slots=True)
@@ -205,10 +210,22 @@ async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None
     encrypted = encryption.context(listens=True)
     await web.SockSite(runner, listening, backlog=BACKLOG, ssl_context=encrypted).start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
+    late: list[tuple[int, int]] = []
+    beat = asyncio.create_task(_keep_the_beat(late))
     await end_of_input().wait()
+    beat.cancel()
     await runner.cleanup()
     with suppress(BrokenPipeError):
-        print(json.dumps({"served": asdict(endpoint.served)}), flush=True)
+        print(json.dumps({"served": asdict(endpoint.served), "late": late}), flush=True)
+
+
+async def _keep_the_beat(late: list[tuple[int, int]]) -> None:
+    """Note by how much this process is late, and when."""
+    beat = Beat(awake_or_not_real_ns())
+    while True:
+        await asyncio.sleep(PERIOD_REAL_NS / 1e9)
+        if late_real_ns := beat.late_real_ns(awake_or_not_real_ns()):
+            late[:] = heapq.nlargest(_LATE_TIMES_KEPT, [*late, (late_real_ns, time.monotonic_ns())])
 
 
 def main() -> None:

@@ -55,6 +55,7 @@ def start(directory: Path, command: Sequence[str]) -> None:
     log = log_path(directory)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
+        _page_path(directory).unlink(missing_ok=True)  # of a run that was killed
         with _own_file(log) as file:
             subprocess.Popen(
                 [sys.executable, "-m", _COMMAND, str(log), *command, "--out", str(directory)],

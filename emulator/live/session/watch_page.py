@@ -17,6 +17,7 @@ from types import TracebackType
 
 import msgspec
 
+from emulator.assemble import nodes_of
 from emulator.display.status import RunStatus
 from emulator.errors import RunError
 from emulator.experiment.expand import expand
@@ -96,14 +97,13 @@ class WatchPage:
         self._tell({"kind": "end", "said": said, "report": None if report is None else str(report)})
 
     def _begin(self) -> None:
-        experiment, cluster = self._experiment, self._experiment.cluster
+        experiment = self._experiment
         jobs = expand(experiment, experiment.seed + self._repeat - 1)
         self._tell(
             {
                 "kind": "begin",
                 "title": experiment.name,
-                "nodes": cluster.nodes,
-                "containers_per_node": cluster.containers_per_node,
+                "nodes": msgspec.to_builtins(nodes_of(experiment.cluster)),
                 "jobs": msgspec.to_builtins(jobs),
             }
         )

@@ -35,7 +35,11 @@ _SIGNALS = {
     "checkpoint": CHECKPOINT,
     "dump": SUSPEND,
     "terminate": signal.SIGTERM,
+    "stop again": SUSPEND,
 }
+_STOPPING = ("suspend", "dump", "stop again")
+_OWN_OPERATIONS = ("restore", "stop again")
+"""Those that nobody has asked for, so that nobody is told of them."""
 _FIELDS: dict[str, dict[str, type]] = {
     "launch": {"id": str, "kind": str, "slot": int, "params": dict},
     "input": {"id": str, "outputs": list},
@@ -100,6 +104,10 @@ class ContainerProcess:
     swapped_bytes: int = 0
     """Bytes of its memory in swap when it was last resumed, or killed, while stopped."""
     is_stopped: bool = False
+    _is_suspended: bool = False
+    """Since it was stopped as ordered, until it is told to go on."""
+    _held_up_since_real_ns: int | None = None
+    """Since when it is stopped though nobody here has ordered it."""
     has_ended: bool = False
     """Its process was reaped; for a program, what it has started may be left."""
     _new_outputs: list[Any] = field(default_factory=list)
@@ -184,7 +192,7 @@ class ContainerProcess:
     @property
     def is_to_stop(self) -> bool:
         """Whether it has been told to stop and has not stopped yet."""
-        return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
+        return self._current is not None and self._current.op in _STOPPING and not self.is_stopped
 
     @property
     def is_to_be_saved(self) -> bool:
@@ -206,17 +214,31 @@ class ContainerProcess:
             self._worked_real_ns += real_ns - self._walking_since_real_ns
         if self._walking_since_real_ns or self._worked_real_ns:
             self._walking_since_real_ns = 0 if stopped else real_ns
-        operation, awaited = self._current, "suspend" if stopped else "resume"
+        operation, awaited = self._current, ("suspend", "stop again") if stopped else ("resume",)
+        if stopped and (operation is None or operation.op not in _STOPPING):
+            self._held_up_since_real_ns = real_ns
+        elif not stopped:
+            self._goes_on(real_ns, emit)
         if operation is not None and operation.op == "restore" and not stopped:
             self._goes_on_again(operation, real_ns, emit)
-        if operation is None or operation.op != awaited:
+        if operation is None and self._is_suspended and not stopped:  # somebody else has continued it
+            self._waiting.appendleft(PendingCommand("stop again", real_ns))
+        if operation is None or operation.op not in awaited:
             return
-        self._current = None
+        self._current, self._is_suspended = None, stopped
+        if operation.op == "stop again":
+            return
         if stopped:
             emit("suspended", id=self.id, **_instants(operation), stopped_real_ns=real_ns)
             return
         swapped_bytes = self.swapped_bytes
         emit("resumed", id=self.id, **_instants(operation), continued_real_ns=real_ns, swapped_bytes=swapped_bytes)
+
+    def _goes_on(self, real_ns: int, emit: Emit) -> None:
+        """It goes on, or has ended: say for how long somebody else had stopped it."""
+        since_real_ns, self._held_up_since_real_ns = self._held_up_since_real_ns, None
+        if since_real_ns is not None:
+            emit("stood_still", id=self.id, late_real_ns=real_ns - since_real_ns, real_ns=real_ns)
 
     def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
         """Handle a report of the task: keep it for its exit, or pass it on."""
@@ -325,6 +347,7 @@ class ContainerProcess:
         self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit, **facts: str
     ) -> None:
         """Nothing is left of it: complete what was asked of it, then report how it ended."""
+        self._goes_on(real_ns, emit)
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
             self._complete_checkpoint(self._current, real_ns, emit)
@@ -370,9 +393,9 @@ class ContainerProcess:
             emit("kill_failed", id=self.id, reason="the container was not launched")
 
     def _fail_waiting(self, reason: str, emit: Emit) -> None:
-        current = [] if self._current is None or self._current.op == "restore" else [self._current]
-        for operation in [*current, *self._waiting]:
-            emit(f"{operation.op}_failed", id=self.id, reason=reason)
+        for operation in [self._current, *self._waiting]:
+            if operation is not None and operation.op not in _OWN_OPERATIONS:
+                emit(f"{operation.op}_failed", id=self.id, reason=reason)
 
     def _read_checkpoint(self) -> dict[str, Any]:
         return checkpoint.read(str(self.directory / CHECKPOINT_FILE)).to_dict()

@@ -81,7 +81,9 @@ class ProgramWork:
         """The program itself has stopped: stop the others, and call ``then`` when none runs."""
         attempt = self._attempts[container.id]
         if not attempt.is_stopping:
-            attempt.is_stopping, attempt.stopped = True, set()
+            attempt.is_stopping = True
+            if attempt.stopped is None:
+                attempt.stopped = set()
             self._stop_round(attempt, then)
 
     def _stop_round(self, attempt: _Attempt, then: Callable[[], None]) -> None:

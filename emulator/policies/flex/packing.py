@@ -9,20 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
 
 from emulator.policies.flex.demand import NEVER_NS, Demand
-from emulator.vocabulary import Frozen
-
-
-class Interval(Frozen):
-    """The shares of all jobs from one completion to the next."""
-
-    start_ns: int
-    """From now."""
-    end_ns: int
-    shares: tuple[int, ...]
-    """Slots, by index of the job."""
 
 
 def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> list[int]:
@@ -33,32 +21,6 @@ def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> lis
         order: indices of all jobs, in the order of service.
         slots: number of slots.
     """
-    return _pack(jobs, order, slots, None)
-
-
-def intervals(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> tuple[Interval, ...]:
-    """The whole schedule, with the arguments of ``completions``: what the paper draws in Fig. 4."""
-    dealt: list[tuple[int, tuple[int, ...]]] = []
-    _pack(jobs, order, slots, dealt)
-    return tuple(Interval(start, end, shares) for (start, shares), (end, _) in pairwise(dealt) if start < end)
-
-
-def first_shares(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> list[int]:
-    """Slots until the first job ends, by index."""
-    shares = [job.minimum if job.work_ns else 0 for job in jobs]
-    slack = slots - sum(shares)
-    for index in order:
-        if jobs[index].work_ns:
-            more = min(slack, jobs[index].maximum - shares[index])
-            shares[index] += more
-            slack -= more
-    return shares
-
-
-def _pack(
-    jobs: Sequence[Demand], order: Sequence[int], slots: int, dealt: list[tuple[int, tuple[int, ...]]] | None
-) -> list[int]:
-    """See ``completions``; ``dealt`` collects each time at which slots were dealt, and the shares from then on."""
     ends, since = [NEVER_NS] * len(jobs), [0] * len(jobs)
     shares = [job.minimum for job in jobs]
     maxima, left = [job.maximum for job in jobs], [job.work_ns for job in jobs]
@@ -79,8 +41,6 @@ def _pack(
                 shares[index] = share = share + room
                 slack -= room
                 heappush(heap, (now - (-left[index] // share), index))
-        if dealt is not None:
-            dealt.append((now, tuple(shares)))
         while heap:
             now, index = heappop(heap)
             if ends[index] == NEVER_NS:  # else an old entry: its share grew since, and it has already ended
@@ -90,3 +50,15 @@ def _pack(
         ends[index] = now
         slack += shares[index]
         shares[index] = 0
+
+
+def first_shares(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> list[int]:
+    """Slots until the first job ends, by index."""
+    shares = [job.minimum if job.work_ns else 0 for job in jobs]
+    slack = slots - sum(shares)
+    for index in order:
+        if jobs[index].work_ns:
+            more = min(slack, jobs[index].maximum - shares[index])
+            shares[index] += more
+            slack -= more
+    return shares

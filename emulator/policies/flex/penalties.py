@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from emulator.policies.flex.demand import NEVER_NS
-from emulator.vocabulary import Frozen, JobFacts
+from emulator.vocabulary import SECOND_NS, Frozen, JobFacts
 
 ONE = 10**12
-_SECOND_NS = 10**9
 
 
 class Penalty(Frozen):
@@ -91,11 +90,11 @@ def penalty(metric: Metric, job: JobFacts, submit_ns: int, alone_ns: int, now_ns
     if metric.name == "makespan":
         return Penalty(-now_ns, weight, early=True)
     if metric.name == "stretch":
-        return Penalty(submit_ns - now_ns, weight * _SECOND_NS // max(1, alone_ns), early=True)
+        return Penalty(submit_ns - now_ns, weight * SECOND_NS // max(1, alone_ns), early=True)
     if metric.name == "tardy":
-        return Penalty(steps=((due_ns, weight * _SECOND_NS),))
+        return Penalty(steps=((due_ns, weight * SECOND_NS),))
     if metric.name == "sla":
-        scale = weight * _SECOND_NS // 1_000_000
+        scale = weight * SECOND_NS // 1_000_000
         return Penalty(weight=0, steps=tuple((after - now_ns, height * scale) for after, height in job.sla))
     return Penalty(due_ns, weight, early=metric.name == "lateness")
 

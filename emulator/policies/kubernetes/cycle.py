@@ -1,5 +1,5 @@
-"""One scheduling cycle: the next pod is bound, or preempts and waits, or is set aside; a pod of a group with all of it
-that wait.
+"""One scheduling cycle: the next pod is bound, or preempts and waits, or is set aside.  A pod of a group is tried
+together with all pods of the group that wait.
 
 kube-scheduler 1.36 tries a gang that does not fit again and again, by back-off alone.  Here it is tried again when
 something has changed, like any pod, but without back-off: no node is kept for it, and whoever comes in a victim's place
@@ -30,6 +30,9 @@ class Outcome(StrEnum):
     BOUND = "bound"
     PREEMPTS = "preempts"
     FAILS = "fails"
+
+
+_OF_GANG = {GangOutcome.FITS: Outcome.BOUND, GangOutcome.PREEMPTS: Outcome.PREEMPTS}
 
 
 class Decision(Frozen):
@@ -84,23 +87,23 @@ class GangCycle(Frozen):
         return self.decision.nodes
 
 
-_OF_GANG = {GangOutcome.FITS: Outcome.BOUND, GangOutcome.PREEMPTS: Outcome.PREEMPTS}
-
-
 _MOST_EVICTIONS = 100
-"""At one instant, of one pod and those in its place."""
+"""At one instant, of one pod and those that came in its place."""
 
 
 class Circle:
-    """Evictions at one instant, which must not go on for ever: a gang whose pods have a lower priority than itself can
-    evict those again that come back before it and leave at once."""
+    """Counts evictions at one instant, so that they do not go on for ever.
+
+    If the pods of a gang have a lower priority than their group, it can evict the same pods again and again: without a
+    grace these are gone at once, and those that come in their place are placed before the gang.
+    """
 
     def __init__(self) -> None:
         self._at_ns = -1
         self._counts: Counter[str] = Counter()
 
     def evicted(self, at_ns: int, first: str) -> None:
-        """A pod is evicted, or one in its place.  Raises CannotGoOnError."""
+        """``first``, or a pod that came in its place, is evicted.  Raises CannotGoOnError: too often."""
         if at_ns != self._at_ns:
             self._at_ns, self._counts = at_ns, Counter()
         self._counts[first] += 1

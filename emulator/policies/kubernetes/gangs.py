@@ -146,8 +146,7 @@ class _Trial:
         terms = self.snapshot.terms
         for each in unit.pods:
             self.snapshot.remove(each.pod.name)
-            held = {name: amount for name, amount in each.pod.requests.items() if name in terms.holds}
-            if held:
+            if held := terms.held(each.pod):
                 self.snapshot.add(Bound(Pod(each.pod.name, requests=held), each.node))
 
     def put_back(self, unit: Unit) -> None:

@@ -73,6 +73,10 @@ class Terms(Frozen):
             return pod
         return replace(pod, requests={name: n for name, n in pod.requests.items() if name not in self.holds})
 
+    def held(self, pod: Pod) -> dict[str, int]:
+        """What a pod that was evicted goes on holding."""
+        return {name: n for name, n in pod.requests.items() if name in self.holds}
+
     def cost(self, bound: Bound, now_ns: int) -> int:
         """What its eviction costs, in the unit of ``victims``."""
         if self.victims is Victims.LEAST_RESTORE_TIME:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.policies.kubernetes.player import Arrival, Run
-from emulator.vocabulary import Frozen
-
-_SECOND_NS = 10**9
-_HOUR_NS = 3600 * _SECOND_NS
+from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen
 
 
 class PriorityOutcome(Frozen):
@@ -47,8 +44,8 @@ def _outcome(priority: int, arrivals: list[Arrival], runs: Mapping[str, Run], of
         priority,
         len(arrivals),
         sum(start_ns is not None for _, start_ns in first),
-        sum(waits) / len(waits) / _SECOND_NS if waits else None,
-        max(waits) / _SECOND_NS if waits else None,
+        sum(waits) / len(waits) / SECOND_NS if waits else None,
+        max(waits) / SECOND_NS if waits else None,
         sum(run.by is not None for run in of),
-        sum(run.lost_ns for run in of) / _HOUR_NS,
+        sum(run.lost_ns for run in of) / HOUR_NS,
     )

@@ -24,12 +24,6 @@ class Placement(Frozen):
     was_nominated: bool = False
     """It has made room on this node before, and gets it whatever the scores."""
 
-    @property
-    def tied(self) -> tuple[str, ...]:
-        """All nodes with the highest score."""
-        best = max((each.total for each in self.scores.values()), default=0)
-        return tuple(name for name, each in self.scores.items() if each.total == best)
-
 
 def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) -> Placement:
     """The node for a pod as the cluster is.

@@ -16,7 +16,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.agenda import Agenda
-from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, Outcome, arrive, run_cycle
+from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
 from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Pending, Pod, State, Ties
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
@@ -74,7 +74,6 @@ class Day:
 
     runs: dict[str, Run] = field(default_factory=dict)
     cycles: int = 0
-    preemptions: int = 0
     evictions: int = 0
     lost_ns: int = 0
     end_ns: int = 0
@@ -149,8 +148,12 @@ class Player:
             self._snapshot.add(Bound(arrival.pod, arrival.node, since_ns))
             self._start(name, arrival.node)
 
+    def _origin(self, name: str) -> tuple[str, int]:
+        """The first pod in whose place it is, or itself, and how many came between."""
+        return self._replaced.get(name, (name, 0))
+
     def _create_instead(self, name: str) -> None:
-        first, number = self._replaced.get(name, (name, 0))
+        first, number = self._origin(name)
         instead = f"{first}.{number + 1}"
         self._replaced[instead] = first, number + 1
         arrival = self._arrivals[name]
@@ -179,7 +182,7 @@ class Player:
 
     def _cycle(self) -> None:
         """One cycle, and what the rest of the cluster makes of it."""
-        self._snapshot.restand(tuple(each.standing(self._snapshot.healthy[each.name]) for each in self._budgets))
+        self._snapshot.restand(self._budgets)
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self.day.cycles += 1
@@ -188,7 +191,6 @@ class Player:
         self._step()  # the pod's new state becomes known
         for name, node in decision.bound.items():
             self._start(name, node)
-        self.day.preemptions += decision.outcome is Outcome.PREEMPTS
         for name in decision.evicted:
             self._evict(name, decision.pod.name)
 
@@ -202,7 +204,7 @@ class Player:
         run, grace_ns = self.day.runs[name], self._arrivals[name].grace_ns
         assert run.start_ns is not None, "only a pod that runs is evicted"
         run.end_ns, run.by, run.lost_ns = self._agenda.now_ns, by, self._agenda.now_ns - run.start_ns
-        self._circle.evicted(self._agenda.now_ns, self._replaced.get(name, (name, 0))[0])
+        self._circle.evicted(self._agenda.now_ns, self._origin(name)[0])
         self.day.evictions += 1
         self.day.lost_ns += run.lost_ns
         self._step()

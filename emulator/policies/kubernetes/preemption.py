@@ -81,13 +81,6 @@ class Preemption(Frozen):
         """The candidate that is taken."""
         return next((each for each in self.candidates if each.node == self.node), None)
 
-    @property
-    def tied(self) -> tuple[str, ...]:
-        """All candidates that are as good."""
-        ranks = {each.node: each.rank() for each in self.candidates}
-        best = min(ranks.values(), default=())
-        return tuple(node for node, rank in ranks.items() if rank == best)
-
     def lost_by(self, node: str) -> Criterion | None:
         """By what the chosen candidate is better than that on another node; None: they are as good."""
         other = next(each for each in self.candidates if each.node == node)

@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.model import Pending
+from emulator.vocabulary import SECOND_NS
 
-SECOND_NS = 10**9
 MOST_BACKOFF_S = 10
 MOST_ASIDE_NS = 300 * SECOND_NS
 

@@ -11,14 +11,14 @@ cycle that binds it, and a new pod comes in the place of an evicted one.  The ma
 is given when its job asks for one and the room on its node has become free.  A pod that ended by itself is gone when
 that is told, one that was evicted when its container has ended, after its grace.
 
-When nothing more can happen by itself, the pods that are left are ended: those that run without an end, and those that
-fit nowhere.
+When nothing more can happen by itself, and whoever is bound has started, the pods that are left are ended: those that
+run without an end, and those that fit nowhere.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,23 +27,19 @@ from msgspec.structs import replace
 from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
 from emulator.policies.kubernetes.job import Job
 from emulator.policies.kubernetes.model import (
-    HOSTNAME,
     Bound,
-    BudgetSpec,
-    Group,
-    Node,
     Pending,
-    Pod,
     State,
     Terms,
     Ties,
-    Victims,
     first_of_best,
 )
 from emulator.policies.kubernetes.player import LOOK_NS, STEP_NS, Arrival, Replacement
 from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.rules import Rules
 from emulator.policies.kubernetes.snapshot import Snapshot
-from emulator.policies.kubernetes.why import why
+from emulator.policies.kubernetes.stopped import hold, let_go
+from emulator.policies.kubernetes.why import text_of
 from emulator.policies.news import (
     Answer,
     Begin,
@@ -62,31 +58,13 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.vocabulary import Frozen, Mechanism
+from emulator.vocabulary import Mechanism
 
 ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
-
-
-HIGHEST = 1 << 31
-"""A priority above all others: of what a stopped pod holds, which nobody can evict."""
-_STOPPED = " (stopped)"
-_MOST_LINES = 101
-"""Of a decision's words: a node has one."""
-
-
-class Rules(Frozen):
-    """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
-
-    nodes: tuple[Node, ...]
-    pods: tuple[Arrival, ...]
-    """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
-    budgets: tuple[BudgetSpec, ...] = ()
-    victims: Victims = Victims.IMPORTANCE
-    groups: tuple[Group, ...] = ()
-    too_large: Mapping[str, str] = {}
-    """Pods that are left out because no node is large enough, and what they lack."""
+_GONE = ""
+"""Name of a pod that is no more, as its job has ended."""
 
 
 @dataclass(slots=True)
@@ -161,12 +139,19 @@ class KubeScheduler:
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
-        return Answer(self._decided(), now_ns if self._instant.count else self._again_ns())
+        decides = self._instant.count or self._is_over
+        return Answer(self._decided(), now_ns if decides else self._again_ns())
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
         self._take_in(now_ns)
         return Answer(self._decided(), self._again_ns())
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more happens by itself: no pod ends or comes, and none that is bound is still to start."""
+        starts = any(self._jobs[name].node in self._up for name in self._to_give)
+        return bool(self._jobs) and not (self._ends or self._to_come or starts)
 
     def _again_ns(self) -> int | None:
         times_ns = (self._look_ns, *self._held.values())
@@ -201,12 +186,10 @@ class KubeScheduler:
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
-            case ContainerStarted(container=container, job=job):
-                self._started(container, self._jobs[job])
+            case ContainerStarted(container=container, job=job, node=node):
+                self._started(container, node, self._jobs.get(job))
             case ContainerStopped(container=container, node=node):
-                pod = self._pod_of.pop(container)
-                self._jobs[self._job_of[pod]].stopped = node
-                self._instant.gone.append(pod)
+                self._stopped(container, node)
             case ContainerEnded(container=container, node=node):
                 self._ended(container, node)
             case JobEnded(job=job):
@@ -234,11 +217,24 @@ class KubeScheduler:
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, job: Job) -> None:
+    def _started(self, container: str, node: str, job: Job | None) -> None:
+        if job is None:  # it has ended since it was given the container, and its pod with it
+            self._pod_of[container] = _GONE
+            self._leaving[node] += 1
+            return
         self._pod_of[container] = job.pod
         job.container = container
         if job.pod in self._to_take:
             self._said.append(self._to_take.pop(job.pod)(container))
+
+    def _stopped(self, container: str, node: str) -> None:
+        pod = self._pod_of.pop(container)
+        if pod not in self._snapshot:
+            self._leaving[node] -= 1
+            return
+        if (job := self._jobs.get(self._job_of[pod])) is not None:
+            job.stopped = node
+        self._instant.gone.append(pod)
 
     def _ended(self, container: str, node: str) -> None:
         pod = self._pod_of.pop(container, None)
@@ -259,7 +255,7 @@ class KubeScheduler:
         self._queue.discard(job.pod)
         self._held.pop(job.pod, None)
         if job.stopped is not None:
-            self._snapshot.remove(f"{job.pod}{_STOPPED}")
+            let_go(self._snapshot, job.pod)
         if job.container is None and job.pod in self._snapshot:
             self._instant.finished.append(job.pod)
 
@@ -283,9 +279,9 @@ class KubeScheduler:
             self._queue.look(self._step())
         while self._queue.has_ready:
             self._cycle()
-        if not (self._ends or self._to_come):
+        if self._is_over:
             self._end_the_rest()
-        elif self._queue.has_aside and self._look_ns is None:
+        elif (self._ends or self._to_come) and self._queue.has_aside and self._look_ns is None:
             self._look_ns = (now_ns // LOOK_NS + 1) * LOOK_NS
 
     def _create(self, name: str) -> None:
@@ -294,7 +290,7 @@ class KubeScheduler:
         first = job.arrival.pod
         name_now = f"{first.name}.{job.made}" if job.made else first.name
         pod = replace(first, name=name_now, saves_ns=job.saves_ns)
-        pod = pod if job.stopped is None else self._going_on(pod, job.stopped)
+        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._nodes[job.stopped])
         job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
         self._job_of[pod.name] = name
         if job.made == 1 and job.arrival.node is not None:
@@ -304,16 +300,9 @@ class KubeScheduler:
         else:
             arrive(self._snapshot, self._queue, Pending(pod, since_ns=since_ns))
 
-    def _going_on(self, pod: Pod, node: str) -> Pod:
-        """A pod that is stopped on its node, and fits nowhere else; it asks for what it does not hold."""
-        held = {name: n for name, n in pod.requests.items() if name in self._snapshot.terms.holds}
-        self._snapshot.add(Bound(Pod(f"{pod.name}{_STOPPED}", HIGHEST, requests=held), node))
-        host = self._nodes[node].label(HOSTNAME) or node
-        return replace(self._snapshot.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
-
     def _goes_on(self, job: Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
-        self._snapshot.remove(f"{job.pod}{_STOPPED}")
+        let_go(self._snapshot, job.pod)
         bound = self._snapshot.remove(job.pod)
         self._snapshot.add(replace(bound, pod=replace(job.arrival.pod, name=job.pod, saves_ns=job.saves_ns)))
         job.stopped = None
@@ -338,7 +327,7 @@ class KubeScheduler:
 
     def _cycle(self) -> None:
         """One cycle, and what it means for the machines."""
-        self._snapshot.restand(tuple(each.standing(self._snapshot.healthy[each.name]) for each in self._budgets))
+        self._snapshot.restand(self._budgets)
         decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
         assert decision is not None, "a pod was ready"
         self._step()  # the pod's new state becomes known
@@ -393,10 +382,3 @@ class KubeScheduler:
     def _end_the_rest(self) -> None:
         for name, job in self._jobs.items():
             self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
-
-
-def text_of(decision: Decision | GangCycle) -> str:
-    """The decision in words, as a journal keeps it."""
-    lines = [*why(decision)]
-    more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
-    return "\n".join([*lines[:_MOST_LINES], *more])

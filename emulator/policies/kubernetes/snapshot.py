@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
-from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pending, Pod, State, Terms
+from emulator.policies.kubernetes.model import ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State, Terms
 
 AnswerT = TypeVar("AnswerT")
 
@@ -94,8 +94,9 @@ class Snapshot:
         """As they stand."""
         return self._budgets
 
-    def restand(self, budgets: tuple[Budget, ...]) -> None:
-        """The same budgets allow more or less than before."""
+    def restand(self, specs: Iterable[BudgetSpec]) -> None:
+        """The budgets allow more or less than before, for the pods that are healthy now."""
+        budgets = tuple(each.standing(self.healthy[each.name]) for each in specs)
         changed = [new.name for old, new in zip(self._budgets, budgets, strict=True) if old != new]
         self._budgets = budgets
         if changed:

@@ -10,6 +10,7 @@ from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
 from emulator.policies.kubernetes.scores import Score
+from emulator.policies.resources import amount_text
 
 _FILTERS = {
     Filter.UNSCHEDULABLE: "it is cordoned",
@@ -24,6 +25,8 @@ _VERDICTS = {
     Verdict.WAITS: "waits: those whom it preempted before are still going",
 }
 _PROTECTED = ", against its budget"
+_MOST_LINES = 101
+"""Of a text: a node has one."""
 _GANG_OUTCOMES = {
     GangOutcome.FITS: "starts",
     GangOutcome.PREEMPTS: "preempts",
@@ -34,11 +37,6 @@ _GANG_OUTCOMES = {
 }
 
 
-def amount_text(resource: str, amount: int) -> str:
-    """An amount with its resource; cpu in cores."""
-    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
-
-
 def why(decision: Decision | GangCycle) -> Iterator[str]:
     """What a cycle did with its pod, node by node."""
     if isinstance(decision, GangCycle):
@@ -47,6 +45,13 @@ def why(decision: Decision | GangCycle) -> Iterator[str]:
         yield from why_placement(decision.placement)
     else:
         yield from why_preemption(decision.preemption)
+
+
+def text_of(decision: Decision | GangCycle) -> str:
+    """The same in one text, as a journal keeps it."""
+    lines = [*why(decision)]
+    more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 def why_gang(decision: GangDecision) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from emulator.policies.kueue.candidates import Request, Target, restore
+from emulator.policies.kueue.candidates import Request, Target, may_preempt, restore
 from emulator.policies.kueue.classical import classical_targets
 from emulator.policies.kueue.fair import fair_targets
 from emulator.policies.kueue.model import (
@@ -56,6 +56,8 @@ class _Search:
 
 def targets_of(request: Request) -> list[Target]:
     """Whom a request preempts, in either way."""
+    if not may_preempt(request):
+        return []
     strategies = request.snapshot.fair
     return classical_targets(request) if strategies is None else fair_targets(request, strategies)
 
@@ -155,19 +157,20 @@ def _look_at(search: _Search, podset: str, flavor: str, asked: Mapping[str, int]
     for resource, amount in asked.items():
         cell = search.snapshot.cells[flavor, resource]
         amount += search.taken.get(cell, 0)
-        mode, borrow = _mode(search, cell, amount)
-        looked.append(Tried(podset, flavor, mode, borrow, resource, amount, search.node.available(cell)))
+        room = search.node.available(cell)
+        mode, borrow = _mode(search, cell, amount, room)
+        looked.append(Tried(podset, flavor, mode, borrow, resource, amount, room))
     worst = min(looked, key=lambda each: (each.mode, -each.borrow))
     return _Found(flavor, worst, {each.resource: each.mode for each in looked}, max(each.borrow for each in looked))
 
 
-def _mode(search: _Search, cell: int, amount: int) -> tuple[Mode, int]:
+def _mode(search: _Search, cell: int, amount: int, room: int) -> tuple[Mode, int]:
     """How well one resource fits, and how high it borrows; the preemptor is asked for this resource alone."""
     node, preemption = search.node, search.node.settings.preemption
     borrow, below_root = node.lowest_with_room(cell, amount)
     if amount > node.potential[cell]:
         return Mode.NO_FIT, borrow
-    if amount <= node.available(cell):
+    if amount <= room:
         return Mode.FIT, borrow
     by_fairness = search.snapshot.fair is not None and preemption.reclaim_within_cohort is not Policy.NEVER
     if not (amount <= node.nominal[cell] or below_root or preemption.may_borrow or by_fairness):

@@ -36,26 +36,40 @@ class Target:
         return Victim(workload.name, workload.queue, self.reason, workload.priority, self.shares)
 
 
+def may_preempt(request: Request) -> bool:
+    """Whether anybody at all has a priority that lets the preemptor take it; most often nobody has."""
+    node = request.node
+    return _may_take(request, node.settings.preemption.within_queue, node) or may_reclaim(request, node.root)
+
+
+def may_reclaim(request: Request, node: Node) -> bool:
+    """The same for those of another queue, or below a cohort."""
+    return _may_take(request, request.node.settings.preemption.reclaim_within_cohort, node)
+
+
+def _may_take(request: Request, policy: Policy, node: Node) -> bool:
+    if policy is Policy.NEVER:
+        return False
+    lowest, own = request.snapshot.lowest_priority(node), request.workload.priority
+    return lowest < own or policy is Policy.ANY or (lowest == own and policy is not Policy.LOWER_PRIORITY)
+
+
 def candidates_in(request: Request, queue: Node) -> Iterator[Held]:
-    """The workloads of a queue that use a contested cell and that the preemptor's policy lets it take."""
+    """The workloads of a queue that use a contested cell and that the preemptor's policy lets it take, ranked."""
     preemption = request.node.settings.preemption
     policy = preemption.within_queue if queue is request.node else preemption.reclaim_within_cohort
     if policy is Policy.NEVER:
         return
-    own = request.workload
-    for held in request.snapshot.held[queue.name].values():
+    own, now_ns = request.workload, request.snapshot.now_ns
+    for held in request.snapshot.ranked(queue):
         other = held.workload
-        allowed = (
-            policy is Policy.ANY
-            or other.priority < own.priority
-            or (
-                policy is Policy.LOWER_OR_NEWER_EQUAL_PRIORITY
-                and other.priority == own.priority
-                and other.created_ns > own.created_ns
-            )
-        )
-        spared = held.spared_until_ns > request.snapshot.now_ns
-        if allowed and not spared and not request.contested.isdisjoint(held.amounts):
+        if policy is not Policy.ANY and other.priority >= own.priority:
+            may_be_newer = policy is not Policy.LOWER_PRIORITY and other.priority == own.priority
+            if not may_be_newer and not held.evicted:
+                return  # all after it are too high as well
+            if not may_be_newer or other.created_ns <= own.created_ns:
+                continue
+        if held.spared_until_ns <= now_ns and not request.contested.isdisjoint(held.amounts):
             yield held
 
 

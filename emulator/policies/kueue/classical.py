@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from emulator.policies.kueue.candidates import Request, Target, candidates_in, fits, give_back, restore
+from emulator.policies.kueue.candidates import (
+    Request,
+    Target,
+    candidates_in,
+    fits,
+    give_back,
+    may_reclaim,
+    restore,
+)
 from emulator.policies.kueue.model import Policy, Reason
 from emulator.policies.kueue.snapshot import Held, Node
 
@@ -67,7 +75,7 @@ def _elsewhere(request: Request) -> tuple[list[_Candidate], list[_Candidate]]:
     """
     hierarchical: list[_Candidate] = []
     by_priority: list[_Candidate] = []
-    if request.node.settings.preemption.reclaim_within_cohort is Policy.NEVER:
+    if not may_reclaim(request, request.node.root):
         return hierarchical, by_priority
     below, asked, has_room = request.node, dict(request.amounts), False
     while below.parent is not None:
@@ -87,10 +95,10 @@ def _in_subtree(
 ) -> Iterator[tuple[Held, tuple[Node, ...]]]:
     """Candidates below a cohort, with the nodes between; those who are within their quota lend and are not asked."""
     for child in cohort.cohorts:
-        if child is not seen and child.is_above(request.contested):
+        if child is not seen and child.is_above(request.contested) and may_reclaim(request, child):
             yield from _in_subtree(request, child, seen, (*above, child))
     for queue in cohort.queues:
-        if queue is not request.node and queue.is_above(request.contested):
+        if queue is not request.node and queue.is_above(request.contested) and may_reclaim(request, queue):
             for held in candidates_in(request, queue):
                 yield held, (queue, *above)
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from emulator.policies.kueue.candidates import Request, Target, candidates_in, fits, give_back, restore
+from emulator.policies.kueue.candidates import (
+    Request,
+    Target,
+    candidates_in,
+    fits,
+    give_back,
+    may_reclaim,
+    restore,
+)
 from emulator.policies.kueue.model import Reason, ShareStrategy
 from emulator.policies.kueue.snapshot import NOTHING, Held, Node, Share
 
@@ -74,10 +82,10 @@ def _candidates(request: Request) -> dict[Node, list[Held]]:
     """By queue: its own, and of every queue in the tree that borrows something contested."""
     found: dict[Node, list[Held]] = {}
     for queue in _queues_below(request.node.root):
-        if queue is request.node or queue.is_above(request.contested):
-            held = sorted(candidates_in(request, queue), key=lambda each: each.key, reverse=True)
+        if queue is request.node or (queue.is_above(request.contested) and may_reclaim(request, queue)):
+            held = list(candidates_in(request, queue))
             if held:
-                found[queue] = held
+                found[queue] = held[::-1]
     return found
 
 

@@ -224,4 +224,5 @@ class Victim(Frozen):
     reason: Reason
     priority: int = 0
     shares: tuple[float, float] | None = None
-    """Under fair sharing: the preemptor's share with its request, and the share of the victim's side that let it go."""
+    """Under fair sharing: the preemptor's share with its request, and the share of the victim's side that let it go; in
+    thousandths."""

@@ -42,9 +42,10 @@ class _Tournament:
         return found
 
     def _weigh(self, entry: Entry) -> None:
+        requested = [cell for cell, amount in entry.amounts.items() if amount]
         entry.node.add(entry.amounts)
         for node in entry.node.path():
-            self._by_node[node, entry] = (node.is_above(entry.amounts), self._snapshot.share(node))
+            self._by_node[node, entry] = (node.is_above(requested), self._snapshot.share(node))
         entry.node.remove(entry.amounts)
 
     def _best(self, node: Node) -> Entry | None:

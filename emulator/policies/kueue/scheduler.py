@@ -18,8 +18,7 @@ Cycles come after all that is told at one instant, as Kueue's cycles see whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import Annotated
@@ -29,14 +28,14 @@ from msgspec.structs import replace
 
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import Cluster, Flavors, PodSet, Workload, first_name
+from emulator.policies.kueue.job import Job
+from emulator.policies.kueue.model import Cluster, PodSet, first_name
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
-    Amounts,
     Answer,
     Begin,
     CancelJob,
@@ -77,42 +76,6 @@ class KueueRules(Frozen):
     """Time from when an evicted workload is gone until its quota is free."""
 
 
-@dataclass(slots=True)
-class _Job:
-    workload: Workload
-    """All that it asks for."""
-    is_endless: bool
-    """Whether it does not end by itself."""
-    minimum_runtime_ns: int
-    starts_anew: bool
-    """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
-    groups: dict[str, Amounts]
-    """Of tasks, with what each asks for; the podsets, in their order."""
-    waits: JobWaits | None = None
-    """The containers that it waits for, if any."""
-    is_queued: bool = False
-    held: Held | None = None
-    """Its quota, but for what stopped processes would keep."""
-    flavors: Flavors = ()
-    kept: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """By podset and resource: what its stopped processes keep, or would."""
-    containers: dict[str, None] = field(default_factory=dict)
-    """Those that run."""
-    stopped: dict[str, str] = field(default_factory=dict)
-    """Those that are stopped, and their groups."""
-    why: str = ""
-    """Why it was admitted."""
-    takes: Callable[[str], Said] | None = None
-    """It is evicted, and still has containers: what is said of one of them."""
-    is_taken: bool = False
-    """Whether that was said."""
-    free_ns: int | None = None
-    """When the quota of an evicted job will be free, whose last container is gone."""
-    is_given_up: bool = False
-    """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
-    has_ended: bool = False
-
-
 class KueueScheduler:
     """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room.
 
@@ -128,7 +91,7 @@ class KueueScheduler:
         """The cluster's resources that a stopped process holds."""
         self._nodes: dict[str, str] = {}
         """By flavor, "" for the node without one."""
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._room = Room()
         self._group_of: dict[str, str] = {}
         """Of each container."""
@@ -192,11 +155,7 @@ class KueueScheduler:
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
             case JobSubmitted():
                 self._evictions.forget()
-                groups = {group.group: group.resources for group in news.groups}
-                arrival = self._to_come.pop(news.job)
-                is_endless = arrival.duration_ns is None
-                starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
-                self._jobs[news.job] = _Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
+                self._jobs[news.job] = self._submitted(news)
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -204,12 +163,30 @@ class KueueScheduler:
             case _:
                 pass
 
+    def _submitted(self, news: JobSubmitted) -> Job:
+        """Raises CannotGoOnError: no workload has the job's name, or its tasks are not the workload's pods."""
+        arrival = self._to_come.pop(news.job, None)
+        if arrival is None:
+            raise CannotGoOnError(
+                f"job {news.job} is none of scheduler.allocation.workloads; give it a workload of its name there"
+            )
+        counts, pods = [group.tasks for group in news.groups], [podset.count for podset in arrival.workload.podsets]
+        if counts != pods:
+            raise CannotGoOnError(
+                f"job {news.job} has groups of {', '.join(map(str, counts))} tasks, and its workload in"
+                f" scheduler.allocation.workloads podsets of {', '.join(map(str, pods))} pods; make them alike"
+            )
+        is_endless = arrival.duration_ns is None
+        starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
+        groups = {group.group: group.resources for group in news.groups}
+        return Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
+
     def _look_at_waiting(self) -> None:
         """Admitted jobs that wait for room on their nodes may have it now."""
         self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
 
     def _hear_of(
-        self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
+        self, job: Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
     ) -> None:
         match news:
             case JobWaits():
@@ -234,7 +211,7 @@ class KueueScheduler:
                 job.stopped.pop(container, None)
                 self._group_of.pop(container, None)
 
-    def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
+    def _look_at(self, name: str, job: Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
         if job.takes is not None and not job.containers and (job.free_ns is None or job.has_ended):
             # It may have come to its end within its grace; then that is told after its containers have gone.
@@ -261,7 +238,7 @@ class KueueScheduler:
             return self._give(job)
         return ()
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         """It waits for its quota, but for what its stopped processes still have."""
         job.is_queued = True
         if not job.kept:
@@ -283,7 +260,7 @@ class KueueScheduler:
 
     # ---- what stopped processes keep ----
 
-    def _kept_by(self, job: _Job, tasks: Mapping[str, int]) -> Counter[tuple[int, str]]:
+    def _kept_by(self, job: Job, tasks: Mapping[str, int]) -> Counter[tuple[int, str]]:
         """What so many stopped tasks of each group keep."""
         return Counter(
             {
@@ -294,7 +271,7 @@ class KueueScheduler:
             }
         )
 
-    def _keep(self, job: _Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
+    def _keep(self, job: Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
         """Of what it kept, it keeps only this from now on."""
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
@@ -304,7 +281,7 @@ class KueueScheduler:
                 self._controller.queues.remove(job.workload)
                 job.is_queued = False
 
-    def _in_cells(self, job: _Job, amounts: Mapping[tuple[int, str], int]) -> dict[int, int]:
+    def _in_cells(self, job: Job, amounts: Mapping[tuple[int, str], int]) -> dict[int, int]:
         found: Counter[int] = Counter()
         for (number, resource), amount in amounts.items():
             found[self._controller.snapshot.cells[job.flavors[number][resource], resource]] += amount
@@ -361,7 +338,7 @@ class KueueScheduler:
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._give(job)
 
-    def _give(self, job: _Job) -> Iterable[Said]:
+    def _give(self, job: Job) -> Iterable[Said]:
         """Containers for all tasks, as soon as they wait and their nodes have room."""
         if job.waits is None:
             return
@@ -381,13 +358,13 @@ class KueueScheduler:
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
-    def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
+    def _evict(self, job: Job, decision: Decision) -> Iterable[Said]:
         """Its containers are taken back for the workload of the decision."""
         requester, words = decision.workload.name, "\n".join(why(decision))
         job.takes = partial(TakeBack, requester=requester, why=words)
         return self._take_back(job)
 
-    def _take_back(self, job: _Job) -> Iterable[Said]:
+    def _take_back(self, job: Job) -> Iterable[Said]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
         assert job.takes is not None
         if not job.containers:

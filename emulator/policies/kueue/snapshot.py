@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet
 
 Amounts = Mapping[int, int]
 """By cell."""
 Share = tuple[bool, float]
-"""Whether it is infinite (weight 0), and the value; compared as tuples."""
+"""Whether it is infinite (weight 0), and the value in thousandths; compared as tuples.
+
+Kueue computes in thousandths, so which shares are equal, and which differ in the last bit, depends on it.
+"""
 NOTHING: Share = (False, 0.0)
 
 
@@ -110,12 +114,12 @@ class Node:
         """What it can still use; negative where the quota was lowered below the usage."""
         if self.parent is None:
             return self.subtree[cell] - self.usage[cell]
-        above = self.parent.available(cell)
+        left = self.parent.available(cell)
         local, limit = self.local[cell], self.borrowing[cell]
         over = self.usage[cell] - local
         if limit is not None:
-            above = min(above, self.subtree[cell] - local + limit - max(0, over))
-        return above + max(0, -over)
+            left = min(left, self.subtree[cell] - local + limit - max(0, over))
+        return left - over if over < 0 else left
 
     def fits(self, amounts: Amounts) -> bool:
         """Whether there is room for all of it."""
@@ -127,7 +131,11 @@ class Node:
 
     def is_above(self, cells: Iterable[int]) -> bool:
         """Whether it uses more than its quota of some cell."""
-        return any(self.usage[cell] > self.subtree[cell] for cell in cells)
+        usage, subtree = self.usage, self.subtree
+        for cell in cells:  # noqa: SIM110 - asked of every queue for every workload
+            if usage[cell] > subtree[cell]:
+                return True
+        return False
 
     def lowest_with_room(self, cell: int, amount: int) -> tuple[int, bool]:
         """Height of the lowest subtree whose quota has room for it, and whether that is below the root."""
@@ -155,7 +163,7 @@ class Node:
         ratio, lendable = 0.0, self.parent.lendable
         for resource, amount in over.items():
             if lendable.get(resource, 0) > 0:
-                ratio = max(ratio, amount / lendable[resource])
+                ratio = max(ratio, amount * 1000.0 / lendable[resource])
         if self.weight == 0:
             return (ratio > 0, ratio)
         return (False, ratio / self.weight)
@@ -182,25 +190,30 @@ class Snapshot:
         """Of the present cycle."""
         self.revisions: Counter[Node] = Counter()
         """By root: changes with what is admitted in its tree; what is only tried does not count."""
+        self._ranked: dict[Node, list[Held]] = {}
+        self._lowest: dict[Node, float] = {}
+        """``ranked`` and ``lowest_priority``, of queues and trees in which nothing has changed since."""
         for each in admitted:
             self.admit(each)
 
     def admit(self, admitted: Admitted) -> None:
         """A workload gets its quota."""
         held = Held(admitted, self.queues[admitted.workload.queue], self.cells)
-        self.revisions[held.node.root] += 1
+        self.held[held.node.name][held.workload.name] = held
         self.put(held)
+        self._changed(held.node)
 
     def evict(self, held: Held) -> None:
         """Its eviction begins."""
-        self.revisions[held.node.root] += 1
         held.evicted = True
         held.key = (False, *held.key[1:])
+        self._changed(held.node)
 
     def discharge(self, held: Held) -> None:
         """Its quota is free."""
-        self.revisions[held.node.root] += 1
+        del self.held[held.node.name][held.workload.name]
         self.take(held)
+        self._changed(held.node)
 
     def keep(self, held: Held, amounts: Amounts) -> None:
         """This much of what it has stays taken when it is gone, until it is released."""
@@ -215,15 +228,38 @@ class Snapshot:
         self.revisions[node.root] += 1
         node.remove(amounts)
 
+    def ranked(self, queue: Node) -> list[Held]:
+        """The workloads of a queue, who would go first first: evicted ones, then by priority."""
+        found = self._ranked.get(queue)
+        if found is None:
+            found = self._ranked[queue] = sorted(self.held[queue.name].values(), key=lambda each: each.key)
+        return found
+
+    def lowest_priority(self, node: Node) -> float:
+        """Of the workloads that a queue, or all below a cohort, holds; infinite if there are none."""
+        found = self._lowest.get(node)
+        if found is None:
+            if node.queue is not None:
+                below: Iterable[float] = (each.workload.priority for each in self.held[node.name].values())
+            else:
+                below = map(self.lowest_priority, (*node.cohorts, *node.queues))
+            found = self._lowest[node] = min(below, default=inf)
+        return found
+
     def put(self, held: Held) -> None:
-        """Try it in again."""
+        """Try its usage in again."""
         held.node.add(held.amounts)
-        self.held[held.node.name][held.workload.name] = held
 
     def take(self, held: Held) -> None:
-        """Try without it."""
+        """Try without its usage."""
         held.node.remove(held.amounts)
-        del self.held[held.node.name][held.workload.name]
+
+    def _changed(self, queue: Node) -> None:
+        """Something else is admitted there, or going."""
+        self.revisions[queue.root] += 1
+        self._ranked.pop(queue, None)
+        for node in queue.path():
+            self._lowest.pop(node, None)
 
     def share(self, node: Node) -> Share:
         """The node's dominant share."""

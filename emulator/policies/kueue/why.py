@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Assignment, Mode, Reason, Tried, Victim
+from emulator.policies.resources import amount_text
 
 _MODES = {
     Mode.NO_FIT: "does not fit, even with nothing else admitted that it may preempt",
@@ -30,11 +31,6 @@ _REASONS = {
 }
 
 
-def amount_text(resource: str, amount: int) -> str:
-    """An amount with its resource; cpu in cores."""
-    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
-
-
 def why_tried(tried: Tried) -> str:
     """One flavor, with the amounts that decided."""
     height = "" if tried.borrow == 0 else f", borrowing at height {tried.borrow} of the cohorts"
@@ -47,7 +43,7 @@ def why_victim(victim: Victim) -> str:
     shares = ""
     if victim.shares is not None:
         own, other = victim.shares
-        shares = f": {other:.3f} against {own:.3f}"
+        shares = f": {other / 1000:.3f} against {own / 1000:.3f}"
     return (
         f"{victim.name} (queue {victim.queue}, priority {victim.priority}) goes: "
         f"{_REASONS[victim.reason]}{shares} [{victim.reason.value}]"

@@ -2,14 +2,14 @@
 
 Theory of operation
 -------------------
-The controller's snapshot is ahead of the cluster: a job is on its nodes there from the decision on, and a victim has
-left.  A ``_Stay`` is a job on its nodes once; it has a wish (to run, to stop, to go), and what the cluster has told of
-its containers.  After all news those whose wish is not fulfilled yet are looked at: containers are given when there is
-room for all; to take one back takes all of a rigid job.
+In the controller's snapshot a job is on its nodes from the decision on, and a victim until the cluster has told that
+all of its containers are back.  A ``_Stay`` is a job on its nodes once; it has a wish (to run, to stop, to go), and
+what the cluster has told of its containers.  After all news those whose wish is not fulfilled yet are looked at:
+containers are given when there is room for all; to take one back takes all of a rigid job.
 
 ``REQUEUE`` is ``mechanism: kill``; with ``checkpoint`` or ``image`` the job goes on from what was saved.  ``SUSPEND``
-is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again is requeued, as
-Slurm does when a node fails.
+is ``mechanism: suspend``, of all jobs, of a queue or of a job.  A job that waits for a container again, or has lost a
+node, is requeued, as Slurm does when a node fails; what of it is stopped elsewhere goes on there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from enum import Enum
 from emulator.policies.news import (
     Answer,
     CancelJob,
+    CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
@@ -73,7 +74,7 @@ class _Stay:
     was_whole: bool = False
     """Whether it has been on all of its nodes."""
     is_over: bool = False
-    """Whether it has been ended, because its time limit is over."""
+    """Whether the job has been ended: its time limit is over, or it was preempted under ``PreemptMode=CANCEL``."""
     stopped_ns: int = 0
     """When it was last told to stop."""
 
@@ -117,12 +118,12 @@ class SlurmScheduler:
             self._hear(each, now_ns)
         if news:
             self._is_shared = False
-        return Answer(self._fulfilled(), now_ns if self._is_due(now_ns) else self._again_ns(now_ns))
+        return Answer(self._fulfilled(now_ns), now_ns if self._is_due(now_ns) else self._again_ns(now_ns))
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
         if over := [*self._over(now_ns)]:
-            return Answer([*over, *self._fulfilled()], now_ns)
+            return Answer([*over, *self._fulfilled(now_ns)], now_ns)
         if self._slice_ns <= now_ns:
             self._slice_ns = FOREVER_NS
             self._controller.change_turns(self._stopped())
@@ -131,7 +132,7 @@ class SlurmScheduler:
             for decision in self._controller.tick(now_ns):
                 said += self._carry_out(decision, now_ns)
         self._share(now_ns)
-        return Answer([*said, *self._fulfilled()], self._again_ns(now_ns))
+        return Answer([*said, *self._fulfilled(now_ns)], self._again_ns(now_ns))
 
     # ---- what has happened ----
 
@@ -143,13 +144,14 @@ class SlurmScheduler:
             case NodeGone(node=node):
                 self._free[node] = 0
                 self._snapshot.node_gone(node)
-            case JobSubmitted(job=job, groups=(group,)):
-                self._groups[job] = group.group
-                self._controller.submit(self._jobs[job])
+                for stay in [stay for stay in self._stays.values() if node in stay.running.nodes]:
+                    self._send_off(stay, now_ns)
+            case JobSubmitted():
+                self._submitted(news)
             case JobWaits():
                 self._wait(news, now_ns)
             case ContainerStarted(container=container, job=job, node=node):
-                stay = self._holders[container] = self._stays[job]
+                stay = self._holders[container] = self._stay_of(job)
                 stay.containers[container] = node
                 stay.was_whole |= stay.is_whole
                 stay.awaits &= not stay.is_whole
@@ -160,12 +162,37 @@ class SlurmScheduler:
             case _:
                 pass
 
+    def _submitted(self, news: JobSubmitted) -> None:
+        """Raises CannotGoOnError: Slurm's rules do not know the job, or know another one by its name."""
+        job = self._jobs.get(news.job)
+        if job is None:
+            raise CannotGoOnError(f"job {news.job} is none of scheduler.allocation.jobs; give it one of its name there")
+        counts = [group.tasks for group in news.groups]
+        if counts != [job.nodes]:
+            raise CannotGoOnError(
+                f"job {news.job} must have one group of {job.nodes} tasks, one for each node that"
+                f" scheduler.allocation.jobs gives it; it has {', '.join(map(str, counts))}"
+            )
+        self._groups[news.job] = news.groups[0].group
+        self._controller.submit(job)
+
+    def _stay_of(self, job: str) -> _Stay:
+        """The one whose containers start; if the job has ended meanwhile, they are still to be given back."""
+        return self._stays.get(job) or next(stay for stay in self._open if stay.name == job)
+
     def _wait(self, news: JobWaits, now_ns: int) -> None:
         """A job waits for containers; if it has been on its nodes, it has lost some of them."""
         self._waits[news.job] = news
+        self._note_stopped(news.job)
         stay = self._stays.get(news.job)
         if stay is not None and stay.was_whole and stay.wish is _Wish.RUN and not stay.awaits and news.new:
-            self._requeue(stay, now_ns)
+            self._send_off(stay, now_ns)
+
+    def _note_stopped(self, job: str) -> None:
+        """Where a pending job must be, because of what it has told last."""
+        if job in self._snapshot.waiting and job in self._waits:
+            suspended = self._waits[job].suspended
+            self._snapshot.waiting[job].stopped_on = frozenset(each.node for each in suspended if each.only_there)
 
     def _left(self, container: str) -> None:
         """A container has what it needs of its node no longer."""
@@ -181,7 +208,9 @@ class SlurmScheduler:
         del self._groups[job]
         self._waits.pop(job, None)
         if job in self._stays:
-            self._leave(self._stays[job])
+            stay = self._stays[job]
+            stay.awaits &= bool(stay.containers)
+            self._wishes(stay, _Wish.GO)
         elif job in self._snapshot.waiting:
             self._controller.withdraw(job)
 
@@ -189,10 +218,10 @@ class SlurmScheduler:
         """The time limit, or the grace, of running jobs is over."""
         if self._next_end_ns() > now_ns:
             return
-        for stay in [stay for stay in self._stays.values() if stay.running.end_ns <= now_ns and not stay.is_over]:
-            if stay.wish is _Wish.RUN and stay.running.preempted:
+        for stay in [stay for stay in self._limited() if self._controller.ends_ns(stay.running) <= now_ns]:
+            if stay.running.preempted:
                 yield from self._evict(stay, now_ns)
-            elif stay.wish is _Wish.RUN:
+            else:
                 stay.is_over = True
                 yield CancelJob(stay.name, "its time limit is over", fails=False)
 
@@ -201,32 +230,33 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
-            if grace_ns := stay.running.waiting.terms.grace_ns:
-                self._snapshot.tell_to_go(stay.running, min(stay.running.end_ns, now_ns + grace_ns))
-            else:
+            if stay.running.preempted or not stay.running.waiting.terms.grace_ns:
                 yield from self._evict(stay, now_ns)
-        starts = decision.outcome in (Outcome.STARTS, Outcome.PREEMPTS)
-        if starts and not (decision.victims and self._snapshot.going):
+            else:
+                self._snapshot.begin_grace(stay.running, now_ns)
+        if decision.outcome is Outcome.STARTS:
             stay = self._stays[decision.job] = _Stay(self._controller.start(decision, now_ns))
             self._open.append(stay)
 
     def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
+        self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
+            stay.awaits = stay.is_over = True
             yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
-            self._leave(stay)
-        else:
-            self._requeue(stay, now_ns)
 
-    def _requeue(self, stay: _Stay, now_ns: int) -> None:
-        self._leave(stay)
+    def _send_off(self, stay: _Stay, now_ns: int) -> None:
+        """It has to leave its nodes."""
+        self._snapshot.send_off(stay.running, now_ns)
         self._wishes(stay, _Wish.GO)
-        self._controller.requeue(stay.running.waiting, stay.running.waiting.job, now_ns)
 
-    def _leave(self, stay: _Stay) -> None:
-        """It has left its nodes in the snapshot."""
+    def _leave(self, stay: _Stay, now_ns: int) -> None:
+        """It has left its nodes."""
         del self._stays[stay.name]
+        waiting, was_sent_off = stay.running.waiting, stay.name in self._snapshot.going
         self._controller.leave(stay.running)
-        stay.wish = _Wish.GO
+        if was_sent_off and stay.name in self._groups and not stay.is_over:
+            self._controller.requeue(waiting, waiting.job, now_ns)
+            self._note_stopped(stay.name)
 
     def _share(self, now_ns: int) -> None:
         stopped = self._stopped()
@@ -255,9 +285,12 @@ class SlurmScheduler:
         return again_ns if again_ns < FOREVER_NS else None
 
     def _next_end_ns(self) -> int:
-        """When the time limit, or the grace, of a job that runs is over."""
-        stays = (stay.running.end_ns for stay in self._stays.values() if stay.wish is _Wish.RUN and not stay.is_over)
-        return min(stays, default=FOREVER_NS)
+        """When the next job is ended because its time limit, or its grace, is over."""
+        return min((self._controller.ends_ns(stay.running) for stay in self._limited()), default=FOREVER_NS)
+
+    def _limited(self) -> Iterator[_Stay]:
+        """Those whose time counts, and who have not been ended."""
+        return (stay for stay in self._stays.values() if stay.wish is _Wish.RUN and not stay.is_over)
 
     # ---- what is said ----
 
@@ -269,10 +302,14 @@ class SlurmScheduler:
     def _is_done(self, stay: _Stay) -> bool:
         return not stay.awaits and (stay.is_whole if stay.wish is _Wish.RUN else not stay.containers)
 
-    def _fulfilled(self) -> list[Said]:
+    def _fulfilled(self, now_ns: int) -> list[Said]:
         """What is to be said now, so that wishes are fulfilled."""
         said = [decision for stay in self._open for decision in self._for_wish(stay)]
-        self._open = [stay for stay in self._open if not self._is_done(stay)]
+        done = [stay for stay in self._open if self._is_done(stay)]
+        self._open = [stay for stay in self._open if stay not in done]
+        for stay in done:
+            if stay.wish is _Wish.GO:
+                self._leave(stay, now_ns)
         return said
 
     def _for_wish(self, stay: _Stay) -> Iterable[Said]:

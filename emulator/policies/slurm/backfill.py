@@ -27,9 +27,9 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS) and (planned := plan.add(job)) is not None:
             where, at_ns = planned
             decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
-        if decision.outcome is Outcome.PREEMPTS:
-            hopeful = 0  # the victims may leave more than the job takes
         yield decision
+        if decision.outcome is Outcome.PREEMPTS:
+            plan.add(job)
 
 
 def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], first: int) -> int:

@@ -4,8 +4,10 @@ Theory of operation
 -------------------
 The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
 something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
-run, and else after ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A requeued
-job is pending again at once, and may start when ``cred_expire`` is over, in whole seconds.
+run, and every ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A preemptor
+waits for its victims; when one has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits
+for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when
+``cred_expire`` is over, in whole seconds.
 
 Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
 player of whole days in virtual time (``player``), and the allocation of an experiment (``allocation``).
@@ -22,6 +24,9 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
 
+LIMITS_NS = 30 * SECOND_NS
+"""How often it looks whose time limit, or grace, is over: as two recorded runs show."""
+
 
 class Controller:
     """See the module's theory of operation."""
@@ -30,10 +35,10 @@ class Controller:
         """``boot_ns``: when it started, in the jobs' time."""
         self.snapshot = Snapshot(cluster)
         self.tick_ns = FOREVER_NS
-        """When the schedulers are next looked at; known after ``arm``."""
+        """When a scheduler runs next; known after ``arm``."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, Turns()
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
-        self._news = self._news_for_backfill = False
+        self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
         self._qos = {each.name: each for each in cluster.qos}
 
@@ -56,8 +61,11 @@ class Controller:
 
     def leave(self, running: Running) -> None:
         """A job has left its nodes."""
+        is_victim = running.waiting.job.name in self.snapshot.going
+        self._has_room |= is_victim
+        self._news |= not is_victim
+        self._news_for_backfill = True
         self.snapshot.end(running)
-        self._news = self._news_for_backfill = True
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
@@ -73,22 +81,29 @@ class Controller:
 
     def arm(self, now_ns: int) -> int:
         """When ``tick`` must be called next, after all that has happened and was decided."""
-        due_ns = min(self._main_due_ns(), self._backfill_due_ns(now_ns))
-        if due_ns < FOREVER_NS:
-            earliest_ns = now_ns + (self._ticked_ns == now_ns)
-            self.tick_ns = min(self.tick_ns, self._at_tick(max(due_ns, earliest_ns), SECOND_NS))
+        earliest_ns = now_ns + (self._ticked_ns == now_ns)
+        due_ns = now_ns if self._has_room else min(self._main_ns(earliest_ns), self._backfill_ns(earliest_ns))
+        self.tick_ns = min(self.tick_ns, due_ns)
         return self.tick_ns
 
     def tick(self, now_ns: int) -> Iterator[Decision]:
         """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
         takes the next."""
-        due_ns, self.tick_ns, self._ticked_ns = min(self.tick_ns, now_ns), FOREVER_NS, now_ns
-        if due_ns >= self._main_due_ns():
+        due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
+        self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
+        is_due = before_ns < due_ns and self._main_ns(due_ns) <= now_ns
+        if is_due:
             self._last_main_ns, self._news = due_ns, False
+        if is_due or self._has_room:
+            self._has_room = False
             yield from main_pass(self.snapshot, now_ns)
-        if due_ns >= self._backfill_due_ns(due_ns):
+        if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
+
+    def ends_ns(self, running: Running) -> int:
+        """When it is ended because its time limit, or its grace, is over."""
+        return self._at_tick(running.end_ns, LIMITS_NS) if running.end_ns < FOREVER_NS else FOREVER_NS
 
     def next_slice_ns(self, now_ns: int) -> int:
         """When the time slice ends that has begun now or before."""
@@ -104,7 +119,8 @@ class Controller:
             return [], []
         sharing = self.snapshot.sharing()
         runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
-        is_to_run = {name: name not in sharing or name in runs for name in self.snapshot.running}
+        stays = (name for name in self.snapshot.running if name not in self.snapshot.going)
+        is_to_run = {name: name not in sharing or name in runs for name in stays}
         stops = [name for name, runs_now in is_to_run.items() if not runs_now and name not in stopped]
         return stops, [name for name, runs_now in is_to_run.items() if runs_now and name in stopped]
 
@@ -113,15 +129,19 @@ class Controller:
     def _at_tick(self, at_ns: int, step_ns: int) -> int:
         return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
 
-    def _main_due_ns(self) -> int:
+    def _main_ns(self, earliest_ns: int) -> int:
+        """When the main scheduler runs next, by what is known."""
         settings = self._settings
         if not self.snapshot.waiting:
             return FOREVER_NS
+        due_ns = self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
         if self._news:
-            return self._last_main_ns + max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
-        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
+            delay_ns = max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
+            due_ns = min(due_ns, self._last_main_ns + delay_ns)
+        return self._at_tick(max(due_ns, earliest_ns), SECOND_NS)
 
-    def _backfill_due_ns(self, now_ns: int) -> int:
+    def _backfill_ns(self, earliest_ns: int) -> int:
+        """When backfill runs next, by what is known."""
         if not (self._settings.backfills and self._news_for_backfill and self.snapshot.waiting):
             return FOREVER_NS
-        return self._at_tick(now_ns, self._settings.bf_interval_ns)
+        return self._at_tick(earliest_ns, self._settings.bf_interval_ns)

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import MINUTE_NS, SECOND_NS, Frozen
 
-SECOND_NS = 10**9
-MINUTE_NS = 60 * SECOND_NS
 DAY_NS = 24 * 60 * MINUTE_NS
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Stay
-from emulator.vocabulary import Frozen
-
-_HOUR_NS = 3600 * SECOND_NS
+from emulator.vocabulary import HOUR_NS, Frozen
 
 
-class PartitionOutcome(Frozen):
-    """Of all jobs of one partition.  None: no job started, or ended."""
+class JobsOutcome(Frozen):
+    """Of all jobs of one partition, or of several.  None: no job started, or ended."""
 
-    partition: str
+    name: str
     jobs: int
+    ended: int
+    """Jobs that ran to their end."""
     wait_s: float | None
     """Mean, until the first start."""
     longest_wait_s: float | None
@@ -27,17 +27,18 @@ class PartitionOutcome(Frozen):
     """Node-hours of work that was ended, and is done again or never."""
 
 
-def outcomes(cluster: Cluster, jobs: Iterable[Job], stays: Mapping[str, Sequence[Stay]]) -> Iterator[PartitionOutcome]:
+def outcomes(cluster: Cluster, jobs: Iterable[Job], stays: Mapping[str, Sequence[Stay]]) -> Iterator[JobsOutcome]:
     """Of each partition that has jobs, in the order of the configuration."""
     by_partition: dict[str, list[Job]] = {}
     for job in jobs:
         by_partition.setdefault(job.partition, []).append(job)
     for partition in cluster.partitions:
         if found := by_partition.get(partition.name):
-            yield _outcome(partition.name, found, stays)
+            yield outcome_of(partition.name, found, stays)
 
 
-def _outcome(partition: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[Stay]]) -> PartitionOutcome:
+def outcome_of(name: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[Stay]]) -> JobsOutcome:
+    """Of these jobs together, under a name."""
     waits, completions, preempted, lost_ns = list[int](), list[int](), 0, 0
     for job in jobs:
         mine = stays[job.name]
@@ -48,14 +49,15 @@ def _outcome(partition: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[S
             preempted += len(stay.stopped) + stay.was_ended
             if stay.is_done:
                 completions.append((stay.end_ns or 0) - job.submit_ns)
-    return PartitionOutcome(
-        partition,
+    return JobsOutcome(
+        name,
         len(jobs),
+        len(completions),
         _mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
         _mean_s(completions),
         preempted,
-        lost_ns / _HOUR_NS,
+        lost_ns / HOUR_NS,
     )
 
 

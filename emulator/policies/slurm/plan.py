@@ -49,9 +49,9 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            where = self._place(job.job, fits, at_ns)
+            where = self._place(job, fits, at_ns)
             mask = self._snapshot.mask(where)
-            if not mask & ~free:
+            if where and not mask & ~free:
                 self._keep(mask, at_ns, at_ns + job.limit_ns)
                 return where, at_ns
         return None
@@ -74,12 +74,11 @@ class Plan:
         together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
-    def _place(self, job: Job, fits: int, at_ns: int) -> tuple[str, ...]:
-        """The nodes for a job that has room on all of ``fits`` by then."""
+    def _place(self, job: Waiting, fits: int, at_ns: int) -> tuple[str, ...]:
+        """The nodes for a job that has room on all of ``fits`` by then; none: those that it must have are not there."""
         names = self._snapshot.names(fits)
-        where = place(job, {node: self._snapshot.free_at(node, at_ns) for node in names}, names, self._snapshot.order)
-        assert where is not None
-        return where
+        free = {node: self._snapshot.free_at(node, at_ns) for node in names}
+        return place(job, free, names, self._snapshot.order) or ()
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""

@@ -25,8 +25,10 @@ class Costs(Frozen):
 
     launch_ns: int = 0
     """From a decision until the job works."""
+    launch_more_ns: int = 0
+    """How much longer that takes for each other job that starts in the same pass."""
     gone_ns: int = 0
-    """From the order to end victims until their preemptor is launched."""
+    """From the order to end a victim until it has left its nodes."""
     save_period_ns: int | None = None
     """How often programs save what they have done, so that a requeued job goes on from there; None: never."""
 
@@ -125,6 +127,8 @@ class Player:
         self._controller = Controller(cluster, boot_ns)
         self._settings, self._costs, self._on_decision = cluster.settings, costs, on_decision
         self._work: dict[str, _Work] = {}
+        self._started: list[_Work] = []
+        """In the pass that is under way."""
         self._agenda = Agenda()
         self._slice_ns = FOREVER_NS
         self.stays: dict[str, list[Stay]] = {}
@@ -151,16 +155,18 @@ class Player:
         name = work.running.waiting.job.name
         if self._work.get(name) is not work or work.due_ns != self._agenda.now_ns:
             return  # it was stopped, or has gone, in between
-        if work.running.preempted and self._agenda.now_ns >= work.running.end_ns:
-            self._evict(work, None)
+        is_over = work.left_ns > self._agenda.now_ns - (work.since_ns or 0)
+        if is_over and work.running.preempted:
+            self._evict(work)
             return
-        over = work.left_ns > self._agenda.now_ns - (work.since_ns or 0)
-        self._leave(work, End.TIMEOUT if over else End.DONE)
+        work.stay.end_ns, work.stay.end = self._agenda.now_ns, End.TIMEOUT if is_over else End.DONE
+        self._leave(work)
 
     def _tick(self, at_ns: int) -> None:
         if self._controller.tick_ns == at_ns:
             for decision in self._controller.tick(at_ns):
                 self._carry_out(decision)
+            self._launch()
 
     def _slice(self) -> None:
         self._slice_ns = FOREVER_NS
@@ -184,51 +190,59 @@ class Player:
         if self._on_decision is not None:
             self._on_decision(self._agenda.now_ns, decision)
         if decision.outcome is Outcome.STARTS:
-            self._start(decision, self._costs.launch_ns)
+            running = self._controller.start(decision, self._agenda.now_ns)
+            stay = Stay(self._agenda.now_ns, decision.nodes)
+            self.stays[decision.job].append(stay)
+            work = _Work(running, stay, running.waiting.job.length_ns, stay.start_ns)
+            self._work[decision.job] = work
+            self._started.append(work)
         elif decision.outcome is Outcome.PREEMPTS:
-            works = [self._work[name] for name in decision.victims]
-            for work in works:
+            for work in map(self._work.__getitem__, decision.victims):
                 self._preempt(work, decision.job)
-            if not self._controller.snapshot.going:
-                self._start(decision, self._costs.gone_ns + self._costs.launch_ns)
 
-    def _start(self, decision: Decision, after_ns: int) -> None:
-        running = self._controller.start(decision, self._agenda.now_ns)
-        stay = Stay(self._agenda.now_ns + after_ns, decision.nodes)
-        self.stays[decision.job].append(stay)
-        self._work[decision.job] = work = _Work(running, stay, running.waiting.job.length_ns, stay.start_ns)
-        self._set_due(work)
+    def _launch(self) -> None:
+        """Those that a pass has started begin to work."""
+        others = len(self._started) - 1
+        for work in self._started:
+            work.stay.start_ns += self._costs.launch_ns + others * self._costs.launch_more_ns
+            work.since_ns = work.stay.start_ns
+            if work.stay.end is None:
+                self._set_due(work)
+        self._started.clear()
 
     def _preempt(self, work: _Work, by: str) -> None:
         work.stay.by = by
-        grace_ns = work.running.waiting.terms.grace_ns
-        if not grace_ns:
-            self._evict(work, by)
-            return
-        self._controller.snapshot.tell_to_go(work.running, min(work.running.end_ns, self._agenda.now_ns + grace_ns))
-        self._set_due(work)
+        if work.running.preempted or not work.running.waiting.terms.grace_ns:
+            self._evict(work)
+        else:
+            self._controller.snapshot.begin_grace(work.running, self._agenda.now_ns)
+            self._set_due(work)
 
-    def _evict(self, work: _Work, by: str | None) -> None:
-        waiting = work.running.waiting
-        work.stay.by = by or work.stay.by
-        if waiting.terms.mode is Mode.CANCEL:
-            self._leave(work, End.CANCELLED)
-            return
-        self._leave(work, End.REQUEUED)
-        if period_ns := self._costs.save_period_ns:
-            work.stay.saved_ns = work.stay.lost_ns // period_ns * period_ns
-        job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
-        self._controller.requeue(waiting, job, self._agenda.now_ns)
+    def _evict(self, work: _Work) -> None:
+        """End it for others; it is on its nodes a little longer."""
+        now_ns, is_cancelled = self._agenda.now_ns, work.running.waiting.terms.mode is Mode.CANCEL
+        work.due_ns = FOREVER_NS
+        work.stay.end_ns, work.stay.end = now_ns, End.CANCELLED if is_cancelled else End.REQUEUED
+        self._controller.snapshot.send_off(work.running, now_ns)
+        self._agenda.add(now_ns + self._costs.gone_ns, _Kind.END, lambda: self._gone(work))
 
-    def _leave(self, work: _Work, end: End) -> None:
-        work.stay.end_ns, work.stay.end = self._agenda.now_ns, end
+    def _gone(self, work: _Work) -> None:
+        self._leave(work)
+        if work.stay.end is End.REQUEUED:
+            waiting, period_ns = work.running.waiting, self._costs.save_period_ns
+            if period_ns:
+                work.stay.saved_ns = work.stay.lost_ns // period_ns * period_ns
+            job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
+            self._controller.requeue(waiting, job, self._agenda.now_ns)
+
+    def _leave(self, work: _Work) -> None:
         self._controller.leave(work.running)
         del self._work[work.running.waiting.job.name]
 
     def _set_due(self, work: _Work) -> None:
         """Set when it ends: its work, its limit, or its grace."""
         done_ns = FOREVER_NS if work.since_ns is None else work.since_ns + work.left_ns
-        work.due_ns = min(done_ns, max(work.running.end_ns, self._agenda.now_ns))
+        work.due_ns = min(done_ns, max(self._controller.ends_ns(work.running), self._agenda.now_ns))
         if work.due_ns < FOREVER_NS:
             self._agenda.add(work.due_ns, _Kind.END, lambda: self._finish(work))
 

@@ -19,20 +19,28 @@ from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
 def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
-    """The jobs that may go for ``job``, first to go first; without those that are going already."""
+    """The jobs that may go for ``job``, first to go first, also those in their grace; without those that have been
+    ended."""
     settings = snapshot.cluster.settings
     found = [
         each
         for each in snapshot.preemptable(job, Mode.CANCEL, Mode.REQUEUE)
-        if not each.preempted and now_ns - each.start_ns >= _exempt_ns(each, settings)
+        if each.waiting.job.name not in snapshot.going and now_ns - each.start_ns >= _exempt_ns(each, settings)
     ]
-    if settings.youngest_first:
+    if settings.youngest_first and not _ignores_order(job, settings):
         return sorted(found, key=lambda each: (each.rank, -each.start_ns, -each.waiting.number))
     return sorted(found, key=lambda each: (each.rank, each.waiting.number))
 
 
 def _exempt_ns(running: Running, settings: Settings) -> int:
-    return settings.exempt_ns if running.waiting.qos is None else running.waiting.qos.exempt_ns
+    if running.waiting.qos is None:
+        return 0 if settings.gang else settings.exempt_ns
+    return running.waiting.qos.exempt_ns
+
+
+def _ignores_order(job: Waiting, settings: Settings) -> bool:
+    """As slurm.conf's page says of ``GANG`` beside ``preempt/partition_prio``, also of ``PreemptExemptTime``."""
+    return settings.gang and job.qos is None
 
 
 def stopped_for(snapshot: Snapshot, job: Waiting) -> list[Running]:
@@ -48,7 +56,7 @@ def victims(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> list[R
     if not order and not snapshot.going:
         return None
     best = _needed(snapshot, job, nodes, order)
-    if not best or settings.strict_order:
+    if not best or settings.strict_order or _ignores_order(job, settings):
         return best
     found = best
     for _ in range(settings.reorder_count):

@@ -23,7 +23,7 @@ def main_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         if partition in blocked:
             continue
         decision = decide(snapshot, job, snapshot.nodes_of[partition] & ~taken, now_ns)
-        if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS):
+        if decision.outcome is not Outcome.STARTS:
             blocked.add(partition)
             taken |= snapshot.nodes_of[partition]
         yield decision
@@ -35,9 +35,9 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     found, fits = None, snapshot.room(job.job.cpus).now & nodes
     stops = stopped_for(snapshot, job)
     if fits.bit_count() >= job.job.nodes:
-        found = place(job.job, snapshot.free, snapshot.names(fits), snapshot.order)
+        found = place(job, snapshot.free, snapshot.names(fits), snapshot.order)
     elif stops:
-        found = place(job.job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
+        found = place(job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -45,11 +45,12 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     going = victims(snapshot, job, nodes, now_ns)
     if going is None:
         return Decision(name, Outcome.WAITS, why=_short(snapshot, job, nodes) + ", and no victims would make room")
-    if not going:
-        return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims are in their grace")
+    told = [each for each in going if not each.preempted or each.end_ns <= now_ns]
+    if not told:
+        return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
     free = snapshot.free_without([*stops, *going, *snapshot.going.values()])
-    where = place(job.job, free, snapshot.names(nodes), snapshot.order) or ()
-    return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in going))
+    where = place(job, free, snapshot.names(nodes), snapshot.order) or ()
+    return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in told))
 
 
 def _short(snapshot: Snapshot, job: Waiting, nodes: int) -> str:

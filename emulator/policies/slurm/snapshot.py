@@ -25,6 +25,8 @@ class Waiting:
     """A requeued job may not start before."""
     qos: Qos | None = None
     """Under ``preempt/qos``."""
+    stopped_on: frozenset[str] = frozenset()
+    """Nodes that it must have: processes of it are stopped there, as another of its nodes was lost."""
     key: tuple[int, ...] = field(init=False)
     """The order in which jobs are looked at."""
     limit_ns: int = field(init=False)
@@ -52,7 +54,7 @@ class Running:
     end_ns: int
     """When its time limit, or its grace, is over."""
     preempted: bool = False
-    """Whether it has been told to go, and is in its grace."""
+    """Whether it was chosen as a victim; ``end_ns`` is when its grace is over."""
 
     @property
     def tier(self) -> int:
@@ -86,7 +88,7 @@ class Snapshot:
         self.running: dict[str, Running] = {}
         """By job, in the order of their starts."""
         self.going: dict[str, Running] = {}
-        """Those of them that are in their grace."""
+        """Those of them that have been ended for others, and have not left yet."""
         self.waiting: dict[str, Waiting] = {}
         self.ends_ns: list[int] = []
         """When the running jobs end by their limits, in order."""
@@ -147,11 +149,16 @@ class Snapshot:
             del self._on[node][name]
         self._changed(running.nodes)
 
-    def tell_to_go(self, running: Running, end_ns: int) -> None:
-        """Its grace begins, and is over at ``end_ns``."""
+    def begin_grace(self, running: Running, now_ns: int) -> None:
+        """It is a victim, and may go on until its grace is over."""
+        running.preempted = True
+        self.move_end(running, min(running.end_ns, now_ns + running.waiting.terms.grace_ns))
+
+    def send_off(self, running: Running, now_ns: int) -> None:
+        """It has been ended for others, and is still on its nodes."""
         running.preempted = True
         self.going[running.waiting.job.name] = running
-        self.move_end(running, end_ns)
+        self.move_end(running, now_ns)
 
     def move_end(self, running: Running, end_ns: int) -> None:
         """It will have to end at another time."""

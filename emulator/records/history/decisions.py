@@ -147,7 +147,8 @@ class Candidate(Frozen, kw_only=True):
     mechanism_numbers: str | None = None
     """A victim task: the numbers that decided the mechanism."""
     why: str | None = None
-    """What a ``scheduler`` said of its choice; the first line in short."""
+    """What a ``scheduler`` said of its choice, the first line in short.  Of a choice of jobs where containers have
+    several sizes: what the requester lacked on which node."""
 
 
 def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
@@ -172,6 +173,7 @@ def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterat
             priority=job.facts.priority,
             deadline_ns=job.facts.deadline_ns,
             laxity_ns=laxity_ns(job, now_ns),
+            why=why.short or None,
         )
 
 

@@ -66,8 +66,8 @@ from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
 from emulator.records.history.decisions import Decision, Explained
-from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
+from emulator.records.history.whole import History
 from emulator.records.journal import JournalError, Record
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -80,8 +80,13 @@ _KILLS_IN_VAIN = 200
 class HistoryBuilder:
     """Takes the records of one run one by one; see the module's theory of operation."""
 
-    def __init__(self, jobs: Iterable[JobSpec], own: Mapping[str, Policy[Any]] | None = None) -> None:
-        """``own``: the user's own evictions by their names in the journal; without them, their scores are not known."""
+    def __init__(
+        self, jobs: Iterable[JobSpec], own: Mapping[str, Policy[Any]] | None = None, bounded: bool = True
+    ) -> None:
+        """``own``: the user's own evictions by their names in the journal; without them, their scores are not known.
+        ``bounded``: whether ``follow`` ends a run in which tasks are killed without end; False if its allocation does.
+        """
+        self._bounded = bounded
         self._job_evictions = {**JOB_EVICTION.by_name, **(own or {})}
         self._task_evictions = {**TASK_EVICTION.by_name, **(own or {})}
         self._jobs = {job.name: job for job in jobs}
@@ -135,7 +140,7 @@ class HistoryBuilder:
         Raises EndlessPreemptionError if, since a task last succeeded, tasks were killed ``_KILLS_IN_VAIN`` times each.
         """
         self.add(record)
-        if self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
+        if self._bounded and self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
             raise EndlessPreemptionError(
                 "tasks are preempted without end: since one last succeeded, others were killed "
                 f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import msgspec
-
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Outcome
 from emulator.core.resource_manager.allocation import AS_IT_WAS_TO_END
@@ -19,12 +17,17 @@ from emulator.records.history.columns import Mark, computed
 from emulator.records.history.containers import (
     LOST_OUTCOMES,
     ContainerStory,
-    Operation,
     PagingSpan,
     SuspendedSpan,
 )
-from emulator.records.history.decisions import Decision
 from emulator.vocabulary import MASTER, Frozen, TaskGroup, Work
+
+
+class Amount(Frozen):
+    """How much of one resource a container asked for."""
+
+    thousandths: int
+    """Of one: 1.5 cpu are 1500."""
 
 
 class AttemptRow(Frozen, kw_only=True):
@@ -94,6 +97,9 @@ class AttemptRow(Frozen, kw_only=True):
     """When it was sent SIGTERM, before SIGKILL.  None: it was not."""
     saved_ns: int | None = None
     """When it last saved by itself.  None: it did not; also of a program, whose saves natjam does not see."""
+    request: tuple[Amount, ...] = ()
+    """What its container asked for, of each resource in the order of ``cluster.node_groups``; empty where all
+    containers have one size, and for an ApplicationMaster outside containers."""
 
     @classmethod
     def of(
@@ -154,6 +160,7 @@ class AttemptRow(Frozen, kw_only=True):
             paging_spans=story.paging_spans,
             terminated_ns=story.terminated_ns,
             saved_ns=story.saved_ns,
+            request=tuple(map(Amount, start.request)),
         )
 
 
@@ -287,17 +294,24 @@ class JobRow(Frozen):
             finish_ns=end.finish_ns if end else None,
             deadline_ns=spec.facts.deadline_ns,
             state=end.state if end else JobState.NEW if submitted_ns is None else JobState.RUNNING,
-            attempts=sum(task.attempts for task in tasks),
-            suspensions=sum(task.suspensions for task in tasks),
-            kills=sum(task.kills for task in tasks),
-            useful_ns=sum(task.useful_ns for task in tasks),
-            lost_work_ns=sum(task.lost_ns for task in tasks),
+            **sums_over(tasks),
             overhead_ns=sum(row.overhead_ns for row in attempts),
             reason=end.reason if end else "",
             busy_ns=sum(row.busy_ns for row in attempts),
             masters_busy_ns=sum(row.busy_ns for row in attempts if row.kind == MASTER),
             weight_ppm=spec.facts.weight_ppm,
         )
+
+
+def sums_over(tasks: Sequence[TaskRow]) -> dict[str, int]:
+    """The fields of a job, or of a group, that are sums over its tasks."""
+    return {
+        "attempts": sum(task.attempts for task in tasks),
+        "suspensions": sum(task.suspensions for task in tasks),
+        "kills": sum(task.kills for task in tasks),
+        "useful_ns": sum(task.useful_ns for task in tasks),
+        "lost_work_ns": sum(task.lost_ns for task in tasks),
+    }
 
 
 class ImageRow(Frozen):
@@ -337,24 +351,3 @@ class ImageRow(Frozen):
 def _starts_from(story: ContainerStory, container: str) -> bool:
     saved = story.start.saved if story.start is not None else None
     return isinstance(saved, ProcessImage) and saved.past_containers[-1] == container
-
-
-class History(Frozen):
-    """What happened in a run, under any engine; the only source of its summary and its Parquet files."""
-
-    jobs: list[JobRow]
-    """In the order of the workload."""
-    tasks: list[TaskRow]
-    """By job, maps before reduces, by number."""
-    attempts: list[AttemptRow]
-    """By job, ApplicationMaster, maps, reduces, by task and then time."""
-    operations: list[Operation]
-    """By job and container."""
-    checkpoint_bytes: int = 0
-    """Written by all checkpoints together."""
-    swapped_bytes: int = 0
-    """Of all attempts."""
-    decisions: list[Decision] = msgspec.field(default_factory=list)
-    """Choices of victims, by time."""
-    images: list[ImageRow] = msgspec.field(default_factory=list)
-    """By job and task, in the order in which they were written."""

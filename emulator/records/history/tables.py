@@ -11,7 +11,9 @@ import msgspec
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, Outcome
 from emulator.records.history.containers import ContainerStory
-from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
+from emulator.records.history.group_rows import group_rows
+from emulator.records.history.rows import AttemptRow, ImageRow, JobRow, TaskRow
+from emulator.records.history.whole import History
 from emulator.vocabulary import MASTER
 
 
@@ -44,7 +46,8 @@ def joined(parts: Iterable[History]) -> History:
 
 
 def _lists(history: History) -> tuple[list[Any], ...]:
-    return history.jobs, history.tasks, history.attempts, history.operations, history.decisions, history.images
+    rows = (history.jobs, history.tasks, history.attempts, history.operations)
+    return *rows, history.decisions, history.images, history.groups
 
 
 def _places(spec: JobSpec) -> dict[str, int]:
@@ -81,6 +84,7 @@ def _add_job(
         history.attempts.extend(attempts)
         history.images.extend(ImageRow.of(mine, finish_ns))
         history.tasks.append(TaskRow.of(spec, group, number, attempts, mine, finish_ns))
+    history.groups.extend(group_rows(spec, history.tasks))
     history.jobs.append(JobRow.of(spec, history.tasks, history.attempts, end, submitted_ns))
 
 

@@ -1,4 +1,4 @@
-"""FAIR: the allocation layer of the Hadoop Fair Scheduler (flex, section 1)."""
+"""What FLEX is held against: FIFO, and the allocation layer of the Hadoop Fair Scheduler (flex, sections 1 and 4)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from collections.abc import Sequence
 from emulator.policies.flex.demand import Demand
 
 
-def fair_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
-    """Slots by index: all jobs are raised to one common level, but none is below its minimum or above its maximum.
+def fifo_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
+    """FIFO as in the paper, with maxima and without minima.
 
-    Slots that do not raise the level for all go one by one, in the order given, to the jobs at that level.
+    Slots by index: each job gets its maximum, in the order given, until no slots are left.
+    """
+    shares = []
+    for job in jobs:
+        shares.append(min(job.maximum, slots) if job.work_ns else 0)
+        slots -= shares[-1]
+    return shares
+
+
+def fair_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
+    """FAIR: all jobs are raised to one common level, but none is below its minimum or above its maximum.
+
+    Slots that do not raise the level for all go one by one, in the order given, to the jobs at that level.  Returns
+    slots by index.
 
     Args:
         jobs: with ``normalised`` minima; jobs without work get no slots.
