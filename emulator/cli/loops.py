@@ -148,7 +148,7 @@ def _changes(found: Fixes, others: int) -> Iterator[str]:
     partial = [fix for fix in found.tried if fix.other is not None]
     ended = f"it and {found.loops - 1} others that were found" if found.loops > 1 else "it"
     if clean:
-        yield f"changes that end {ended}, and with which no loop was found, which proves nothing:"
+        yield f"changes that end {ended}; no loop was found with them (no proof):"
         yield from (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
     if partial:
         yield f"changes that end {ended}, but not all loops:"
