@@ -207,10 +207,11 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], end_s:
     for node, stays in by_node.items():
         stays.sort(key=lambda stay: (stay.start_s, stay.attempt))
         containers = 0 if node not in settings or settings[node].resources else settings[node].containers
-        for resource in range(len(settings[node].resources) if node in settings else 0):
-            uses.append(Use(len(lanes), _held_of(resource, settings[node], stays, requests)))
-            name, whole = settings[node].resource_names[resource], settings[node].resources[resource]
-            lanes.append(Lane(node, resource + 1, resource=name, whole=whole / PARTS))
+        for resource, whole in enumerate(settings[node].resources if node in settings else ()):
+            if whole:
+                uses.append(Use(len(lanes), _held_of(resource, settings[node], stays, requests)))
+                name = settings[node].resource_names[resource]
+                lanes.append(Lane(node, resource + 1, resource=name, whole=whole / PARTS))
         for stopped, capacity in ((False, containers), (True, 0)):
             pool = _Lanes(capacity)
             for stay in (stay for stay in stays if stay.stopped is stopped):

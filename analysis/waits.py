@@ -7,18 +7,21 @@ it waited for.  Room that was there, but kept for others, is no such wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import pyarrow
 
+from analysis.curves import Curve
 from analysis.timeline import make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.policies.resources import lacking, minus, written
+from emulator.vocabulary import Resources
 
 _NODES_NAMED = 4
+_NOTHING: Curve = (numpy.empty(0), numpy.empty(0, dtype=numpy.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,12 @@ def waits_for_room(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], job: 
     rows = attempts.select(["job", "attempt", "node", "ready_s", "request"]).to_pylist()
     mine = sorted((row for row in rows if row["job"] == job and row["request"]), key=lambda row: row["ready_s"])
     timeline = make_timeline(attempts, nodes, end_s=float("inf"))
-    held: dict[str, list[Any]] = {}
-    for use in timeline.uses:
-        held.setdefault(timeline.lanes[use.lane].node, []).append(use.curve)
+    lanes = timeline.lanes
+    held = {(lanes[use.lane].node, lanes[use.lane].resource): use.curve for use in timeline.uses}
     found = []
     for row in mine:
         request = tuple(amount["thousandths"] for amount in row["request"])
-        short = {node.name: lacking(request, _free(node, held[node.name], row["ready_s"])) for node in nodes}
+        short = {node.name: lacking(request, _free(node, held, row["ready_s"])) for node in nodes}
         if all(map(any, short.values())):
             names = nodes[0].resource_names
             nearest = sorted(short, key=lambda node: (sum(map(bool, short[node])), sum(short[node])))
@@ -67,10 +69,11 @@ def waits_for_room(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], job: 
     return tuple(found)
 
 
-def _free(node: NodeSettings, curves: Sequence[Any], at_s: float) -> tuple[int, ...]:
-    """What was free of a node just before."""
+def _free(node: NodeSettings, curves: Mapping[tuple[str, str], Curve], at_s: float) -> Resources:
+    """What was free of a node just before; ``curves``: what is held of each resource that nodes have."""
     held = []
-    for times_s, amounts in curves:
+    for name in node.resource_names:
+        times_s, amounts = curves.get((node.name, name), _NOTHING)
         place = int(numpy.searchsorted(times_s, at_s, side="left")) - 1
         held.append(int(amounts[place]) if place >= 0 else 0)
     return minus(node.resources, tuple(held))

@@ -26,8 +26,8 @@ OnStatus = Callable[[RunStatus], None]
 class RecordSink(Protocol):
     """Takes the records of a run, in the order of time.  Raises JournalError when a record cannot be written."""
 
-    def write(self, record: Record) -> None:
-        """Take the next record."""
+    def write(self, records: Sequence[Record]) -> None:
+        """Take the next records."""
         ...
 
     def flush(self) -> None:

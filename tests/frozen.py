@@ -143,9 +143,10 @@ def simulated(case: Case, seed: int, columns: dict[str, list[str]] | None) -> di
         jobs = expand(experiment, seed)
     history, records = HistoryBuilder(jobs), list[Record]()
 
-    def take(record: Record) -> None:
-        records.append(record)
-        history.follow(record)
+    def take(news: Iterable[Record]) -> None:
+        for record in news:  # one by one: no more is taken once preemption has no end
+            records.append(record)
+            history.follow([record])
 
     with without_collector():
         make: MakeCluster = SimulatedCluster

@@ -315,7 +315,7 @@ class CheckedCluster(SimulatedCluster):
     def _record(self, record: Record) -> None:
         self.records.append(record)
         self.invariants.note(record)
-        self._history.follow(record)
+        self._history.follow([record])
 
     @property
     def finished_jobs(self) -> dict[str, JobState]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.experiment.load import load_experiment
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.outcome import mean_s
 from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -36,6 +38,8 @@ _IN_MACHINES = {
     "image, SSD": ("scheduler.mechanism=image", "storage.tier=ssd", "protocol.kill_timeout_s=600"),
 }
 """What may take the place of REQUEUE in ``natjam run``, with what an experiment needs for it."""
+_PLACES = 50
+"""Of names along an axis of the picture: points that are nearer to each other share one."""
 WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
 
@@ -124,9 +128,9 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         candidate.exempt,
         candidate.grace,
         candidate.saves,
-        _mean_s(waits),
+        mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
-        _mean_s(ended),
+        mean_s(ended),
         len(others) - len(ended),
         sum(each.preempted for each in outcomes.values()),
         lost_ns / HOUR_NS,
@@ -194,20 +198,29 @@ def results_table(found: Sequence[SiteResult]) -> FittedTable:
 
 
 def results_figure(found: Sequence[SiteResult]) -> Figure:
-    """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept."""
+    """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept, else a point."""
     figure, (panel,) = style.new_figure(width=6.4, height=4.2)
-    for index, (label, points) in enumerate(_lines(found).items()):
+    names: dict[tuple[int, int], list[str]] = {}
+    widest_s = max(each.urgent_wait_s or 0 for each in found) or 1
+    highest = max(each.lost_node_h for each in found) or 1
+    lines = _lines(found)
+    swept = [label for label, points in lines.items() if len(points) > 1]
+    for label, points in lines.items():
         shown = [
-            (each.urgent_wait_s, each.lost_node_h, name) for each, name in points if each.urgent_wait_s is not None
+            (each.urgent_wait_s, each.lost_node_h, name or label)
+            for each, name in points
+            if each.urgent_wait_s is not None
         ]
-        panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], label=label, marker="o", **style.line(index))
-        names: dict[tuple[float, float], list[str]] = {}
+        look: dict[str, Any] = {"color": style.GREY}
+        if label in swept:
+            look: dict[str, Any] = {"label": label, **style.line(swept.index(label))}
+        panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], marker="o", **look)
         for x, y, name in shown:
-            names.setdefault((x, y), []).append(name)
-        for at, same in names.items():
-            panel.annotate(
-                ", ".join(same), at, xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3
-            )
+            names.setdefault((round(_PLACES * x / widest_s), round(_PLACES * y / highest)), []).append(name)
+    for (x, y), same in names.items():
+        at = x * widest_s / _PLACES, y * highest / _PLACES
+        text = ", ".join(dict.fromkeys(same))
+        panel.annotate(text, at, xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3)
     panel.margins(0.1)
     style.finish(panel, "mean wait of urgent jobs, s", "node-hours lost", "better: to the left and down", legend=False)
     style.legend_below(figure)
@@ -243,10 +256,6 @@ def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> C
         each if each.name in urgent else replace(each, mode=mode, grace_ns=grace_ns) for each in cluster.partitions
     )
     return replace(cluster, partitions=partitions, settings=settings)
-
-
-def _mean_s(times_ns: Sequence[int]) -> float | None:
-    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None
 
 
 def _seconds(value: float | None) -> str:

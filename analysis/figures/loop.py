@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Workload
 from emulator.policies.kueue.returns import Loop
@@ -14,9 +15,6 @@ from emulator.vocabulary import SECOND_NS
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY)
 ROUNDS = 4
-
-Log = Sequence[tuple[int, int, Decision]]
-"""The time, the cycle, and what it decided."""
 
 
 def loop_figure(workloads: Sequence[Workload], loop: Loop, log: Log) -> Figure:

@@ -110,9 +110,9 @@ def _run(run: Resolved, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyC
     records: list[Record] = []
     history = HistoryBuilder(run.jobs)
 
-    def take(record: Record) -> None:
-        records.append(record)
-        history.follow(record)
+    def take(news: Sequence[Record]) -> None:
+        records.extend(news)
+        history.follow(news)
 
     cluster = simulate(run, take, make_cluster=partial(FaultyCluster, faults=faults, limit_ns=limit_ns))
     assert isinstance(cluster, FaultyCluster)

@@ -13,7 +13,6 @@ import typer
 
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
-from emulator.vocabulary import SECOND_NS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +83,7 @@ def loops(
         with WorkDisplay(console) as display:
             left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
             tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s))
-        _tell(console, directory, _changes(tried))
+        _tell(console, directory, _changes(tried, len(kueue.cluster.queues) - len(found.cluster.queues)))
     finally:
         with contextlib.suppress(OSError):
             directory.rmdir()  # it is empty if nothing was found
@@ -130,6 +129,7 @@ def _say_nothing_found(console: Console, searched: Search, seconds: float) -> No
 
 
 def _story(found: Plan, plays: int) -> Iterator[str]:
+    from emulator.loops.draw import SECOND_NS
     from emulator.loops.search import told
     from emulator.loops.story import cast, story
 
@@ -142,7 +142,8 @@ def _story(found: Plan, plays: int) -> Iterator[str]:
     yield from (f"  {line}" for line in story(loop, log))
 
 
-def _changes(found: Fixes) -> Iterator[str]:
+def _changes(found: Fixes, others: int) -> Iterator[str]:
+    """``others``: queues that are in other trees of cohorts."""
     clean = [fix for fix in found.tried if fix.other is None]
     partial = [fix for fix in found.tried if fix.other is not None]
     ended = f"it and {found.loops - 1} others that were found" if found.loops > 1 else "it"
@@ -153,7 +154,9 @@ def _changes(found: Fixes) -> Iterator[str]:
         yield f"changes that end {ended}, but not all loops:"
         yield from (f"  {fix.text}  (another was found; {fix.plays:,} plays)" for fix in partial)
     if not clean:
-        yield "no change of one field, nor of two, was found that ends all loops"
+        yield "no change was found that ends all loops"
+    if others:
+        yield f"{others:,} queues do not share quota with these; loops among them were not searched after the first"
 
 
 def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:
@@ -167,6 +170,7 @@ def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:
 def _write(directory: Path, found: Plan) -> None:
     """Write an experiment, and what kubectl can apply."""
     from emulator.files.yaml_values import dump_yaml
+    from emulator.loops.draw import SECOND_NS
     from workloads.kueue.manifests import cluster_manifests, job_manifests
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import Kueue

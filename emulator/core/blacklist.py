@@ -45,6 +45,8 @@ class Blacklist:
     @property
     def avoided(self) -> tuple[str, ...]:
         """Nodes to be avoided, in the order of their names."""
+        if not self._failures:
+            return ()
         black = sorted(node for node, failures in self._failures.items() if failures >= self._failures_max)
         if not black:
             return ()

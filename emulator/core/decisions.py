@@ -213,8 +213,9 @@ def _are_distinct(names: Any, known: Collection[str]) -> bool:
     items = _items(names)
     return (
         items is not None
-        and all(type(item) is str and item in known for item in items)
-        and (len(set(items)) == len(items))
+        and set(map(type, items)) <= {str}
+        and all(map(known.__contains__, items))
+        and len(set(items)) == len(items)
     )
 
 

@@ -53,7 +53,7 @@ def run_fluid(
     return result
 
 
-def simulated(run: Resolved, write: Callable[[Record], None]) -> tuple[EngineResult, FluidResult]:
+def simulated(run: Resolved, write: Callable[[Sequence[Record]], object]) -> tuple[EngineResult, FluidResult]:
     """Do ``run``; pass the records that its tables need (submissions and ends) to ``write``.
 
     Raises:
@@ -70,8 +70,7 @@ def simulated(run: Resolved, write: Callable[[Record], None]) -> tuple[EngineRes
         outcome = simulate(jobs, queues, capacity, policy, forecast)
     except (Stuck, PolicyError) as error:
         raise RunError(str(error)) from error
-    for record in _records(jobs, outcome):
-        write(record)
+    write(_records(jobs, outcome))
     useful_ns = sum(sum(job.map_ns) + sum(job.reduce_ns) for job in jobs)
     room_ns = sum(step.containers * (step.end_ns - step.start_ns) for step in outcome.steps)
     facts = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from emulator.loops.draw import Plan
-from emulator.loops.search import loop_of, search, shrunk
+from emulator.loops.search import Search, loop_of, shrunk
 from emulator.policies.kueue.model import (
     BorrowWithinCohort,
     Cluster,
@@ -47,10 +47,15 @@ class Fix:
 
     cluster: Cluster
     changes: tuple[Change, ...]
-    plays: int = 0
-    """Played with it so far."""
+    search: Search | None = None
+    """For other loops with it."""
     other: Plan | None = None
     """Another loop that was found with it."""
+
+    @property
+    def plays(self) -> int:
+        """Played with it so far."""
+        return 0 if self.search is None else self.search.plays
 
     @property
     def text(self) -> str:
@@ -84,12 +89,11 @@ def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[]
 
 def _known(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Plan]:
     """The loop, and others of the same configuration."""
-    known, plays = [plan], 0
+    known, searched, few = [plan], Search(plan.cluster, priorities, seed), _times(_PLAYS_TO_KNOW, goes_on)
     while len(known) < _MOST_KNOWN:
-        searched = search(plan.cluster, priorities, seed, _times(_PLAYS_TO_KNOW - plays, goes_on), plays)
+        searched.go_on(few)
         if searched.found is None:
             break
-        plays += searched.plays
         known.append(searched.found)
     return known
 
@@ -119,12 +123,12 @@ class _Trial:
         """Play a few more times with a fix; what goes round is held against the others too."""
         if fix.other is not None:
             return
-        few = _times(_BATCH, self.goes_on)
-        batch = search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}", few, fix.plays, self.known)
-        fix.plays += batch.plays
-        if batch.found is None:
+        if fix.search is None:
+            fix.search = Search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}")
+        fix.search.go_on(_times(_BATCH, self.goes_on), self.known)
+        if fix.search.found is None:
             return
-        loop = shrunk(batch.found)
+        loop = shrunk(fix.search.found)
         self.known.append(loop)
         for each in alive:
             if each.other is None and (each is fix or _goes_round(loop, each)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
@@ -20,43 +20,64 @@ Log = list[tuple[int, int, Decision]]
 """Time, cycle and decision."""
 
 
+_MOST_BUSY = 8
+_MOST_WORKLOADS = 16
+"""Of a variant."""
+
+
 @dataclass(slots=True)
 class Search:
-    """What was searched so far, and what was found."""
+    """A search, with what was searched so far, and what was found.
 
+    Half of the plays are drawn; the others are variants of those that had most evictions, and of loops that are known.
+    """
+
+    cluster: Cluster
+    priorities: Sequence[int]
+    seed: str
     plays: int = 0
     cycles: int = 0
     evictions: int = 0
     found: Plan | None = None
+    _drawer: Drawer = field(init=False, compare=False, repr=False)
+    _busy: list[tuple[int, Plan]] = field(default_factory=list)
+    """Plans with their evictions, most first."""
 
+    def __post_init__(self) -> None:
+        self._drawer = Drawer(self.cluster, self.priorities)
 
-def search(
-    cluster: Cluster,
-    priorities: Sequence[int],
-    seed: str,
-    goes_on: Callable[[], bool],
-    first: int = 0,
-    near: Sequence[Plan] = (),
-) -> Search:
-    """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no.
+    def go_on(self, goes_on: Callable[[], bool], near: Sequence[Plan] = ()) -> None:
+        """Play until something goes round, or ``goes_on`` says no.
 
-    A play is the same for the same ``seed`` and number.  With ``near``, every other play mixes a drawn plan with one
-    of these.
-    """
-    searched, drawer = Search(), Drawer(cluster, priorities)
-    while drawer.can_draw and searched.found is None and goes_on():
-        number = first + searched.plays
-        random = Random(f"{seed}/{number}")
-        plan = drawer.draw(random)
-        if near and number % 2:
-            plan = varied(random.choice(near), plan, random)
-        player = _player(plan)
-        day = player.play()
-        searched.plays += 1
-        searched.cycles += day.cycles
-        searched.evictions += sum(len(history.evictions) for history in day.histories.values())
+        ``near``: loops that are known, if the cluster is one tree.  With the same ones the plays are the same.
+        """
+        self.found = None
+        while self._drawer.can_draw and self.found is None and goes_on():
+            random = Random(f"{self.seed}/{self.plays}")
+            plan = self._drawer.draw(random)
+            like = [*near, *(busy for _, busy in self._busy if busy.cluster is plan.cluster)]
+            if like and self.plays % 2:
+                plan = varied(random.choice(like), plan, random)
+            self._play(plan)
+
+    def _play(self, plan: Plan) -> None:
+        day = _player(plan).play()
+        evictions = sum(len(history.evictions) for history in day.histories.values())
+        self.plays += 1
+        self.cycles += day.cycles
+        self.evictions += evictions
         if day.loop is not None:
-            searched.found = plan
+            self.found = plan
+            return
+        self._busy.append((evictions, plan))
+        self._busy.sort(key=lambda each: -each[0])
+        del self._busy[_MOST_BUSY:]
+
+
+def search(cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Search:
+    """Play one plan after another until one goes round or ``goes_on`` says no."""
+    searched = Search(cluster, priorities, seed)
+    searched.go_on(goes_on)
     return searched
 
 
@@ -75,7 +96,8 @@ def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
             name = next(name for place in count() if (name := f"v{place:02d}") not in names)
             arrivals.append(replace(other, workload=replace(other.workload, name=name)))
         arrivals[number] = replace(arrivals[number], workload=workload)
-    return replace(drawn, arrivals=tuple(arrivals))
+    kept = sorted(random.sample(range(len(arrivals)), min(len(arrivals), _MOST_WORKLOADS)))
+    return replace(drawn, arrivals=tuple(arrivals[place] for place in kept))
 
 
 def loop_of(plan: Plan) -> Loop | None:

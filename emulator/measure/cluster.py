@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -63,9 +63,9 @@ def measure_cluster(around: Surroundings) -> Samples:
 class _Records(list[Record]):
     """Keeps the records of a run in memory."""
 
-    def write(self, record: Record) -> None:
-        """Take the next one."""
-        self.append(record)
+    def write(self, records: Sequence[Record]) -> None:
+        """Take the next ones."""
+        self.extend(records)
 
     def flush(self) -> None:
         """Does nothing: the records stay in this process."""

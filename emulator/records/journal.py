@@ -157,9 +157,9 @@ class JournalWriter:
             self._file = path.open("wb")
         self._write_lines([{"natjam_journal": FORMAT_VERSION, **msgspec.to_builtins(header)}])
 
-    def write(self, record: Record) -> None:
-        """Append a record."""
-        self._records.append(record)
+    def write(self, *records: Record) -> None:
+        """Append records."""
+        self._records += records
         if len(self._records) >= _BATCH_RECORDS:
             self._write_records()
 

@@ -11,7 +11,6 @@ import numpy
 import pyarrow
 from pyarrow.lib import StringBuilder
 
-from emulator.files.times import ns_to_seconds
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, TaskRow
 from emulator.records.history.columns import Column, Unit, columns_of
 
@@ -76,10 +75,10 @@ def _values(column: Column, rows: Sequence[Any]) -> pyarrow.Array:
         ends = _array(list(accumulate(map(len, found), initial=0)), pyarrow.int32())
         fields = {field.name: _values(field, items) for field in column.columns}
         return pyarrow.ListArray.from_arrays(ends, pyarrow.StructArray.from_arrays(fields.values(), list(fields)))
-    return _array(list(map(ns_to_seconds, found)) if column.unit is Unit.SECONDS else found, _TYPES[column.unit])
+    return _array(found, _TYPES[column.unit], divided_by=1e9 if column.unit is Unit.SECONDS else 1)
 
 
-def _array(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+def _array(values: Sequence[Any], kind: pyarrow.DataType, divided_by: float = 1) -> pyarrow.Array:
     """What ``pyarrow.array`` makes; that imports pandas, which takes longer than all tables of a usual run."""
     if kind == pyarrow.string():
         builder = StringBuilder()
@@ -89,6 +88,7 @@ def _array(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
     if None in values:
         known = pyarrow.py_buffer(numpy.packbits([value is not None for value in values], bitorder="little"))
         values = [value or 0 for value in values]
-    return pyarrow.Array.from_buffers(
-        kind, len(values), [known, pyarrow.py_buffer(numpy.array(values, kind.to_pandas_dtype()))]
-    )
+    numbers = numpy.array(values, kind.to_pandas_dtype())
+    if divided_by != 1:
+        numbers /= divided_by
+    return pyarrow.Array.from_buffers(kind, len(values), [known, pyarrow.py_buffer(numbers)])

@@ -65,7 +65,7 @@ def _shares_over_time(experiment: Experiment) -> dict[str, Any]:
     run = resolve(experiment)
     jobs = run.jobs
     history = HistoryBuilder(list(map(_without_tasks, jobs)))  # nothing happens to tasks here
-    result, outcome = simulated(run, history.add)
+    result, outcome = simulated(run, history.follow)
     summary = summary_of(run, history.finish(), result, None)
     if len(jobs) > MOST_PENALISED:
         return summary | {"jobs": [], "left_out": f"{len(jobs)} jobs"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,11 @@ class Records:
         self._journal = journal
         self._history = history
 
-    def write(self, record: Record) -> None:
-        """Take the next record.  Raises JournalError, EndlessPreemptionError."""
+    def write(self, records: Sequence[Record]) -> None:
+        """Take the next records.  Raises JournalError, EndlessPreemptionError."""
         if self._journal is not None:
-            self._journal.write(record)
-        self._history.follow(record)
+            self._journal.write(*records)
+        self._history.follow(records)
 
     def flush(self) -> None:
         """See ``JournalWriter.flush``."""

@@ -27,13 +27,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from emulator.core.completions import Committing, FirstKey, Launched
 from emulator.core.machine import PeriodicMachine, Phase
-from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Tick, node_address
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    EndReceived,
+    MapOutputs,
+    Message,
+    NodeHeartbeat,
+    NodeLost,
+    Tick,
+    node_address,
+)
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.kernel import Kernel
 
 _OF_NODES = (NodeHeartbeat, NodeLost)
+_NO_NEWS = frozenset({Launched, FirstKey, Committing, EndReceived, MapOutputs})
+"""Messages after which a node has nothing new to tell the ResourceManager."""
 
 Run = Callable[[str, Tick, int], None]
 """``run(address, tick, at_ns)`` lets a machine handle its tick, at a time that may be past."""
@@ -145,7 +157,7 @@ class HeartbeatsThatMatter:
 
     def after(self, address: str, message: Message) -> None:
         beats = self._beats.get(address)
-        if beats is None:
+        if beats is None or type(message) in _NO_NEWS:
             return
         self._touched[address] = beats
         manager = self._manager
@@ -168,7 +180,7 @@ class HeartbeatsThatMatter:
             self._keep_free(node)
         self._nodes_told.clear()
         for beats in touched.values():
-            due_ns = None if self._is_next_planned(beats) else self._due_ns(beats)
+            due_ns = None if self._is_next_planned(beats) else self._own_due_ns(beats)
             if due_ns is not None:
                 self._plan(beats, due_ns)
         if not self._free or self._manager is None:
@@ -185,17 +197,23 @@ class HeartbeatsThatMatter:
             return False
         return beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
 
-    def _due_ns(self, beats: _Beats) -> int | None:
-        """From when on a beat may matter to its machine or to the ResourceManager; None: never."""
+    def _own_due_ns(self, beats: _Beats) -> int | None:
+        """From when on a beat may matter to its machine, or to the ResourceManager other than as that of a free node;
+        None: never."""
         now_ns, manager = self._kernel.now_ns, self._manager
         machine = beats.machine
         if manager is not None and manager.awaits(machine.address, machine.heard_id):
             return now_ns
         due_ns = machine.heartbeat_due_ns(now_ns)
-        if beats.free and manager is not None:
-            free_ns = manager.free_node_due_ns(now_ns)
-            due_ns = free_ns if due_ns is None or (free_ns is not None and free_ns < due_ns) else due_ns
         return None if due_ns is None else max(due_ns, now_ns)
+
+    def _due_ns(self, beats: _Beats) -> int | None:
+        """From when on a beat may matter at all."""
+        now_ns, due_ns = self._kernel.now_ns, self._own_due_ns(beats)
+        if due_ns == now_ns or not beats.free or self._manager is None:
+            return due_ns
+        free_ns = self._manager.free_node_due_ns(now_ns)
+        return due_ns if free_ns is None else max(now_ns, free_ns if due_ns is None else min(due_ns, free_ns))
 
     # ---- nodes with a free container ----
 
@@ -283,6 +301,8 @@ class HeartbeatsThatMatter:
         self._run(beats.machine.address, Tick(nominal_ns), fires_ns)
 
     def _fires_ns(self, beats: _Beats, nominal_ns: int) -> int:
+        if not self._longest_lag_ns:
+            return nominal_ns
         return nominal_ns + self._costs.timer_lag(beats.machine.address, nominal_ns)
 
     def _has_passed(self, beats: _Beats, fires_ns: int) -> bool:

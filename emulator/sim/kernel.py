@@ -33,6 +33,8 @@ class Kernel:
         self._heap: list[tuple[int, int, int, int, Action]] = []
         self._soon: deque[Action] = deque()
         """Actions still to run at this instant, without beats."""
+        self.soon: Callable[[Action], None] = self._soon.append
+        """Runs an action at this instant, after what is already set for it."""
         self._sequence = count()
 
     @property
@@ -49,10 +51,6 @@ class Kernel:
             self._soon.append(action)
         else:
             self._set(at_ns, _EVENT, 0, action)
-
-    def soon(self, action: Action) -> None:
-        """Run ``action`` at this instant, after what is already set for it."""
-        self._soon.append(action)
 
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
         """Run ``action`` at ``at_ns``, as a beat of the machine with this ``rank``.

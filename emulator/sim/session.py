@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -74,7 +75,7 @@ def run_simulation(
 
 def simulate(
     run: Resolved,
-    write: Callable[[Record], None],
+    write: Callable[[Sequence[Record]], object],
     each_slice: Callable[[SimulatedCluster], None] = lambda cluster: None,
     draw: int = 0,
     make_cluster: MakeCluster = SimulatedCluster,
@@ -96,11 +97,12 @@ def simulate(
     in_order = _InOrder(write)
     settings = run.settings
     costs = make_costs(run, draw)
-    cluster = make_cluster(settings, run.jobs_by_name, in_order.take, costs, every_heartbeat=run.every_heartbeat)
+    cluster = make_cluster(settings, run.jobs_by_name, in_order.held.append, costs, every_heartbeat=run.every_heartbeat)
     last_submit_ns = max(job.submit_ns for job in run.jobs)
     patience_ns = max(run.task_timeout_ns, _PATIENCE_HEARTBEATS * settings.protocol.heartbeat_ns)
 
     def look() -> None:
+        in_order.pass_on(is_over=False)
         each_slice(cluster)
         moved_ns = max(cluster.processes.moved_ns, last_submit_ns)
         if settings.availability is not None:
@@ -117,7 +119,7 @@ def simulate(
         raise RunError(f"the simulation cannot go on: {error}") from error
     finally:
         cluster.close()
-        in_order.flush()
+        in_order.pass_on(is_over=True)
     return cluster
 
 
@@ -169,32 +171,24 @@ def _check_not_stuck(cluster: SimulatedCluster, since_ns: int) -> None:
     raise RunError(standstill(since_ns, cluster.kernel.now_ns, stuck, waiting))
 
 
-_BY_ACTOR = attrgetter("actor", "seq")
+_TIME, _BY_ACTOR = attrgetter("t_ns"), attrgetter("actor", "seq")
 
 
 class _InOrder:
     """Passes records on in the order of a journal: by time, then actor, then number."""
 
-    def __init__(self, write: Callable[[Record], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[Record]], object]) -> None:
         self._write = write
-        self._held: list[Record] = []
-        """All records of the time ``_t_ns`` so far."""
-        self._t_ns = 0
+        self.held: list[Record] = []
+        """Those not passed on yet."""
 
-    def take(self, record: Record) -> None:
-        """Take the next record; times never go back."""
-        if record.t_ns != self._t_ns:
-            self.flush()
-            self._t_ns = record.t_ns
-        self._held.append(record)
-
-    def flush(self) -> None:
-        """Pass on the records held."""
-        if len(self._held) > 1:
-            self._held.sort(key=_BY_ACTOR)
-        for record in self._held:
-            self._write(record)
-        self._held.clear()
+    def pass_on(self, *, is_over: bool) -> None:
+        """Pass on the records held.  Until the run is over, those of the last time stay: there may be more of them."""
+        instants = [list(of_one_time) for _, of_one_time in groupby(self.held, _TIME)]
+        kept = [] if is_over or not instants else instants.pop()
+        self.held.clear()
+        self._write([record for instant in instants for record in sorted(instant, key=_BY_ACTOR)])
+        self.held += kept
 
 
 class _Shown:

@@ -1,5 +1,5 @@
-"""How long Kueue's decisions of a day take: 10,000 workloads on 50 queues without evictions, and 3,000 where many
-wait and many are; docs/kueue.md has figures for 10,000 of these.
+"""How long Kueue's decisions of a day take: 10,000 workloads on 50 queues, where nobody is evicted, and 3,000 where
+many wait and many are; docs/kueue.md has figures for 10,000 of these.
 
 What is held is the ratio of a workload to an event of a bare heap, for classical preemption and for fair sharing.
 """

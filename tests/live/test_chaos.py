@@ -217,7 +217,7 @@ class Simulation:
         jobs = expand(self._experiment, self._experiment.seed)
         records: list[Record] = []
         make_cluster = partial(FaultyCluster, faults=faults, limit_ns=10**15)
-        simulate(resolve(self._experiment, jobs), records.append, make_cluster=make_cluster)
+        simulate(resolve(self._experiment, jobs), records.extend, make_cluster=make_cluster)
         return fold(records, jobs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,8 @@ class _Kept:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    def write(self, record: Record) -> None:
-        self.records.append(record)
+    def write(self, records: Sequence[Record]) -> None:
+        self.records.extend(records)
 
     def flush(self) -> None:
         pass

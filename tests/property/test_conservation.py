@@ -98,7 +98,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
 def check(experiment: Experiment) -> None:
     jobs = expand(experiment, experiment.seed)
     records: list[Record] = []
-    simulate(resolve(experiment, jobs), records.append)
+    simulate(resolve(experiment, jobs), records.extend)
     times_ns = [record.t_ns for record in records]
     assert times_ns == sorted(times_ns)
     _check_tasks(records, jobs)

@@ -231,4 +231,4 @@ def test_the_fluid_engine_keeps_it_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 1]]},"))
     experiment = load_experiment(path)
     jobs = expand(experiment, 1)
-    assert simulated(resolve(experiment, jobs), lambda record: None)[1].ends_ns["long"] == 45 * SECOND_NS
+    assert simulated(resolve(experiment, jobs), lambda records: None)[1].ends_ns["long"] == 45 * SECOND_NS

@@ -143,7 +143,7 @@ def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -
     jobs = expand(experiment, experiment.seed)
     make = partial(_Tampered, faults=(), limit_ns=2000 * SECOND_NS, tamper=tamper)
     with pytest.raises((Violation, RunError), match=said):
-        simulate(resolve(experiment, jobs), lambda record: None, make_cluster=make)
+        simulate(resolve(experiment, jobs), lambda records: None, make_cluster=make)
 
 
 def take_the_deaf_node_of_a_master_for_dead(cluster: FaultyCluster) -> None:
@@ -161,7 +161,7 @@ def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state
     records: list[Record] = []
     tamper = take_the_deaf_node_of_a_master_for_dead
     make = partial(_Tampered, faults=(), limit_ns=2000 * SECOND_NS, tamper=tamper)
-    cluster = simulate(resolve(experiment, tuple(jobs.values())), records.append, make_cluster=make)
+    cluster = simulate(resolve(experiment, tuple(jobs.values())), records.extend, make_cluster=make)
     assert isinstance(cluster, FaultyCluster)
     assert {finished.state for finished in cluster.invariants.finished.values()} == {JobState.SUCCEEDED}
     starts = [record.actor for record in records if isinstance(record.message, Start)]

@@ -123,7 +123,7 @@ def fig10(eviction: str, selection: str = "auto") -> list[JobRow]:
     pair = [f"scheduler.job_eviction={eviction}", f"scheduler.job_selection={selection}"]
     experiment = load_experiment(file, [*pair, "scheduler.allow_inconsistent=true", "engine=sim"])
     jobs, records = expand(experiment, 1), []
-    simulate(resolve(experiment, jobs), records.append)
+    simulate(resolve(experiment, jobs), records.extend)
     return list(fold(records, jobs).jobs)
 
 

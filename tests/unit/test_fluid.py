@@ -205,7 +205,7 @@ def test_jobs_that_never_end_fail_the_run(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 0]]},"))
     experiment = load_experiment(path)
     with pytest.raises(RunError, match="hold no containers"):
-        simulated(resolve(experiment), lambda record: None)
+        simulated(resolve(experiment), lambda records: None)
 
 
 def test_a_run_of_a_figure_writes_its_summary_alone(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_small_day_runs_to_its_end() -> None:
     day = "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}"
     scheduler = ["scheduler.mechanism=adaptive", "scheduler.placement=cost"]
     experiment = load_experiment(DAY, [day, "cluster.nodes=1", *scheduler])
-    done = simulate(resolve(experiment), lambda record: None)
+    done = simulate(resolve(experiment), lambda records: None)
     for machine in done.machines.values():
         machine.validate_state()
 
@@ -83,7 +83,7 @@ def test_a_day_with_requests_runs_to_its_end_and_a_machine_that_is_too_small_is_
         "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}",
     )
     adaptive = ["scheduler.mechanism=adaptive", "scheduler.placement=cost", "scheduler.task_eviction=cost-aware"]
-    done = simulate(resolve(load_experiment(file, [day, *adaptive])), lambda record: None)
+    done = simulate(resolve(load_experiment(file, [day, *adaptive])), lambda records: None)
     for machine in done.machines.values():
         machine.validate_state()
     small = "cluster.node_groups=[{count: 9, resources: {cpu: 1, memory_gb: 96}}]"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
+from emulator.display.machine_status import ClusterStatus
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host_reports import HostReports, HostStatus
+from emulator.live.hosts.standstill import timeout_real_ns
 from emulator.records.lag import LagRecorder
 from emulator.resolved import resolve
 from tests.simulated_runs import FIG4
@@ -40,3 +43,17 @@ def test_a_link_that_stays_broken_ends_the_run_unless_a_host_at_its_end_has_been
     clock_real_s[0] = 39.0
     with pytest.raises(RunError, match="has broken"):
         reports.check(set())
+
+
+def test_a_run_stands_still_only_if_its_hosts_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_real_ns = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock_real_ns[0])
+    run = resolve(load_experiment(FIG4), ())
+    reports = HostReports(run)
+    at_work = replace(cut_off_from(), cluster=ClusterStatus(10**9, {}, 0, {"research-XL": "submitted"}))
+    reports.take("rm", at_work)
+    assert not reports.nothing_moves
+    clock_real_ns[0] = 2 * timeout_real_ns(run)
+    assert not reports.nothing_moves, "meanwhile a host was being replaced"
+    reports.take("rm", at_work)
+    assert reports.nothing_moves

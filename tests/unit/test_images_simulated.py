@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def simulated(tmp_path: Path, mechanism: str, tier: str) -> tuple[float, list[st
     experiment = load_experiment(path)
     outcomes: list[str] = []
 
-    def look(record: Any) -> None:
-        outcomes.append(type(record.message).__name__)
+    def look(records: Sequence[Record]) -> None:
+        outcomes.extend(type(record.message).__name__ for record in records)
 
     done = simulate(resolve(experiment), look)
     for machine in done.machines.values():
@@ -106,7 +107,7 @@ def test_work_whose_saved_state_is_not_found_is_lost(tmp_path: Path, mechanism: 
         cluster.processes.disks = Damaged()
         return cluster
 
-    simulate(resolved, journal.append, make_cluster=make)
+    simulate(resolved, journal.extend, make_cluster=make)
     jobs = {job.name: job for job in resolved.jobs}
     assert replay(journal, lambda address: make_machine(address, resolved.settings, jobs)) is None
     builder = HistoryBuilder(resolved.jobs)

@@ -344,7 +344,7 @@ class TestContainersOfSeveralSizes:
     }
 
     def applications(self, folder: Path, alike: bool = False) -> Path:
-        """One that has ended, of 2 GB and a core; one that runs on three containers of 4 cores and 5 GB, or alike."""
+        """One that has ended, of 2 GB and a core; one that runs on three of 4 cores and 5 GB, or one alike."""
         ended = {"id": "application_1_1", "memorySeconds": 2048 * 300, "vcoreSeconds": 300, "finishedTime": 101000}
         running = {"id": "application_1_2", "memorySeconds": 5000 * 300, "vcoreSeconds": 1200, "finishedTime": 0}
         running |= {"allocatedMB": 15000, "allocatedVCores": 12, "runningContainers": 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,8 @@ class Sink:
         self.records: list[Record] = []
         self.flushed = 0
 
-    def write(self, record: Record) -> None:
-        self.records.append(record)
+    def write(self, records: Sequence[Record]) -> None:
+        self.records.extend(records)
 
     def flush(self) -> None:
         self.flushed = len(self.records)

@@ -96,7 +96,7 @@ def experiment(folder: Path, command: list[str], news: str = "at-once", mechanis
 def simulated(folder: Path, command: list[str], records: list[Record], **options: str) -> dict[str, float]:
     """Simulate it; the completion of each job, in seconds.  Raises RunError."""
     resolved = resolve(load_experiment(experiment(folder, command, **options)))
-    simulate(resolved, records.append)
+    simulate(resolved, records.extend)
     ends = (record.message for record in records if isinstance(record.message, JobFinished))
     return {end.job: (end.finish_ns - resolved.jobs_by_name[end.job].submit_ns) / 1e9 for end in ends}
 
@@ -289,7 +289,7 @@ def gang(folder: Path, *arguments: str) -> Path:
 
 def test_a_gang_starts_at_once(tmp_path: Path) -> None:
     records: list[Record] = []
-    simulate(resolve(load_experiment(gang(tmp_path, "4", "reduce"))), records.append)
+    simulate(resolve(load_experiment(gang(tmp_path, "4", "reduce"))), records.extend)
     starts = [record.t_ns for record in records for effect in record.effects if isinstance(effect, Launch)]
     assert len(starts) == 5
     assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
@@ -304,7 +304,7 @@ def test_a_gang_starts_at_once(tmp_path: Path) -> None:
 )
 def test_a_part_of_a_gang_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(RunError, match=words):
-        simulate(resolve(load_experiment(gang(tmp_path, *arguments))), lambda record: None)
+        simulate(resolve(load_experiment(gang(tmp_path, *arguments))), lambda records: None)
 
 
 SIZED = "cluster: {node_groups: [{count: 2, resources: {cpu: 4, gpu: 2}, labels: {zone: a}}]}"
@@ -319,7 +319,7 @@ def sized(path: Path, resources: str) -> Path:
 
 def test_a_gang_of_any_size_starts_at_once(tmp_path: Path) -> None:
     records: list[Record] = []
-    simulate(resolve(load_experiment(sized(gang(tmp_path, "4", "reduce"), "{cpu: 1.5, gpu: 1}"))), records.append)
+    simulate(resolve(load_experiment(sized(gang(tmp_path, "4", "reduce"), "{cpu: 1.5, gpu: 1}"))), records.extend)
     starts = [record.t_ns for record in records for effect in record.effects if isinstance(effect, Launch)]
     assert len(starts) == 5
     assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
@@ -358,7 +358,7 @@ def test_with_sizes_what_cannot_be_is_refused(tmp_path: Path, instead: str, mech
     script.write_text("\n".join([*lines[:first], f"            {instead}", *lines[first + 2 :]]))
     records: list[Record] = []
     with pytest.raises(RunError, match=words):
-        simulate(resolve(load_experiment(path)), records.append)
+        simulate(resolve(load_experiment(path)), records.extend)
     started = [effect for record in records for effect in record.effects if isinstance(effect, Launch)]
     assert len(started) == 1, "the ApplicationMaster alone"
 

@@ -35,8 +35,23 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
     return run_experiment(experiment, out_dir, lambda status: None)
 
 
-LARGE = {"natjam-2000", "natjam-trace-large", "ckpt-facebook", "ckpt-google-day", "flex-gridmix", "os-assisted-cluster"}
-WITHOUT_PICTURES = {"natjam-trace-large", "ckpt-facebook", "ckpt-google-day", "flex-cluster", "flex-gridmix"}
+LARGE = {
+    "natjam-2000",
+    "natjam-trace-large",
+    "ckpt-facebook",
+    "ckpt-google-day",
+    "ckpt-google-requests",
+    "flex-gridmix",
+    "os-assisted-cluster",
+}
+WITHOUT_PICTURES = {
+    "natjam-trace-large",
+    "ckpt-facebook",
+    "ckpt-google-day",
+    "ckpt-google-requests",
+    "flex-cluster",
+    "flex-gridmix",
+}
 
 
 @pytest.mark.parametrize(

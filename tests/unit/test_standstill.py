@@ -11,6 +11,8 @@ from emulator.core import effects as fx
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.standstill import Standstill, timeout_real_ns
+from emulator.records.journal import read_journal
+from emulator.records.run_directory import RunDirectory
 from emulator.resolved import resolve
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
@@ -29,7 +31,7 @@ def test_a_simulation_whose_reduces_wait_for_ever_ends_and_names_them(monkeypatc
     with pytest.raises(
         RunError, match=r"there was no progress from \d+ s to \d+ s.*stuck: .*/r0\d\d\.\d \(Running on "
     ):
-        simulate(resolve(experiment), lambda record: None)
+        simulate(resolve(experiment), lambda records: None)
 
 
 def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
@@ -65,3 +67,7 @@ def test_a_run_whose_tasks_are_preempted_without_end_ends_and_says_so(tmp_path: 
         run_experiment(experiment, tmp_path / "out", lambda status: None)
     jobs = RunResults(tmp_path / "out").summary["jobs"]
     assert sum(job["kills"] for job in jobs) > 200
+    journal = RunDirectory(tmp_path / "out").found_journal()
+    assert journal is not None
+    numbers = [(record.actor, record.seq) for record in read_journal(journal)[1]]
+    assert len(set(numbers)) == len(numbers), "a record is there twice"

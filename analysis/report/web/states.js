@@ -75,10 +75,11 @@ function drawLegend(element, view) {
     });
     element.append(legendItem(swatch, state));
   });
-  run.resources.forEach((resource, number) => {
-    const colour = groupColour(element, number);
-    element.append(legendItem(paintedSwatch((context) => ((context.fillStyle = colour), context.fillRect(0, 6, 22, 6))), `${resource} held on a node`));
-  });
+  if (run.resources.length) {
+    const colour = getComputedStyle(element).getPropertyValue("--state-master").trim();
+    const swatch = paintedSwatch((context) => ((context.fillStyle = colour), context.fillRect(0, 6, 22, 6)));
+    element.append(legendItem(swatch, `${run.resources.join(", ")}: what containers hold of a node's`));
+  }
   const idle = document.createElement("span");
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));

@@ -130,7 +130,7 @@ function drawUses(view, colour) {
   for (const [lane, y] of visibleRows(view)) {
     const { resource, whole } = run.lanes[lane];
     if (!resource) continue;
-    context.fillStyle = groupColour(view.root, run.resources.indexOf(resource));
+    context.fillStyle = colour("--state-master");
     const stop = first[lane + 1];
     for (let at = Math.max(first[lane], firstAbove(times, first[lane], stop, view.from) - 1); at < stop && times[at] < view.to; at += 1) {
       const x = Math.max(view.gutter, view.xOf(times[at]));

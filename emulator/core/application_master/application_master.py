@@ -123,8 +123,7 @@ class ApplicationMaster(StateMachine):
         asks = self.tasks.asks
         answer_id = asks.answer_id
         effects = super().handle(message, now_ns)
-        has_news = asks.is_new or asks.answer_id > answer_id
-        if self._tells_at_once and has_news and self.state is JobState.RUNNING:
+        if self._tells_at_once and self.state is JobState.RUNNING and (asks.is_new or asks.answer_id > answer_id):
             effects += self._heartbeat(now_ns)
         return effects
 

@@ -106,16 +106,13 @@ class Node:
     """Containers that it must kill, and has not been told of yet; how long each stays taken after its end."""
     answered_id: int = -1
     """The newest heartbeat that was answered with such news."""
+    name: str = field(init=False)
+    """Unique in the cluster."""
+    address: str = field(init=False)
+    """Of its NodeManager."""
 
-    @property
-    def name(self) -> str:
-        """Unique in the cluster."""
-        return self.settings.name
-
-    @property
-    def address(self) -> str:
-        """Of its NodeManager."""
-        return node_address(self.settings.name)
+    def __post_init__(self) -> None:
+        self.name, self.address = self.settings.name, node_address(self.settings.name)
 
     def register(self, now_ns: int, registration: int) -> None:
         """Its first heartbeat, or the first since it was lost: all its containers are free."""
@@ -307,9 +304,13 @@ class Application:
     """Its groups that write output for the shuffle; the job's other tasks wait for them."""
     others: tuple[TaskGroup, ...] = field(init=False)
     """Its groups that walk keys."""
+    name: str = field(init=False)
+    """Name of the job."""
+    queue: str = field(init=False)
+    """The queue it was submitted to."""
 
     def __post_init__(self) -> None:
-        groups = self.facts.groups
+        groups, self.name, self.queue = self.facts.groups, self.facts.name, self.facts.queue
         self.groups = {group.name: group for group in (*groups, MASTER_GROUP)}
         self.for_shuffle = tuple(group for group in groups if group.work is Work.SHUFFLE)
         self.others = tuple(group for group in groups if group.work is Work.KEYS)
@@ -319,11 +320,6 @@ class Application:
     def of_work(self, works: Container[Work]) -> list[TaskGroup]:
         """Its groups that do this, in order."""
         return [group for group in (*self.for_shuffle, *self.others) if group.work in works]
-
-    @property
-    def name(self) -> str:
-        """Name of the job."""
-        return self.facts.name
 
     @property
     def members(self) -> int:
@@ -347,9 +343,8 @@ class Application:
 
     @property
     def protected_until_ns(self) -> list[int]:
-        """When each task that can be a victim has run for its minimum; empty: there is none."""
-        minimum_ns = self.facts.minimum_runtime_ns
-        return [held.slot_ns + minimum_ns for held in self.victims.values() if not held.taken] if minimum_ns else []
+        """When each task that can be a victim has run for its job's minimum."""
+        return [held.slot_ns + self.facts.minimum_runtime_ns for held in self.victims.values() if not held.taken]
 
     def reclaimable(self, now_ns: int) -> int:
         """Tasks that can be taken back now.  A gang that goes whole can be taken only when none of it is protected."""
@@ -362,11 +357,6 @@ class Application:
     def maps_wait(self) -> bool:
         """Whether it wants containers for new tasks that write output for the shuffle."""
         return any(self.requests.since[group.name] for group in self.for_shuffle)
-
-    @property
-    def queue(self) -> str:
-        """The queue it was submitted to."""
-        return self.facts.queue
 
     def stopped_container(self, task: TaskId | None) -> str | None:
         """The container of the stopped process that waits to resume as this task; None: there is none."""

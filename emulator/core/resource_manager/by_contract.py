@@ -38,6 +38,7 @@ class ByContract(ABC):
 
     def __init__(self, parts: Parts) -> None:
         self._scheduler = parts.settings.scheduler
+        self._preempts = self._scheduler.preempts
         self._state = parts.state
         self._preemptor = parts.preemptor
         self._withholding = parts.withholding
@@ -53,7 +54,7 @@ class ByContract(ABC):
         """See ``Allocation``."""
         if occasion is Occasion.HEARTBEAT:
             return self._offers.due_ns(now_ns)
-        if occasion is not Occasion.TIME or not self._scheduler.preempts:
+        if occasion is not Occasion.TIME or not self._preempts:
             return None
         return now_ns if self._withholding.lacking > 0 else self._lack_due_ns(now_ns)
 

@@ -9,6 +9,8 @@ a reservation keeps the room until all of it is there (``emulator.core.resource_
 fits what is free, or what others will have given, takes nothing; in the latter case that is reserved for it.  For a
 gang this is done for all that it needs at once, and only if all of it then has room.
 
+A node whose room is too small for all that is waited for is not offered to one job after another.
+
 A run that finds nothing to take or to forget would find nothing again until a message changes the ResourceManager, a
 reservation has stood too long, or a task has run for its job's minimum.  So it is not run until then, unless a policy
 may decide otherwise as time passes.
@@ -30,13 +32,15 @@ from emulator.core.explanation import JobChoice, explain_jobs, explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Grant, StrictContract
-from emulator.core.resource_manager.applications import Application
+from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.offers import Offer
 from emulator.core.resource_manager.reservations import wanted_anywhere
 from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
+from emulator.core.resource_manager.sized_node import SizedNode
+from emulator.core.resource_manager.sized_state import SizedQueueLedger
 from emulator.policies.policy import Reads
 from emulator.policies.resources import dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
@@ -65,6 +69,8 @@ class BySizedQueues(ByQueues):
         self._whole = total((node.resources for node in nodes), self._names)
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
+        self._looks_at_size = parts.settings.scheduler.fit.takes_the_offer
+        """Whether a job that is offered a node gets room there or none."""
         self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
         """Whether no policy looks at the time; the users' own may read anything."""
         self._in_vain: int | None = None
@@ -73,6 +79,10 @@ class BySizedQueues(ByQueues):
         """Whether tasks that are taken are explained here; with other mechanisms their jobs are asked, and explain."""
         self._choices: list[JobChoice] = []
         self._whys: list[Effect] = []
+        self._ranks: dict[tuple[tuple[str, ...], ...], list[TaskView]] = {}
+        """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
+        self._vain: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
+        """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
 
     @property
     def changes(self) -> int:
@@ -86,10 +96,20 @@ class BySizedQueues(ByQueues):
         return [*super().explain(), *whys]
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
+        if self._is_too_small(offer.node):
+            offer.is_for_others = True
+            return ()
         grants = super()._choose(offer)
         for grant in grants:
             self._reservations.got(grant)
         return grants
+
+    def _is_too_small(self, node: Node) -> bool:
+        """Whether no job that waits can have room on the node, which then need not be asked one by one."""
+        queues = self._state.queues
+        assert isinstance(queues, SizedQueueLedger)
+        assert isinstance(node, SizedNode)
+        return self._looks_at_size and not queues.gangs and not queues.may_serve(node.room)
 
     # ---- taking back ----
 
@@ -103,6 +123,7 @@ class BySizedQueues(ByQueues):
     def _for_jobs(self, now_ns: int) -> Iterator[StrictContract]:
         before = self.changes
         self._reservations.settle(now_ns)
+        self._forget_ranks()
         rooms = _Rooms(self._reservations.free(), self._reservations.coming())
         view = self._state.view(now_ns)
         decision = allocate(self._policy, view)
@@ -198,32 +219,58 @@ class BySizedQueues(ByQueues):
     ) -> Generator[StrictContract, None, bool]:
         """Take back what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
+        names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
+        alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
+        if alone is not None and any(fits(known, alone) for known in self._vain.get(names, ())):
+            return False
         trial = _Rooms(dict(rooms.free), dict(rooms.coming))
-        places: list[tuple[TaskGroup, Taken]] = []
-        ranked: list[TaskView] | None = None
+        places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
+        if len(places) < len(groups):
+            if alone is not None:
+                self._vain.setdefault(names, []).append(alone)
+            return False
+        yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
+        rooms.free.update(trial.free)
+        rooms.coming.update(trial.coming)
+        if any(taken.tasks for _, taken in places):
+            self._forget_ranks()
+        return True
+
+    def _places(
+        self,
+        application: Application,
+        groups: Sequence[TaskGroup],
+        trial: _Rooms,
+        ranked: Callable[[], Sequence[TaskView]],
+    ) -> Iterator[tuple[TaskGroup, Taken]]:
+        """Where each of the groups' containers has room or gets it, which is taken of ``trial``; ends at the first that
+        has none.  ``ranked``: the tasks that may be victims."""
         gone = set[str]()
         for group in groups:
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
             fitting = next((name for name, room in free.items() if fits(request, room)), None)
-            if fitting is not None:
-                taken = Taken(fitting, ())
-            else:
-                ranked = self._ranked(jobs, now_ns) if ranked is None else ranked
-                left = [task for task in ranked if task.container not in gone]
+            taken: Taken | None = None if fitting is None else Taken(fitting, ())
+            if taken is None:
+                left = [task for task in ranked() if task.container not in gone]
                 spare = {name: plus(room, trial.coming[name]) for name, room in free.items()}
                 across_jobs = self._victim_jobs.tasks is not None
                 taken = choose_room(request, spare, left, self._frees, self._whole, across_jobs)
             if taken is None:
-                return False
-            places.append((group, taken))
+                return
             trial.free[taken.node] = minus(trial.free[taken.node], request)
             self._go(taken, trial, gone)
-        yield from self._carry_out(application, places, jobs, ranked or [], now_ns)
-        rooms.free.update(trial.free)
-        rooms.coming.update(trial.coming)
-        return True
+            yield group, taken
+
+    def _ranked_once(self, names: tuple[tuple[str, ...], ...], jobs: _Jobs, now_ns: int) -> list[TaskView]:
+        if names not in self._ranks:
+            self._ranks[names] = self._ranked(jobs, now_ns)
+        return self._ranks[names]
+
+    def _forget_ranks(self) -> None:
+        self._ranks.clear()
+        self._vain.clear()
 
     def _go(self, taken: Taken, rooms: _Rooms, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""

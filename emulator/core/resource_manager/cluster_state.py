@@ -186,8 +186,9 @@ class ClusterState:
 
     def next_victim_ns(self, now_ns: int) -> int | None:
         """When the next task will have run for its minimum; None: no task is protected by one."""
-        of_each = (application.protected_until_ns for application in self.applications.values())
-        return min((until_ns for those in of_each for until_ns in those if until_ns > now_ns), default=None)
+        protected = [one for one in self.applications.values() if one.facts.minimum_runtime_ns]
+        until = (until_ns for application in protected for until_ns in application.protected_until_ns)
+        return min((until_ns for until_ns in until if until_ns > now_ns), default=None)
 
     def node_views(self) -> Mapping[str, NodeView]:
         """See ``ClusterSource``."""

@@ -157,8 +157,10 @@ class QueueLedger:
         """The queues as policies see them."""
         queues = self._queues
         return tuple(
-            QueueView(q.name, q.rank, q.capacity, q.maximum, queues[q.name].used, queues[q.name].pending)
-            for q in self._settings
+            [
+                QueueView(q.name, q.rank, q.capacity, q.maximum, queues[q.name].used, queues[q.name].pending)
+                for q in self._settings
+            ]
         )
 
     def job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:

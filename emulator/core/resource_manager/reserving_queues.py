@@ -29,6 +29,10 @@ from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 class ReservingQueues(BySizedQueues):
     """See the module's theory of operation; an ``Allocation``."""
 
+    def _is_too_small(self, node: Node) -> bool:
+        """It may be reserved."""
+        return False
+
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         grants = super()._first_of(queue, resumes_first, offer)
         if not grants and offer.hold is None:

@@ -109,7 +109,7 @@ class ResourceManager(StateMachine):
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When something may have to be taken back; see ``emulator.core.machine.PeriodicMachine``."""
         parts = (self._contracts, self._orders, self._recovery, self._withholding)
-        times_ns = [part.due_ns for part in parts if part.due_ns is not None]
+        times_ns = [due_ns for part in parts if (due_ns := part.due_ns) is not None]
         allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
         return min(times_ns if allocation_ns is None else [*times_ns, allocation_ns], default=None)
 

@@ -14,7 +14,7 @@ hardest to place can be anywhere (``places_left``).  With one size this is the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -46,6 +46,11 @@ class SizedQueueLedger(QueueLedger):
             queue.name: (nothing, nothing) for queue in scheduler.queues
         }
         self._parts: dict[str, tuple[Resources, Resources]] = {}
+        self._views: dict[str, QueueView] = {}
+        """Those that have not changed since they were made."""
+        self._asked: dict[str, tuple[Resources, ...]] = {}
+        self._asking: Counter[Resources] = Counter()
+        """How many jobs ask for a container of each size; of none: for the room of a suspended task."""
 
     def add(self, application: Application) -> None:
         """See ``QueueLedger``."""
@@ -58,6 +63,7 @@ class SizedQueueLedger(QueueLedger):
         masters = times(application.held[MASTER], application.master_request)
         application.tasks_hold, application.wants = minus(held, masters), wanted
         self._change(application, (held, wanted))
+        self._ask(application, sizes_asked(application))
         super().note(application)
 
     def forget(self, application: Application) -> None:
@@ -65,7 +71,23 @@ class SizedQueueLedger(QueueLedger):
         nothing = (0,) * len(self._whole)
         self._change(application, (nothing, nothing))
         self._parts.pop(application.name, None)
+        self._ask(application, ())
+        self._asked.pop(application.name, None)
         super().forget(application)
+
+    def may_serve(self, room: Resources) -> bool:
+        """Whether the container of any job that waits could have this room."""
+        return any(fits(size, room) for size in self._asking)
+
+    def _ask(self, application: Application, sizes: tuple[Resources, ...]) -> None:
+        before = self._asked.get(application.name, ())
+        if sizes != before:
+            self._asked[application.name] = sizes
+            self._asking.update(sizes)
+            self._asking.subtract(before)
+            for size in before:
+                if not self._asking[size]:
+                    del self._asking[size]
 
     def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
         nothing = (0,) * len(self._whole)
@@ -75,10 +97,15 @@ class SizedQueueLedger(QueueLedger):
             sums = self._sums[application.queue]
             held, wanted = (plus(minus(s, b), p) for s, b, p in zip(sums, before, parts, strict=True))
             self._sums[application.queue] = held, wanted
+            self._views.pop(application.queue, None)
 
     def queue_views(self) -> tuple[QueueView, ...]:
         """See ``QueueLedger``."""
-        return tuple(self._queue_view(queue, *self._sums[queue.name]) for queue in self._settings)
+        views = self._views
+        for queue in self._settings:
+            if queue.name not in views:
+                views[queue.name] = self._queue_view(queue, *self._sums[queue.name])
+        return tuple([views[queue.name] for queue in self._settings])
 
     def _queue_view(self, queue: QueueSettings, held: Resources, wanted: Resources) -> QueueView:
         used, pending = dominant_ppm(held, self._whole), dominant_ppm(wanted, self._whole)
@@ -93,11 +120,25 @@ class SizedQueueLedger(QueueLedger):
             names = ("",) * len(self._whole)
             found = total(map(held_by, mine), names), total(map(wanted_by, mine), names)
             assert sums == found, name
+        assert self._asking == Counter(size for each in applications for size in sizes_asked(each))
+
+
+def sizes_asked(application: Application) -> tuple[Resources, ...]:
+    """The sizes of the containers that a job waits for."""
+    requests = application.requests
+    sizes = {application.master_request} if requests.application_master is not None else set[Resources]()
+    if requests.resumes:
+        sizes.add(())
+    sizes.update(group.request for group in application.facts.groups if requests.since[group.name])
+    return tuple(sorted(sizes))
 
 
 def held_by(application: Application) -> Resources:
     """What the containers of a job hold together, without those of stopped processes and those taken back by name."""
-    held = _sum(application, application.held)
+    held = times(application.held[MASTER], application.master_request)
+    for group in application.facts.groups:
+        if count := application.held[group.name]:
+            held = plus(held, times(count, group.request))
     for container in application.containers.values() if application.taken else ():
         if container.taken:
             held = minus(held, container.request)
@@ -107,18 +148,13 @@ def held_by(application: Application) -> Resources:
 def wanted_by(application: Application) -> Resources:
     """What a job asks for beside what it holds."""
     requests = application.requests
-    wanted = Counter({group: len(since) for group, since in requests.since.items()})
-    wanted.update(task.group for task in requests.resumes)
-    wanted[MASTER] += requests.application_master is not None
-    return _sum(application, wanted)
-
-
-def _sum(application: Application, counts: Mapping[str, int]) -> Resources:
-    """What so many containers of each group ask for together."""
-    found = times(counts.get(MASTER, 0), application.master_request)
+    wanted = times(int(requests.application_master is not None), application.master_request)
     for group in application.facts.groups:
-        found = plus(found, times(counts.get(group.name, 0), group.request))
-    return found
+        if count := len(requests.since[group.name]):
+            wanted = plus(wanted, times(count, group.request))
+    for task in requests.resumes:
+        wanted = plus(wanted, application.groups[task.group].request)
+    return wanted
 
 
 class SizedClusterState(ClusterState):

@@ -32,6 +32,8 @@ class HostReports:
         """Of every host, those that have been replaced too."""
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
         self._standstill = Standstill(timeout_real_ns(run))
+        self._taken_real_ns = 0
+        """When the newest status was taken.  While a host is being replaced, nobody asks."""
         self._availability = run.settings.availability
 
     def take(self, host: str, status: HostStatus) -> None:
@@ -39,6 +41,7 @@ class HostReports:
         self._journal_news += status.journal
         self._measured[host] = (status.lag, status.gaps)
         self._statuses[host] = status
+        self._taken_real_ns = time.monotonic_ns()
         now_real_s, before = time.monotonic(), self._broken_since_real_s
         restored = {link for link in before if link[0] == host and link[1] not in status.unreachable}
         self._broken_since_real_s = {link: since for link, since in before.items() if link not in restored}
@@ -66,7 +69,7 @@ class HostReports:
         """Whether nothing has moved for too long, according to the newest statuses."""
         cluster = self._cluster
         moves = sum(status.moves for status in self._statuses.values())
-        if not self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns):
+        if not self._standstill.is_reached(moves, bool(self._waiting), self._taken_real_ns, cluster.emulated_ns):
             return False
         available = self._availability
         return available is None or available.settled_ns(self._standstill.since_ns) <= cluster.emulated_ns

@@ -60,7 +60,6 @@ class JournalStream:
         self._write(held)
 
     def _write(self, records: list[Record]) -> None:
-        for record in records:
-            self._sink.write(record)
         if records:
+            self._sink.write(records)
             self._sink.flush()

@@ -31,8 +31,7 @@ def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> lis
     while True:
         while slack > 0 and position < count:
             index = order[position]
-            share = shares[index]
-            room = maxima[index] - share
+            share, room = shares[index], maxima[index] - shares[index]
             position += room <= slack or ends[index] != NEVER_NS
             room = slack if room > slack else room
             if room > 0 and ends[index] == NEVER_NS:
@@ -47,8 +46,7 @@ def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> lis
                 break
         else:
             return ends
-        ends[index] = now
-        slack += shares[index]
+        ends[index], slack = now, slack + shares[index]
         shares[index] = 0
 
 

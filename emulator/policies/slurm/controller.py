@@ -15,7 +15,7 @@ player of whole days in virtual time (``player``), and the allocation of an expe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision
@@ -113,16 +113,16 @@ class Controller:
         """A time slice is over; ``stopped`` are the jobs that are stopped."""
         self._turns.change(self.snapshot.running, self.snapshot.running.keys() - set(stopped))
 
-    def share(self, stopped: Collection[str]) -> tuple[list[str], list[str]]:
+    def share(self, stopped: Set[str]) -> tuple[list[str], list[str]]:
         """Which running jobs stop now, and which of the stopped ones go on, so that each that runs has its own CPUs."""
         if not self._settings.gang:
             return [], []
         sharing = self.snapshot.sharing()
         runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
-        stays = (name for name in self.snapshot.running if name not in self.snapshot.going)
-        is_to_run = {name: name not in sharing or name in runs for name in stays}
-        stops = [name for name, runs_now in is_to_run.items() if not runs_now and name not in stopped]
-        return stops, [name for name, runs_now in is_to_run.items() if runs_now and name in stopped]
+        waits, going = sharing.keys() - runs, self.snapshot.going
+        stops = [name for name in sharing if name in waits and name not in stopped and name not in going]
+        may_go_on = stopped - waits - going.keys()
+        return stops, [name for name in self.snapshot.running if name in may_go_on] if may_go_on else []
 
     # ---- when the schedulers run ----
 

@@ -53,13 +53,14 @@ def outcome_of(name: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[Stay
         name,
         len(jobs),
         len(completions),
-        _mean_s(waits),
+        mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
-        _mean_s(completions),
+        mean_s(completions),
         preempted,
         lost_ns / HOUR_NS,
     )
 
 
-def _mean_s(times_ns: Sequence[int]) -> float | None:
+def mean_s(times_ns: Sequence[int]) -> float | None:
+    """In seconds; None: there are none."""
     return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None

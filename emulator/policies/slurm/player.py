@@ -249,7 +249,7 @@ class Player:
     def _share(self) -> None:
         """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
         now_ns = self._agenda.now_ns
-        stops, goes_on = self._controller.share(self._stopped() if self._settings.gang else ())
+        stops, goes_on = self._controller.share(self._stopped() if self._settings.gang else set())
         for work in map(self._work.__getitem__, goes_on):
             work.stay.stopped.append((work.stopped_ns, now_ns))
             self._controller.snapshot.move_end(work.running, work.running.end_ns + now_ns - work.stopped_ns)

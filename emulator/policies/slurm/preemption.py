@@ -4,7 +4,8 @@ Candidates are the running jobs of lower tiers whose partition allows it (``pree
 that the job's QOS may preempt (``preempt/qos``), lowest tier first, then by JobId.  They are
 taken away one after another until the job fits; whoever is not needed for that stays.  Then the same is tried in
 another order: the one that made it fit first, then those on the most nodes, then those with the most CPUs
-(``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.
+(``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.  When a job
+started counts in whole seconds, as Slurm's times do.
 
 Jobs that are suspended (``PreemptMode=SUSPEND,GANG``) stay on their nodes, below the job that is put over them.  Who
 must be ended is asked as if these were gone; no record has both.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.policies.slurm.model import Mode, Settings
+from emulator.policies.slurm.model import SECOND_NS, Mode, Settings
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
@@ -25,11 +26,15 @@ def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
     found = [
         each
         for each in snapshot.preemptable(job, Mode.CANCEL, Mode.REQUEUE)
-        if each.waiting.job.name not in snapshot.going and now_ns - each.start_ns >= _exempt_ns(each, settings)
+        if each.waiting.job.name not in snapshot.going and _ran_ns(each, now_ns) >= _exempt_ns(each, settings)
     ]
     if settings.youngest_first and not _ignores_order(job, settings):
-        return sorted(found, key=lambda each: (each.rank, -each.start_ns, -each.waiting.number))
+        return sorted(found, key=lambda each: (each.rank, _ran_ns(each, now_ns), each.waiting.number))
     return sorted(found, key=lambda each: (each.rank, each.waiting.number))
+
+
+def _ran_ns(running: Running, now_ns: int) -> int:
+    return (now_ns // SECOND_NS - running.start_ns // SECOND_NS) * SECOND_NS
 
 
 def _exempt_ns(running: Running, settings: Settings) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from emulator.policies.slurm.model import Cluster, Job, Mode, Partition, Qos
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos
 from emulator.policies.slurm.room import ALREADY_NS, NEVER_NS, Room
 
 FOREVER_NS = 1 << 62
@@ -150,9 +150,10 @@ class Snapshot:
         self._changed(running.nodes)
 
     def begin_grace(self, running: Running, now_ns: int) -> None:
-        """It is a victim, and may go on until its grace is over."""
+        """It is a victim, and may go on until its grace is over, which is counted from the whole second."""
         running.preempted = True
-        self.move_end(running, min(running.end_ns, now_ns + running.waiting.terms.grace_ns))
+        begin_ns = now_ns // SECOND_NS * SECOND_NS
+        self.move_end(running, min(running.end_ns, begin_ns + running.waiting.terms.grace_ns))
 
     def send_off(self, running: Running, now_ns: int) -> None:
         """It has been ended for others, and is still on its nodes."""

@@ -134,18 +134,19 @@ class HistoryBuilder:
             if start is not None
         }
 
-    def follow(self, record: Record) -> None:
-        """Add one record of a run that is still running.
+    def follow(self, records: Iterable[Record]) -> None:
+        """Add records of a run that is still running.
 
         Raises EndlessPreemptionError if, since a task last succeeded, tasks were killed ``_KILLS_IN_VAIN`` times each.
         """
-        self.add(record)
-        if self._bounded and self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
-            raise EndlessPreemptionError(
-                "tasks are preempted without end: since one last succeeded, others were killed "
-                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "
-                "another job_eviction, or a cluster.availability that leaves tasks more time"
-            )
+        for record in records:
+            self.add(record)
+            if self._bounded and self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
+                raise EndlessPreemptionError(
+                    "tasks are preempted without end: since one last succeeded, others were killed "
+                    f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "
+                    "another job_eviction, or a cluster.availability that leaves tasks more time"
+                )
 
     def tables(self) -> History:
         """The tables of the records so far."""
