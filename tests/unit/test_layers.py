@@ -262,7 +262,7 @@ IS_NOT_FOR = {
         *_ALL_POLICIES,
         "aiohttp",
         "emulator.display",
-        _MASTER,
+        f"{_MASTER}.application_master",
         _MANAGER,
     ),
     "emulator.live.hosts.application_host": (*_MODELS, *_DATA, *_ALL_POLICIES, "aiohttp", _NODE, _MANAGER),
