@@ -213,7 +213,7 @@ def results_figure(found: Sequence[SiteResult]) -> Figure:
         ]
         look: dict[str, Any] = {"color": style.GREY}
         if label in swept:
-            look: dict[str, Any] = {"label": label, **style.line(swept.index(label))}
+            look = {"label": label, **style.line(swept.index(label))}
         panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], marker="o", **look)
         for x, y, name in shown:
             names.setdefault((round(_PLACES * x / widest_s), round(_PLACES * y / highest)), []).append(name)
