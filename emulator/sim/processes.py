@@ -339,18 +339,13 @@ class VirtualProcesses:
             self._end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
             return
         if task.launch.work is Work.KEYS:
+            self._tell(node_address(task.node), Committing(container))
             size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.index)
             end_ns = self._costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
         else:
             written_ns = max(now_ns, task.written_ns)
             end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
-        end_ns += self.disks.extra_ns(task.node)
-        if not end_ns:  # its end says all: nothing can be asked of it before
-            self._end(container, code=0)
-            return
-        if task.launch.work is Work.KEYS:
-            self._tell(node_address(task.node), Committing(container))
-        self._later(end_ns, partial(self._end, container, 0))
+        self._later(end_ns + self.disks.extra_ns(task.node), partial(self._end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         """The nodes of a job's map outputs are known: reduces that wait for them start fetching."""

@@ -323,7 +323,7 @@ class TestCommand:
         [
             (("--site", SLS_SITE), "name the queues' file"),
             (("--scheduler", SLS_SITE), "root.queues is not set"),
-            (("--scheduler", "no-such.xml"), "No such file"),
+            (("--scheduler", "no-such.xml"), "no-such.xml: there is no such file"),
             (("--fair", CONF), "its allocation file '' is not in the same directory"),
             (("--scheduler", CONF, "--apps", YARN_APPS), "no application can be used"),
         ],

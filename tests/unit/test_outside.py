@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,15 @@ def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often(tmp_path:
     questions = sum(isinstance(record.message, DecidedOutside) for record in records)
     assert max(ends_s.values()) < 60
     assert questions < 2 * 60e9 / LEAST_WAIT_NS
+
+
+def test_one_that_decides_at_short_times_is_asked_when_it_wants(tmp_path: Path) -> None:
+    text, done = Path(EXAMPLE[1]).read_text(), '"question": news["question"]'
+    (tmp_path / "mine.py").write_text(text.replace(done, f'{done}, "again_ns": news["time_ns"] + 3_000_000'))
+    records: list[Record] = []
+    simulated(tmp_path, ["{python}", "mine.py"], records)
+    asked_ns = [record.t_ns for record in records if isinstance(record.message, DecidedOutside)]
+    assert any(later - sooner == 3_000_000 for sooner, later in pairwise(asked_ns))
 
 
 def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ from emulator.core.resource_manager.said_decisions import CannotBeError
 from emulator.core.resource_manager.scheduler_news import first_news
 from emulator.policies.news import Decide, News, NotSaid, Said, Void, said, shown
 
+_MOST_HURRIED = 100
+"""More than a process needs that plays what is given at short times; time would hardly pass for one that never ends."""
+
 
 class ByOutside(ByTold):
     """See the module's theory of operation; an ``Allocation``."""
@@ -44,6 +47,8 @@ class ByOutside(ByTold):
         self._begins = True
         """Whether the next question is the first to a process."""
         self._answer: DecidedOutside | None = None
+        self._hurried = 0
+        """Answers in a row that have decided nothing, and want to be asked again at once."""
 
     # ---- what the ResourceManager hears for it ----
 
@@ -99,8 +104,14 @@ class ByOutside(ByTold):
             self._effects += self._said.explained(decision)
         self._is_open = False
         self.changes += 1
-        again_ns = answer.again_ns
-        self._ask_again(None if again_ns is None else max(again_ns, now_ns + LEAST_WAIT_NS))
+        self._ask_again(self._again_ns(answer.again_ns, bool(decisions), now_ns))
+
+    def _again_ns(self, again_ns: int | None, has_decided: bool, now_ns: int) -> int | None:
+        """When to ask again.  After many answers in a row that decide nothing, no sooner than in ``LEAST_WAIT_NS``."""
+        soonest_ns = now_ns + LEAST_WAIT_NS
+        is_hurried = not has_decided and again_ns is not None and again_ns < soonest_ns
+        self._hurried = self._hurried + 1 if is_hurried else 0
+        return soonest_ns if self._hurried > _MOST_HURRIED else again_ns
 
 
 def _understood(answer: DecidedOutside) -> Iterator[tuple[int, str, Said]]:
