@@ -83,7 +83,7 @@ def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[]
     found = Fixes(len(known), trial.of(candidates(plan)))
     if found.tried and all(fix.other is not None for fix in found.tried):
         longest = sorted(found.tried, key=lambda fix: -fix.plays)[:_MOST_IN_PAIRS]
-        found.tried += trial.of(_pairs(longest))
+        found.tried += [fix for fix in trial.of(_pairs(longest)) if fix.plays]  # there may be no time left to search
     return found
 
 
