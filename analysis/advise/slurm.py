@@ -20,8 +20,8 @@ from analysis.figures import style
 from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.experiment.load import load_experiment
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.outcome import mean_s
+from emulator.policies.slurm.model import MINUTE_NS, Cluster, Job, Mode
+from emulator.policies.slurm.outcome import JobOutcome, job_outcome, together
 from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -93,7 +93,12 @@ def urgent_names(cluster: Cluster) -> frozenset[str]:
 
 def is_urgent(job: Job, cluster: Cluster) -> bool:
     """Whether a job is of an urgent partition, or QOS."""
-    return (job.qos if cluster.qos else job.partition) in urgent_names(cluster)
+    return _decides(job, cluster) in urgent_names(cluster)
+
+
+def _decides(job: Job, cluster: Cluster) -> str:
+    """The QOS or the partition by which a job is urgent or not."""
+    return job.qos if cluster.qos else job.partition
 
 
 def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
@@ -118,65 +123,46 @@ def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
 def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
     """Play the jobs in its way, or run them.  Raises ConfigError: they are no experiment; RunError."""
     outcomes = _run(candidate, jobs) if candidate.keys else _played(candidate, jobs)
-    urgent = {job.name for job in jobs if is_urgent(job, candidate.cluster)}
-    waits = [each.wait_ns for name, each in outcomes.items() if name in urgent and each.wait_ns is not None]
-    others = [each for name, each in outcomes.items() if name not in urgent]
-    ended = [each.completion_ns for each in others if each.completion_ns is not None]
-    lost_ns = sum(each.lost_ns for each in outcomes.values())
+    names = urgent_names(candidate.cluster)
+    sides = {True: list[JobOutcome](), False: list[JobOutcome]()}
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        sides[_decides(job, candidate.cluster) in names].append(outcome)
+    urgent, others = together("urgent", sides[True]), together("others", sides[False])
+    lost_node_h = urgent.lost_node_h + others.lost_node_h
     return SiteResult(
         candidate.mode,
         candidate.exempt,
         candidate.grace,
         candidate.saves,
-        mean_s(waits),
-        max(waits) / SECOND_NS if waits else None,
-        mean_s(ended),
-        len(others) - len(ended),
-        sum(each.preempted for each in outcomes.values()),
-        lost_ns / HOUR_NS,
-        lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+        urgent.wait_s,
+        urgent.longest_wait_s,
+        others.completion_s,
+        others.jobs - others.ended,
+        urgent.preempted + others.preempted,
+        lost_node_h,
+        lost_node_h * HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
     )
 
 
-class _JobOutcome(Frozen):
-    """What became of a job.  None: it did not start, or run to its end."""
-
-    wait_ns: int | None
-    completion_ns: int | None
-    preempted: int
-    lost_ns: int
-    """Work, times nodes, and what its nodes were held for to save and to restore."""
+def _played(candidate: SiteCandidate, jobs: Sequence[Job]) -> list[JobOutcome]:
+    stays = Player(candidate.cluster, jobs, candidate.costs).play()
+    return [job_outcome(job, stays[job.name]) for job in jobs]
 
 
-def _played(candidate: SiteCandidate, jobs: Sequence[Job]) -> dict[str, _JobOutcome]:
-    found = {}
-    all_stays = Player(candidate.cluster, jobs, candidate.costs).play()
-    for job in jobs:
-        stays = all_stays[job.name]
-        found[job.name] = _JobOutcome(
-            stays[0].start_ns - job.submit_ns if stays else None,
-            (stays[-1].end_ns or 0) - job.submit_ns if stays and stays[-1].is_done else None,
-            sum(len(stay.stopped) + stay.was_ended for stay in stays),
-            sum(stay.lost_ns * len(stay.nodes) for stay in stays),
-        )
-    return found
-
-
-def _run(candidate: SiteCandidate, jobs: Sequence[Job]) -> dict[str, _JobOutcome]:
+def _run(candidate: SiteCandidate, jobs: Sequence[Job]) -> list[JobOutcome]:
     with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
         path = Path(folder) / "site.yaml"
         write_saved(path, Slurm(candidate.cluster, tuple(jobs)), ())
         run = resolve(load_experiment(path, [*candidate.keys, "engine=sim"]))
-    found = {}
-    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
-        is_done = row.state is JobState.SUCCEEDED
-        found[job.name] = _JobOutcome(
+    return [
+        JobOutcome(
             None if row.start_ns is None else row.start_ns - row.submit_ns,
-            row.completion_ns if is_done else None,
+            row.completion_ns if row.state is JobState.SUCCEEDED else None,
             (row.suspensions + row.kills) // job.nodes,
             row.lost_work_ns + row.overhead_ns,
         )
-    return found
+        for job, row in zip(jobs, simulated_history(run).jobs, strict=True)
+    ]
 
 
 def results_table(found: Sequence[SiteResult]) -> FittedTable:

@@ -28,7 +28,7 @@ BOOT_NS = -8_480_000_000
 that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the passes of every 30 and
 60 s fall where the ``requeue-defaults`` runs show them."""
 MEAN_BOUND, JOB_BOUND, JOB_BOUND_S, LOST_BOUND = 0.05, 0.10, 1.0, 0.10
-JOBS_WITHIN, RUNS_WITH_SAME_VICTIMS = 0.9, 0.8
+JOBS_WITHIN = 0.9
 _CALIBRATION, _UNNAMED = "wait", ("suspend", "requeue-grace")
 """Configurations: the one that times were measured from, and those whose records do not name who preempted."""
 _PREEMPTED = re.compile(r"preempted JobId=(\d+) .* for JobId=(\d+)")
