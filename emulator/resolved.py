@@ -59,6 +59,8 @@ class Resolved:
     """Where the output goes; None: into the run directory."""
     memory_scale: float
     """Real bytes of memory and swap per emulated byte."""
+    limits_containers: bool
+    """Whether the memory and the processors of each container of a live run are limited."""
     dumper: Any
     """The program that makes process images in a live run; None: the first that works."""
     transactional: Transactional | None
@@ -110,6 +112,7 @@ def resolve(experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None) -> 
         counted_s=None if poisson is None else poisson.counted_s,
         storage_url=experiment.storage.url,
         memory_scale=experiment.live.memory_scale,
+        limits_containers=experiment.live.memory == "container",
         dumper=experiment.scheduler.choice("mechanism").options.get("dumper"),
         transactional=None if cluster.availability is None else cluster.availability.transactional,
     )

@@ -100,6 +100,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
     ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="At most this many seeds of each figure.", show_default=False)
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="As large as the paper's, where figures are smaller.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
@@ -125,7 +128,7 @@ def reproduce(
     """
     from analysis.reproduce.definitions import ALL, chosen_figures
     from analysis.reproduce.needs import work_of
-    from analysis.reproduce.run import planned, run_counts
+    from analysis.reproduce.run import at_most_seeds, planned, run_counts
     from analysis.reproduce.run import reproduce as run_figures
     from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
     from emulator.campaign.directory import CampaignDirectory
@@ -149,7 +152,7 @@ def reproduce(
     figures = [figure.by(engine) for figure in chosen if engine in figure.engines]
     if not figures:
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
-    variants = planned(figures, engine, time_scale, quick)
+    variants = at_most_seeds(planned(figures, engine, time_scale, quick), seeds)
     out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
     figures = _possible(figures, variants)
     variants = {figure.id: variants[figure.id] for figure in figures}
@@ -163,7 +166,7 @@ def reproduce(
         result = run_figures(figures, variants, engine, out, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))
-    results = results_of(result, _command(ids, engine, time_scale, quick, full))
+    results = results_of(result, _command(ids, engine, time_scale, quick, seeds, full))
     for paper in papers_of(figures):
         if found := scores(paper, results, engine):
             console.print(score_table(paper, found))
@@ -199,12 +202,18 @@ def _possible(figures: Sequence[FigureDefinition], variants: Mapping[str, Sequen
     return [figure for figure in figures if figure.id not in lacks]
 
 
-def _command(ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, full: bool) -> str:
+def _command(
+    ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, seeds: int | None, full: bool
+) -> str:
     """The call that makes these results again."""
-    options = [f"--engine {engine}"] + ([] if time_scale is None else [f"--time-scale {time_scale:g}"])
-    return " ".join(
-        ["natjam reproduce", *ids, *options, *(["--quick"] if quick else []), *(["--full"] if full else [])]
-    )
+    options = {
+        f"--engine {engine}": True,
+        f"--time-scale {time_scale or 0:g}": time_scale is not None,
+        "--quick": quick,
+        f"--seeds {seeds}": seeds is not None,
+        "--full": full,
+    }
+    return " ".join(["natjam reproduce", *ids, *(option for option, is_given in options.items() if is_given)])
 
 
 def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline: str | None) -> None:

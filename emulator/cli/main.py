@@ -185,9 +185,9 @@ def run(
     if caution := trace_caution(experiment):
         say(f"note: {caution}", error=True)
     if experiment.engine == "live":
-        from emulator.live.memory.fitting import swap_warning
+        from emulator.live.memory.fitting import memory_warnings
 
-        if warning := swap_warning(experiment):
+        for warning in memory_warnings(experiment):
             warn(warning)
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
