@@ -21,9 +21,9 @@ $(RUN): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@touch $@
 	@echo "natjam is installed: call $(BIN)/natjam, or 'source $(BIN)/activate' first and then natjam"
 
-$(TOOLS): $(RUN)
+$(TOOLS): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@.ci/install $(VENV) '.[test,dev]'
-	@touch $@
+	@touch $(RUN) $@
 
 demo: install
 	$(BIN)/natjam demo
