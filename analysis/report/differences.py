@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
-from analysis.report.facts import Grid, figure, text
 from analysis.report.variants import (
     MOST_ON_TERMINAL,
     VariantRuns,
@@ -20,7 +17,8 @@ from analysis.report.variants import (
     short_names,
 )
 from analysis.statistics import Spread, spread
-from emulator.display.tables import names, new_table, numbers
+from emulator.display.grids import Grid, figure, in_columns, on_terminal, text
+from emulator.display.tables import FittedTable, names, numbers
 from emulator.errors import ConfigError
 
 
@@ -89,28 +87,21 @@ def baseline_among(baseline: str, variants: Sequence[str]) -> int:
     raise ConfigError(f"--baseline {baseline}: there is no such variant; there are {'; '.join(shown)}")
 
 
-def differences_table(found: Differences, most: int = MOST_ON_TERMINAL) -> Table:
+def differences_table(found: Differences) -> FittedTable:
     """For the terminal."""
-    columns = [*names("variant"), *numbers("seeds", importance=1)]
-    columns += numbers(found.measures[0]) + numbers(*map(head_of, found.measures[1:]), importance=3)
-    title = f"minus {found.baseline}, seed by seed: mean difference (95% interval), emulated seconds"
-    table = new_table(title, columns, also_in="the page of natjam report")
-    for row in found.rows[:most]:
-        table.add_row(row.name, str(row.seeds), *(interval_cell(one, sign=True).text for one in row.spreads))
-    if len(found.rows) > most:
-        table.caption = f"... and {len(found.rows) - most} more"
-    return table
+    title = f"minus {found.baseline}, seed by seed: mean difference (95% interval)"
+    return on_terminal(title, differences_grid(found), "the page of natjam report", MOST_ON_TERMINAL)
 
 
 def differences_grid(found: Differences) -> Grid:
-    """For a page."""
-    return Grid(
-        ("variant", "seeds", *(f"{measure}, s" for measure in found.measures)),
-        tuple(
-            (text(row.name), figure(row.seeds), *(interval_cell(one, sign=True) for one in row.spreads))
-            for row in found.rows
-        ),
-    )
+    """A row for each variant."""
+    columns = [*names("variant"), *numbers("seeds", importance=1)]
+    columns += numbers(head_of(found.measures[0])) + numbers(*map(head_of, found.measures[1:]), importance=3)
+    rows = [
+        (text(row.name), figure(row.seeds), *(interval_cell(one, sign=True) for one in row.spreads))
+        for row in found.rows
+    ]
+    return in_columns(columns, rows)
 
 
 def difference_charts(found: Differences) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from emulator.cli.options import Set
 from emulator.cli.workload import Columns, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
@@ -64,9 +65,7 @@ def advise(
         typer.Option(help="What operations cost: a profile, native (this machine), or a file [default: the file's]"),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Simulations of each choice.")] = 10,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
-    ] = None,
+    set_: Set = None,
     format: Annotated[
         str | None, typer.Option("--format", help="Format of a trace [default: by its name and content]")
     ] = None,

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from emulator.cli import detached
+from emulator.cli.options import Baseline, Set
 from emulator.display.console import results_console, say, warn
 
 if TYPE_CHECKING:
@@ -26,14 +27,8 @@ def campaign(
     file: Annotated[Path, typer.Argument(help="Campaign file (YAML).", show_default=False)],
     engine: Annotated[str | None, typer.Option(help="live or sim; for every run.")] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second; for every run.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Set any key of the experiments; may be repeated."),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
-    ] = None,
+    set_: Set = None,
+    baseline: Baseline = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
     detach: detached.Detach = False,
     cluster: detached.RunOnCluster = None,

@@ -1,7 +1,7 @@
 """How far claims and values move when a constant that a paper leaves open is halved and doubled.
 
-    python -m analysis.reproduce.choices natjam                    # all constants of a paper that are numbers
-    python -m analysis.reproduce.choices natjam --only heartbeats  # one of them
+    python docs/choices.py natjam                    # all constants of a paper that are numbers
+    python docs/choices.py natjam --only heartbeats  # one of them
 
 Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds; where that
 takes minutes and the figure's live runs have a form of their own, in that form, simulated.  What is found is kept in
@@ -31,7 +31,7 @@ from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.model import Experiment
 from emulator.files.strict import Strict
 
-KEPT = Path(__file__).resolve().parents[1] / "values/choices.json"
+KEPT = Path(__file__).resolve().parents[1] / "analysis/values/choices.json"
 HALVED, DOUBLED = 0.5, 2.0
 EACH = "N"
 """In a setting: each entry of a list, as in ``workload.jobs.N.key_s``; ``low-N``: each whose name begins so."""
