@@ -27,6 +27,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.files.whole_files import held_directory
 from emulator.fluid.session import simulated as simulated_fluid
 from emulator.policies.allocation_forms import ShareAllocation
 from emulator.policies.axes import ALLOCATION, AXES
@@ -94,11 +95,12 @@ def _draws(axis: str, name: str) -> bool:
     return policy is None or policy.draws
 
 
-def take_directory(directory: Path) -> None:
-    """Create the directory, or use one that has only an earlier comparison's results.
+@contextlib.contextmanager
+def taken_directory(directory: Path) -> Iterator[None]:
+    """Create the directory, or use one that has only an earlier comparison's results; others are kept out of it.
 
     Raises:
-        ConfigError: it cannot be used.
+        ConfigError: it cannot be used, or another process uses it.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -107,6 +109,8 @@ def take_directory(directory: Path) -> None:
         raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
     if strange:
         raise ConfigError(f"{directory}: has {strange[0]}, not from a comparison; name a new or empty directory")
+    with held_directory(directory, "another comparison is running there; name another directory"):
+        yield
 
 
 def _is_ours(path: Path) -> bool:

@@ -69,7 +69,7 @@ def fidelity(
       natjam fidelity mine.yaml --time-scales 1,5,20,50,100
     """
     from analysis.fidelity import report
-    from analysis.fidelity.campaign import run_cases, take_directory
+    from analysis.fidelity.campaign import run_cases, taken_directory
     from analysis.fidelity.drift import drifts
     from analysis.fidelity.figures import Fidelity
     from emulator.sim.session import calibration_warning
@@ -80,12 +80,11 @@ def fidelity(
     named += experiments_of_figures(figures or [], time_scale) + _random_experiments(random, seed, time_scale)
     cases = _cases(unlike(named), scales, repeats)
     directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
-    take_directory(directory)
     for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
         warn(warning)
     console = results_console()
     found = []
-    with WorkDisplay(console) as display:
+    with taken_directory(directory), WorkDisplay(console) as display:
         for file in run_cases(cases, directory, display.update, warn):
             found.append(file)
             console.print(report.file_table(file))

@@ -20,6 +20,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
+from emulator.files.whole_files import held_directory
 from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
@@ -229,6 +230,15 @@ def test_live_runs_on_a_busy_machine_are_said_to_be(tmp_path: Path, calibration:
     leave_summary(summary.parent, {**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}})
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
     assert (result.exit_code, "other programs were running" in result.stderr) == (0, True)
+
+
+def test_a_run_that_another_comparison_is_making_is_left_alone(tmp_path: Path, calibration: Path) -> None:
+    run = tmp_path / "out/natjam-fig4-live-1"
+    run.mkdir(parents=True)
+    with held_directory(run.parent, "taken"):
+        result = fidelity(str(FIG4), "--repeats", "1", "--out", str(run.parent))
+    assert (result.exit_code, "another comparison is running there" in result.stderr) == (2, True)
+    assert run.is_dir()
 
 
 def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: Path, calibration: Path) -> None:
