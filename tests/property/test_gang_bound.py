@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from emulator.core.messages import Outcome
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.records.history.rows import AttemptRow
@@ -59,4 +60,4 @@ def test_a_gang_has_its_room_within_the_bound(tmp_path: Path, seed: int, key_s: 
     late_s, fill = waited_s(tmp_path, Random(seed), grace_s, key_s=key_s)
     answers_s = key_s if key_s < KILL_TIMEOUT_S else KILL_TIMEOUT_S
     assert late_s <= answers_s + grace_s + 4 * HEARTBEAT_S
-    assert any(row.outcome.name == ("KILLED" if key_s > 1 else "CHECKPOINTED") for row in fill)
+    assert any(row.outcome is (Outcome.KILLED if key_s > 1 else Outcome.CHECKPOINTED) for row in fill)
