@@ -84,15 +84,13 @@ class Resolved:
         return self.settings.scheduler.allocation.ends_circles
 
 
-def resolve(
-    experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None, profile: OverheadProfile | None = None
-) -> Resolved:
-    """The run of ``experiment`` with its own seed; ``jobs`` and ``profile``, if they are known, are not made again.
+def resolve(experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None) -> Resolved:
+    """The run of ``experiment`` with its own seed; ``jobs``, if they are known, are not made again.
 
     Raises:
         ConfigError: a policy, an overhead profile, a tier, an availability or the workload cannot be loaded.
     """
-    profile = profile or load_overheads(experiment.overheads, Path.cwd())
+    profile = load_overheads(experiment.overheads, Path.cwd())
     cluster, poisson = experiment.cluster, experiment.workload.poisson
     return Resolved(
         experiment=experiment,
