@@ -16,7 +16,7 @@ from analysis.report.variants import (
     measures_of,
     short_names,
 )
-from analysis.statistics import Spread, spread
+from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import Grid, figure, in_columns, on_terminal, text
 from emulator.display.tables import FittedTable, names, numbers
 from emulator.errors import ConfigError
@@ -71,7 +71,7 @@ def differences_of(variants: Sequence[VariantRuns], baseline: str | None = None)
             return None
         values = [[(read(a), read(b)) for a, b in pairs] for read in measures.values()]
         known = [[a - b for a, b in of_measure if a is not None and b is not None] for of_measure in values]
-        rows.append(Row(name, len(pairs), tuple(spread(found) if found else None for found in known)))
+        rows.append(Row(name, len(pairs), tuple(map(spread_if_any, known))))
     return Differences(shown[place], tuple(measures), tuple(rows))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from analysis.statistics import Spread, spread
+from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import Cell, Grid, figure, in_columns, on_terminal, percent, text
 from emulator.display.result_grids import failed, mean_completion_s, missed
 from emulator.display.tables import FittedTable, names, numbers
@@ -33,8 +33,7 @@ class VariantRuns:
 
     def spread(self, read: Measure) -> Spread | None:
         """The spread of one value of each run; None if no run has it."""
-        known = [value for summary in self.summaries if (value := read(summary)) is not None]
-        return spread(known) if known else None
+        return spread_if_any(map(read, self.summaries))
 
     def wasted(self) -> Cell:
         """The share of work that was lost, the mean over the runs."""

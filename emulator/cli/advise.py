@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.cli.options import Set
-from emulator.cli.workload import Columns, columns_of
+from emulator.cli.traces import Columns, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
@@ -177,7 +177,7 @@ def _prepared(
     Says in ``notes`` which part of a trace is used, and what was assumed about it.
     """
     from analysis.advise.traces import experiment_of_trace, with_window_kept
-    from emulator.cli.workload import format_of, reading
+    from emulator.cli.traces import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
     from emulator.experiment.load import load_experiment
     from workloads.importers.source import ignore

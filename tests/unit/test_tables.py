@@ -36,6 +36,7 @@ from analysis.reproduce.tables import figure_table, list_table
 from analysis.reproduce.values import PaperValues, Value
 from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
+from analysis.statistics import Spread
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
 from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
@@ -279,7 +280,7 @@ def results_of_a_site(runs: Path) -> Iterator[RenderableType]:
 
 
 def minimum_runtimes(runs: Path) -> Iterator[RenderableType]:
-    long = kueue.Interval(123456.7, 12345.6, 234567.8)
+    long = Spread(20, 123456.7, 1.0, 12345.6, 234567.8)
     yield kueue.results_table([kueue.KueueResult("15 min", long, long, long, long, 20)])
 
 
