@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Out, new_directory
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
 
@@ -33,9 +33,7 @@ def loops(
     ],
     seconds: Annotated[float, typer.Option(min=1, max=86400, help="How long to search, in real seconds.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for what is found [default: runs/loops-NAME-TIME]")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Search a configuration of Kueue for preemption in a circle.
 
@@ -44,8 +42,9 @@ def loops(
     left out, told step by step with the reason of each decision, and written as an experiment and as YAML that kubectl
     can apply.
 
-    Then single fields are changed, one at a time, to find those that end it. Exit status 1 if a loop was found. If
-    none was, that proves nothing: the output says how much was searched.
+    Then changes that end it are told: those after which no circle is possible, and single fields, with each of which
+    it is searched again. Exit status 1 if a loop was found. If none was, that proves nothing: the output says how much
+    was searched.
 
     \b
     Examples:
@@ -53,11 +52,10 @@ def loops(
       natjam loops queues.yaml
       natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
     """
-    from emulator.cli.workload import reading
+    from emulator.cli.traces import reading
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
-    from emulator.records.run_directory import RunDirectory
     from workloads.kueue.saved import read_any
 
     with reading(*paths) as on_bytes:
@@ -67,8 +65,7 @@ def loops(
         text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
         console.print(text, highlight=False)
     priorities = sorted(set(kueue.priorities.values()))
-    directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    RunDirectory.create(directory)
+    directory = new_directory(f"loops-{paths[0].stem}", out)
     try:
         with WorkDisplay(console) as display:
             timer = _Timer(display)
@@ -144,19 +141,24 @@ def _story(found: Plan, plays: int) -> Iterator[str]:
 
 def _changes(found: Fixes, others: int) -> Iterator[str]:
     """``others``: queues that are in other trees of cohorts."""
-    clean = [fix for fix in found.tried if fix.other is None]
-    partial = [fix for fix in found.tried if fix.other is not None]
-    ended = f"it and {found.loops - 1} others that were found" if found.loops > 1 else "it"
-    if clean:
-        yield f"changes that end {ended}; no loop was found with them (no proof):"
-        yield from (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
-    if partial:
-        yield f"changes that end {ended}, but not all loops:"
-        yield from (f"  {fix.text}  (another was found; {fix.plays:,} plays)" for fix in partial)
-    if not clean:
-        yield "no change was found that ends all loops"
+    from emulator.loops.fixes import LEAST_PLAYS
+
+    yield "changes after which no circle is possible, by argument:"
+    yield from (f"  {fix.text}  ({fix.argument})" for fix in found.argued)
+    ended = f"this circle and {found.loops - 1} others" if found.loops > 1 else "this circle"
+    if found.searched:
+        yield f"changes of one field that end {ended}; a search with each found no other (no proof):"
+        yield from (f"  {fix.text}  ({fix.plays:,} plays found none)" for fix in found.searched)
+    if found.refuted:
+        yield f"changes of one field that end {ended}, but leave another:"
+        yield from (f"  {fix.text}  (found after {fix.plays:,} plays)" for fix in found.refuted)
+    if found.dropped:
+        yield (
+            f"{len(found.dropped)} more changes of one field end {ended}, but were searched in fewer than"
+            f" {LEAST_PLAYS:,} plays; they are not named"
+        )
     if others:
-        yield f"{others:,} queues do not share quota with these; loops among them were not searched after the first"
+        yield f"{others:,} queues do not share quota with these; circles among them were not searched after the first"
 
 
 def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:

@@ -49,13 +49,13 @@ class Search:
     def go_on(self, goes_on: Callable[[], bool], near: Sequence[Plan] = ()) -> None:
         """Play until something goes round, or ``goes_on`` says no.
 
-        ``near``: loops that are known, if the cluster is one tree.  With the same ones the plays are the same.
+        ``near``: loops that are known.  With the same ones the plays are the same.
         """
         self.found = None
         while self._drawer.can_draw and self.found is None and goes_on():
             random = Random(f"{self.seed}/{self.plays}")
             plan = self._drawer.draw(random)
-            like = [*near, *(busy for _, busy in self._busy if busy.cluster is plan.cluster)]
+            like = [*near, *(busy for _, busy in self._busy)]
             if like and self.plays % 2:
                 plan = varied(random.choice(like), plan, random)
             self._play(plan)
@@ -82,8 +82,14 @@ def search(cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Call
 
 
 def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
-    """A plan with a few of its workloads changed to the size or the priority of drawn ones, and some of these added."""
-    arrivals = list(plan.arrivals)
+    """A plan with a few of its workloads changed to the size or the priority of drawn ones, and some of these added.
+
+    Workloads of queues that are not in the tree of the drawn ones are left out.
+    """
+    queues = {queue.name for queue in drawn.cluster.queues}
+    arrivals = [arrival for arrival in plan.arrivals if arrival.workload.queue in queues]
+    if not arrivals:
+        return drawn
     for other in random.sample(drawn.arrivals, random.randint(1, min(4, len(drawn.arrivals)))):
         number = random.randrange(len(arrivals))
         workload = arrivals[number].workload

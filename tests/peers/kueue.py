@@ -2,8 +2,8 @@
 
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``rules`` plays days through natjam's
 whole machines, under ``news: at-once`` and ``overheads: none``.  Two more take recorded loops: ``search`` finds one
-from the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that is
-proposed to end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam against
+from the configuration alone in two minutes of CPU; ``changes`` finds none with each change that is proposed to end
+it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam against
 a newer Kueue.
 """
 
@@ -262,13 +262,19 @@ def not_gone(record: Mapping[str, Any]) -> str | None:
     searched = search(cluster_of(record), (), "1", _seconds(FIND_S))
     if searched.found is None:
         return "nothing found"
-    tried = fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)).tried
-    proposed = [each for each in tried if each.other is None]
-    for fix in proposed:
+    found = fixes(shrunk(searched.found), (), "1", _seconds(FIX_S))
+    plays = []
+    for fix in (*found.argued, *found.searched):
         again = search(fix.cluster, (), "another", _seconds(AGAIN_S))
         if again.found is not None:
-            return f"another after {again.plays} plays with {fix.text}, in which {fix.plays} plays had found none"
-    print(f"{record['name']}: gone with each of {len(proposed)} changes")
+            shown = fix.argument or f"{fix.plays} plays found none"
+            return f"another after {again.plays} plays with {fix.text} ({shown})"
+        plays.append(again.plays)
+    least = min((fix.plays for fix in found.searched), default=0)
+    print(
+        f"{record['name']}: gone with {len(found.argued)} changes by argument, and {len(found.searched)} searched in"
+        f" {least} plays or more; {len(found.refuted)} refuted before; tried again in {min(plays)} plays or more"
+    )
     return None
 
 

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from analysis.figures.loop import loop_figure, spans
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
+from emulator.loops.arguments import argument
+from emulator.loops.changes import applied, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
-from emulator.loops.fixes import candidates, fixes
+from emulator.loops.fixes import fixes
 from emulator.loops.search import loop_of, search, shrunk, told
 from emulator.loops.story import story
 from emulator.policies.kueue.model import (
@@ -98,13 +100,58 @@ def test_a_draw_is_the_same_for_the_same_seed() -> None:
     assert search(cluster, (), "2", times(300)) != first
 
 
-def test_a_change_of_one_field_ends_it(found: list[Plan]) -> None:
-    for plan in found[:1]:
-        tried = fixes(plan, (), "1", times(200)).tried
-        assert tried
-        for fix in tried:
+def test_changes_with_an_argument_leave_nothing_that_goes_round(found: list[Plan]) -> None:
+    for plan in found:
+        tried = fixes(plan, (), "1", times(20))
+        assert len(tried.argued) >= 3
+        for fix in tried.argued:
+            assert fix.argument == argument(fix.cluster) is not None
             assert loop_of(replace(plan, cluster=fix.cluster)) is None
-        assert len({fix.text for fix in candidates(plan)}) == len(list(candidates(plan)))
+            assert search(fix.cluster, (), "1", times(30)).found is None
+            assert fix.text
+
+
+def test_a_field_that_is_named_ends_all_known_circles_and_was_searched_enough(
+    found: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.loops.fixes.LEAST_PLAYS", 100)
+    monkeypatch.setattr("emulator.loops.fixes._PLAYS_TO_KNOW", 50)
+    plan = found[0]
+    tried = fixes(plan, (), "1", times(1500))
+    assert tried.searched
+    for fix in tried.searched:
+        assert fix.plays >= 100
+        assert loop_of(replace(plan, cluster=fix.cluster)) is None
+    for fix in tried.refuted:
+        assert fix.other is not None
+        assert loop_of(replace(fix.other, cluster=fix.cluster)) is not None
+    texts = [change.text for change in single_fields(plan.cluster, [plan.cluster.queues[0].name])]
+    assert len(set(texts)) == len(texts)
+
+
+def test_one_of_two_queues_that_leaves_the_cohort_ends_it_by_argument() -> None:
+    """Others, in a cohort of three, are named together."""
+    two = Cluster(tuple(queue(name, 4, Preemption(Policy.NEVER, Policy.ANY), "all") for name in "ab"))
+    assert argument(two) is None
+    for change in single_fields(two, "a"):
+        assert (argument(change.made(two)) is not None) == ("cohortName" in change.text)
+    three = replace(two, queues=(*two.queues, queue("c", 4, Preemption(Policy.LOWER_PRIORITY, Policy.ANY), "all", 2)))
+    ways = [(text_of(changes), argument(applied(three, changes))) for changes in for_an_argument(three)]
+    assert ways == [
+        (
+            "ClusterQueue b, spec.cohortName: null, and"
+            " ClusterQueue c, spec.cohortName: null, and no borrowingLimit or lendingLimit",
+            "no two queues share quota",
+        ),
+        (
+            "ClusterQueues a, b and c, spec.resourceGroups, flavor default, resource cpu: borrowingLimit: 0",
+            "no queue can borrow",
+        ),
+        (
+            "ClusterQueues a, b and c, spec.preemption.reclaimWithinCohort: Never",
+            "only one queue preempts, and only its own workloads",
+        ),
+    ]
 
 
 def test_a_loop_is_told_with_its_own_tree_only() -> None:
@@ -150,6 +197,7 @@ def test_nothing_is_found_where_nothing_can_go_round() -> None:
         searched = search(cluster, (), "1", times(60))
         assert searched.found is None
         assert searched.plays == 60
+        assert argument(cluster) is not None
     assert search(tried[0], (), "1", times(60)).evictions > 0, "the one queue does preempt"
 
 
@@ -162,7 +210,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
     write_saved(queues, Kueue(cluster), [])
     done = run_natjam("loops", queues, "--seconds", "2", "--out", out, status=1)
     assert "round and round:" in done.output
-    assert "change" in done.output
+    assert "no circle is possible, by argument:" in done.output
     names = sorted(path.name for path in out.iterdir())
     assert names[0] == "00-queues.yaml"
     assert names[-4:] == ["apply.sh", "experiment.yaml", "loop.txt", "site.yaml"], "all at one instant: no picture"
