@@ -88,11 +88,18 @@ async def test_a_program_is_done_when_it_ends_with_0_and_what_it_leaves_is_commi
     files = {str(path.relative_to(left)): path.read_text() for path in left.rglob("*") if path.is_file()}
     assert files == {"stdout": "job 0\n", "stderr": "oh\n", "d/y": "x\n"}
     assert list((host.directory / "output" / "_partial" / "job").iterdir()) == []
+
+
+@on_host
+async def test_the_attempt_after_one_whose_commit_was_never_reported_succeeds_with_its_output(host: Host) -> None:
+    """The supervisor was killed between the rename and the report: nobody knows of the first attempt's success."""
+    host.client.send(program(host, "first", "sh", "-c", "echo first"))
+    committed = await host.event("exited", "first")
     host.client.send(program(host, "again", "sh", "-c", "echo again"))
     exited = await host.event("exited", "again")
-    assert exited["code"] != 0
-    assert "another attempt has been committed" in exited["reason"]
-    assert (left / "stdout").read_text() == "job 0\n"
+    assert (exited["code"], exited["output_sha256"]) == (0, committed["output_sha256"])
+    assert (host.directory / "output/job/part-c-00000/stdout").read_text() == "first\n"
+    assert list((host.directory / "output" / "_partial" / "job").iterdir()) == []
 
 
 def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> None:

@@ -107,16 +107,17 @@ def last_words(params: dict[str, Any]) -> str:
 def commit(params: dict[str, Any]) -> str:
     """Make the directory of a program the job's output; returns its digest, or an empty text if it cannot be read.
 
-    Nothing of the program may run any more.  Raises OSError; then nothing is changed.
+    Nothing of the program may run any more.  If an earlier attempt was committed, but was killed with its supervisor
+    before it could say so, its output stays, and this one's is dropped.  Raises OSError; then nothing is changed.
     """
     final = partial_output.final_path(params["output_dir"], params["job"], params["task"], "c")
     os.makedirs(os.path.dirname(final), exist_ok=True)
-    if os.path.exists(final):
-        raise FileExistsError(None, "another attempt has been committed", final)
+    is_committed = os.path.exists(final)
     digest = ""
     with suppress(OSError):
-        digest = tree_digest(params["directory"]).sha256
-    os.rename(params["directory"], final)
+        digest = tree_digest(final if is_committed else params["directory"]).sha256
+    if not is_committed:
+        os.rename(params["directory"], final)
     sync_directory(os.path.dirname(final))
     others = Path(params["directory"]).parent.glob(f"{os.path.basename(final)}.*")
     for other in others:
