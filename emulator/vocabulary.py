@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, dataclass_transform
+from typing import Literal, NamedTuple, dataclass_transform
 
 import msgspec
 
@@ -85,6 +85,14 @@ def map_reduce(maps: int, reduces: int) -> tuple[TaskGroup, ...]:
     of_maps = (TaskGroup(MAP, maps, Work.SHUFFLE),) if maps else ()
     after = StartsAfter(MAP) if maps else None
     return (*of_maps, TaskGroup(REDUCE, reduces, starts_after=after)) if reduces else of_maps
+
+
+class TaskId(NamedTuple):
+    """One task of a job."""
+
+    group: str
+    number: int
+    """Among the tasks of its group, from 0."""
 
 
 class Mechanism(StrEnum):

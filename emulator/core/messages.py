@@ -13,11 +13,11 @@ Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from emulator.core.completions import Completion
 from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Resources, Work
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Resources, TaskId, Work
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -76,14 +76,6 @@ class _Message(Frozen, tag=True):
 
 
 # ---- parts of messages ----
-
-
-class TaskId(NamedTuple):
-    """One task of a job."""
-
-    group: str
-    number: int
-    """Among the tasks of its group, from 0."""
 
 
 class TaskOrder(Frozen):

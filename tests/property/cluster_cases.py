@@ -13,14 +13,14 @@ from simulated import GIB_BYTES, RESOURCES, SECOND_NS, Chaos, CheckedCluster, ma
 from emulator.chaos.invariants import may_be_endless
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
-from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
+from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies import axes as policies
 from emulator.policies.placement import Local
 from emulator.policies.resources import WHOLE_PPM, count_fitting, have_room, most, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
-from emulator.vocabulary import REDUCE, Order, Resources, Work
+from emulator.vocabulary import REDUCE, Order, Resources, TaskId, Work
 
 _LIMIT_S = 20_000
 _PREEMPTIVE = ("two-queue", "single-queue")

@@ -35,13 +35,12 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
-    TaskId,
     TaskOrder,
     Tick,
     TimerFired,
 )
 from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
-from emulator.vocabulary import MAP, REDUCE, Order, Work
+from emulator.vocabulary import MAP, REDUCE, Order, TaskId, Work
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 

@@ -25,7 +25,6 @@ from emulator.core.messages import (
     ResumeAsk,
     StartContainer,
     SubmitJob,
-    TaskId,
 )
 from emulator.core.node_ledger import NodeLedger
 from emulator.core.resource_manager.admission import Admission
@@ -33,7 +32,7 @@ from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
 from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
-from emulator.vocabulary import REDUCE, JobFacts, map_reduce
+from emulator.vocabulary import REDUCE, JobFacts, TaskId, map_reduce
 
 REDUCE_0 = TaskId(REDUCE, 0)
 

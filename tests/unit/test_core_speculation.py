@@ -12,10 +12,10 @@ from emulator.core.application_master.speculation import BEATEN, stragglers
 from emulator.core.application_master.task import Task, TaskState
 from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.effects import ExplainTaskEviction, Send
-from emulator.core.messages import KillContainer, TaskId
+from emulator.core.messages import KillContainer
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
-from emulator.vocabulary import REDUCE, TaskGroup
+from emulator.vocabulary import REDUCE, TaskGroup, TaskId
 
 NOW_NS = 100 * SECOND_NS
 RULE = SpeculationSettings(margin_ppm=200_000, after_ns=60 * SECOND_NS, at_most_ppm=1_000_000)

@@ -16,14 +16,13 @@ from simulated import Chaos, make_job, make_settings, run_checked
 
 from emulator.core.application_master.task_attempt import task_named
 from emulator.core.job import JobSpec
-from emulator.core.messages import TaskId
 from emulator.display.closing_tables import closing_tables
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup
+from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup, TaskId
 from tests.examples import drawn
 from tests.report_pages import Page
 from tests.run_results import RunResults

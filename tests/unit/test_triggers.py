@@ -14,11 +14,11 @@ from simulated import CheckedCluster, make_job, make_settings, run_checked
 
 from emulator.core.application_master.task_attempt import task_named
 from emulator.core.job import JobSpec
-from emulator.core.messages import OrderTask, TaskId, TaskOrder
+from emulator.core.messages import OrderTask, TaskOrder
 from emulator.core.settings import Settings, Trigger
 from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder, JobRow
-from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Order
+from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Order, TaskId
 
 R0 = TaskId(REDUCE, 0)
 LOW = make_job("low", reduces_s=(80.0,))

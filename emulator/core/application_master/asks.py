@@ -23,9 +23,9 @@ from emulator.core.application_master.resuming import Resuming
 from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.blacklist import Blacklist
 from emulator.core.delivery import LatestValue
-from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
+from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk
 from emulator.core.saved import ProcessImage
-from emulator.vocabulary import JobFacts, Work
+from emulator.vocabulary import JobFacts, TaskId, Work
 
 
 class _Said(NamedTuple):

@@ -19,8 +19,9 @@ from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
 from emulator.core.machine import Phase, Timers
 from emulator.core.mechanisms import TRAITS, applied_to
-from emulator.core.messages import SuspendContainer, TaskId
+from emulator.core.messages import SuspendContainer
 from emulator.core.settings import Settings
+from emulator.vocabulary import TaskId
 
 
 class JobTasks:

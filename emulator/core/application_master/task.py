@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 from emulator.core.application_master.task_attempt import ENDED, TaskAttempt, attempt_name
 from emulator.core.machine import Symbol, TransitionTable
-from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
-from emulator.vocabulary import TaskGroup
+from emulator.vocabulary import TaskGroup, TaskId
 
 
 class TaskState(Symbol):

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 
 from emulator.core.application_master.estimator import RateEstimate
 from emulator.core.machine import Symbol, TransitionTable
-from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
-from emulator.vocabulary import MAP, REDUCE, Mechanism, Work
+from emulator.vocabulary import MAP, REDUCE, Mechanism, TaskId, Work
 
 
 class AttemptState(Symbol):

@@ -15,8 +15,8 @@ from emulator.core.application_master.task import TaskState
 from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.effects import Effect
 from emulator.core.mechanisms import HELD_BY
-from emulator.core.messages import KillContainer, TaskId, TaskOrder
-from emulator.vocabulary import Order
+from emulator.core.messages import KillContainer, TaskOrder
+from emulator.vocabulary import Order, TaskId
 
 
 class TaskOrders:

@@ -22,9 +22,9 @@ from typing import NamedTuple, Protocol
 
 from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
-from emulator.core.messages import JobState, TaskId
+from emulator.core.messages import JobState
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
-from emulator.vocabulary import TaskGroup
+from emulator.vocabulary import TaskGroup, TaskId
 
 
 class Occasion(Symbol):

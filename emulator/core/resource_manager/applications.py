@@ -9,18 +9,12 @@ from dataclasses import dataclass, field
 from emulator.core.application_master.asks import left_of
 from emulator.core.delivery import NumberedNews
 from emulator.core.machine import Symbol, TransitionTable
-from emulator.core.messages import (
-    AllocatedContainer,
-    ApplicationHeartbeat,
-    ResumeAsk,
-    TaskId,
-    node_address,
-)
+from emulator.core.messages import AllocatedContainer, ApplicationHeartbeat, ResumeAsk, node_address
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
-from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, Work
+from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, TaskId, Work
 
 
 @dataclass(slots=True)

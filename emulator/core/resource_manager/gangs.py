@@ -31,11 +31,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from emulator.core.effects import Effect, ExplainGang
-from emulator.core.messages import TaskId
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.vocabulary import TaskGroup
+from emulator.vocabulary import TaskGroup, TaskId
 
 
 @dataclass(frozen=True, slots=True)

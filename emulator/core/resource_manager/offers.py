@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from emulator.core.decisions import choose_node, place
-from emulator.core.messages import ResumeAsk, TaskId, TaskOrder
+from emulator.core.messages import ResumeAsk, TaskOrder
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -29,7 +29,7 @@ from emulator.core.resource_manager.reservations import Reservations
 from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
-from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, Work
+from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, TaskId, Work
 
 TASKS = (Work.SHUFFLE, Work.KEYS)
 """What tasks do."""

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from emulator.core.effects import Effect, ExplainScheduler
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.messages import JobState, TaskId
+from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.offers import TASKS, Offer, Offers
 from emulator.policies.news import AskBack, CancelJob, Done, Give, Said, TakeBack
-from emulator.vocabulary import MASTER, MASTER_GROUP, Resources
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId
 
 
 class CannotBeError(Exception):

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from emulator.core.messages import TaskId
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.resource_manager.reservations import Reservations
 from emulator.policies.resources import fits, minus
-from emulator.vocabulary import Resources, TaskGroup
+from emulator.vocabulary import Resources, TaskGroup, TaskId
 
 
 class SizedGangs(Gangs):

@@ -32,7 +32,6 @@ from emulator.core.messages import (
     Outcome,
     StartContainer,
     SubmitJob,
-    TaskId,
     TaskOrder,
 )
 from emulator.errors import ConfigError, RunError
@@ -43,7 +42,7 @@ from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
 from emulator.records.journal import Record
 from emulator.records.journal_tail import JournalTail
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
-from emulator.vocabulary import Frozen, JobFacts, Order
+from emulator.vocabulary import Frozen, JobFacts, Order, TaskId
 
 _LINK_NAME = "live"
 _ENDPOINT_NAME = "orders.json"
