@@ -16,6 +16,7 @@ from emulator.display.closing_tables import WORK_KEPT
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.disturbance import disturbances
 from emulator.records.history import percentiles
+from emulator.records.summary import ended_well, shown_state
 
 _Summary = Mapping[str, Any]
 
@@ -87,8 +88,8 @@ def size(count_bytes: int) -> Cell:
 
 
 def failed_jobs(jobs: Iterable[Mapping[str, Any]]) -> Cell:
-    """How many jobs did not succeed."""
-    count = sum(job["state"] != "succeeded" for job in jobs)
+    """How many jobs did not end as they were to."""
+    count = sum(not ended_well(job) for job in jobs)
     return Cell(count, str(count), "bad" if count else "")
 
 
@@ -104,13 +105,17 @@ def mean_completion_s(jobs: Iterable[Mapping[str, Any]]) -> float | None:
 def headline(summary: _Summary) -> list[Tile]:
     """The most important figures."""
     jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
-    failed = sum(job["state"] != "succeeded" for job in jobs)
+    failed = sum(not ended_well(job) for job in jobs)
+    cancelled = sum(shown_state(job) == "cancelled" for job in jobs)
+    ended = [f"{failed} did not succeed"] * bool(failed) + [f"{cancelled} cancelled by their scheduler"] * bool(
+        cancelled
+    )
     suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
     tiles = [Tile("state", text("failed", "bad"), summary["reason"])] if summary.get("state") == "failed" else []
     tiles += [Tile("disturbed", text("disturbed", "bad"), reason) for reason in disturbances(summary)[:1]]
     tiles += [
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
-        Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
+        Tile("jobs", figure(len(jobs)), "; ".join(ended) or "all succeeded"),
         Tile("utilization", percent(work["utilization"]), "of the cluster, until the last job ended"),
         Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
         Tile("preempted", figure(suspensions), "work kept"),
@@ -209,7 +214,7 @@ def _job_cell(job: Mapping[str, Any], key: str) -> Cell:
     value = job[key]
     if key == "state":
         reason = f": {job['reason']}" if job["reason"] else ""
-        return Cell(value, value + reason, "" if value == "succeeded" else "bad")
+        return Cell(value, shown_state(job) + reason, "" if ended_well(job) else "bad")
     if key == "margin_s" and value is not None and value < 0:
         return Cell(value, figure(value).text, "bad")
     return _cell(value)

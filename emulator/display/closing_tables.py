@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -12,13 +13,14 @@ from rich.text import Text
 
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
-from emulator.records.summary import ended_well
+from emulator.records.summary import ended_well, shown_state
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 WORK_KEPT = "preempted,\nwork kept"
 """Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
 _FILE = "summary.json"
+_STATE_STYLES = {"succeeded": "green", "killed": "yellow"}
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -34,6 +36,9 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         tables.append(_overheads_table(summary["overheads"], summary["engine"] == "live"))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
     facts = new_facts()
+    if ended := Counter(job["reason"] for job in summary["jobs"] if shown_state(job) == "cancelled"):
+        said = "; ".join(f"{count:,} by its scheduler: {why}" for why, count in ended.items())
+        facts.add_row("cancelled", Text(said, "yellow"))
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",
@@ -153,7 +158,7 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             Text(job["name"]),
             Text(job["queue"]),
-            Text(job["state"], "green" if ended_well(job) else "red"),
+            Text(shown_state(job), _STATE_STYLES.get(job["state"], "red")),
             _number(job["submit_s"]),
             _number(job["completion_s"]),
             *((_number(job["deadline_s"]), _margin(job)) if has_deadlines else ()),
