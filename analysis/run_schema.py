@@ -200,6 +200,7 @@ class _Output(TypedDict):
     programs: NotRequired[int]
     programs_compared: NotRequired[int]
     files_given: NotRequired[int]
+    files_cancelled: NotRequired[int]
 
 
 class _Machine(TypedDict):

@@ -27,6 +27,9 @@ What programs should write is not known.  Of a task of a job of programs three t
 ``part-c-<task>`` exists once; files in it have the SHA-256 that the experiment gives; and the whole directory has the
 digest that it had when it was committed (``emulator.storage.tree_digest``), which is in the journal.
 
+A job that its scheduler has ended (``PreemptMode=CANCEL``, a time limit) has committed only some of its files.  Those
+are compared; those that are not there, and its partial outputs, are left out.
+
 A job's files are in a directory with the job's name, percent-encoded (all but letters, digits and ``_.-~``; a job named
 ``.``, ``..`` or ``_partial`` has its first character encoded too).  Nothing else may be in the output directory, except
 empty directories below ``_partial``.  Only a regular file counts as an output file.
@@ -71,6 +74,8 @@ class Verification:
     """Of these, those whose files were compared with their digest of the commit."""
     files_given: int = 0
     """Files of programs whose SHA-256 the experiment gives."""
+    files_cancelled: int = 0
+    """Files that jobs which their scheduler has ended had not committed: nothing else counts them."""
     keys_expected: int = 0
     keys_written: int = 0
     """Lines in all reduce output files, correct or not."""
@@ -105,6 +110,7 @@ class Verification:
             "programs": self.programs,
             "programs_compared": self.programs_compared,
             "files_given": self.files_given,
+            "files_cancelled": self.files_cancelled,
             "differing": self.files_differing[:_LISTED_FILES],
             "missing": self.files_missing[:_LISTED_FILES],
             "extra": self.files_extra[:_LISTED_FILES],
@@ -117,18 +123,20 @@ def verify_output(
     output_directory: str | os.PathLike[str],
     digests: Mapping[tuple[str, int], str] = MappingProxyType({}),
     processes: int = 1,
+    cancelled: Collection[str] = (),
 ) -> Verification:
     """Compute and compare every output file of ``jobs``.
 
     ``seed`` is the data seed that the maps got; ``digests`` are of the directories of programs when they were
-    committed, by job and task.  Memory is bounded, except for the keys of one file that is wrong.
+    committed, by job and task; ``cancelled`` names the jobs that their scheduler has ended.  Memory is bounded, except
+    for the keys of one file that is wrong.
     With ``processes`` above 1, files are spread over this many new processes.
     """
     root = os.fspath(output_directory)
     tasks = [
         (job, task) for job in jobs for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
     ]
-    check = partial(_check_file, seed, root, dict(digests))
+    check = partial(_check_file, seed, root, dict(digests), frozenset(cancelled))
     result = Verification()
     if processes > 1:
         with ProcessWorkers(partial(_check_files, check), processes, preloaded=[__name__]) as workers:
@@ -139,7 +147,9 @@ def verify_output(
             _add(result, part)
     result.files_differing.sort()
     result.files_missing.sort()
-    result.files_extra = _extra(root, {_relative_path(job, task) for job, task in tasks})
+    found = _extra(root, {_relative_path(job, task) for job, task in tasks})
+    left = tuple(f"{_PARTIAL}/{_directory(name)}/" for name in cancelled)
+    result.files_extra = [path for path in found if not path.startswith(left)]
     return result
 
 
@@ -150,6 +160,7 @@ def _add(total: Verification, part: Verification) -> None:
         "programs",
         "programs_compared",
         "files_given",
+        "files_cancelled",
         "keys_expected",
         "keys_written",
         "keys_lost",
@@ -167,11 +178,17 @@ def _check_files(
 
 
 def _check_file(
-    seed: int, root: str, digests: Mapping[tuple[str, int], str], job_and_task: tuple[JobSpec, int]
+    seed: int,
+    root: str,
+    digests: Mapping[tuple[str, int], str],
+    cancelled: Collection[str],
+    job_and_task: tuple[JobSpec, int],
 ) -> Verification:
     """Compare one output file; the result counts only this file."""
     job, task = job_and_task
     name = _relative_path(job, task)
+    if job.name in cancelled and not os.path.lexists(os.path.join(root, name)):
+        return Verification(files_cancelled=1)
     result = Verification(files_expected=1)
     if job.program is not None:
         _check_program(job.program, os.path.join(root, name), name, digests.get((job.name, task)), result)
@@ -325,11 +342,14 @@ def _extra(root: str, expected: Collection[str]) -> list[str]:
 
 
 def _relative_path(job: JobSpec, task: int) -> str:
-    directory = quote(job.name, safe="")
-    if directory in (".", "..", "_partial"):
-        directory = f"%{ord(directory[0]):02X}{directory[1:]}"
     kind = "c" if job.program is not None else "r" if job.reduce_keys else "m"
-    return f"{directory}/part-{kind}-{task:05d}"
+    return f"{_directory(job.name)}/part-{kind}-{task:05d}"
+
+
+def _directory(job: str) -> str:
+    """The name of a job's directory."""
+    name = quote(job, safe="")
+    return f"%{ord(name[0]):02X}{name[1:]}" if name in (".", "..", _PARTIAL) else name
 
 
 def reduce_output(job: JobSpec, seed: int, reduce_index: int) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ finding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,10 +137,10 @@ def _check(checked: Checked) -> None:
         return
     checked.said.append(f"{replayed.records} records replayed")
     builder = _folded(journal, run)
-    digests = builder.program_digests
+    digests, cancelled = builder.program_digests, builder.cancelled
     history = builder.finish()
     _check_tables(checked, history)
-    output = _check_output(checked, run, summary, digests)
+    output = _check_output(checked, run, summary, digests, cancelled)
     again = _built_again(history, run, summary, output)
     del again["lag"]  # it is in no other file
     _check_summary(checked, again, summary)
@@ -213,7 +213,11 @@ def _difference(expected: pyarrow.Table, found: pyarrow.Table) -> str:
 
 
 def _check_output(
-    checked: Checked, run: Resolved, summary: Mapping[str, Any], digests: Mapping[tuple[str, int], str]
+    checked: Checked,
+    run: Resolved,
+    summary: Mapping[str, Any],
+    digests: Mapping[tuple[str, int], str],
+    cancelled: Collection[str],
 ) -> dict[str, Any] | None:
     if summary["output"] is None:
         checked.said.append("no output: simulated")
@@ -221,7 +225,7 @@ def _check_output(
     root = output_at(run.storage_url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
-            output = verify_output(run.jobs, run.seed, files, digests).to_summary()
+            output = verify_output(run.jobs, run.seed, files, digests, cancelled=cancelled).to_summary()
     except RunError as error:
         checked.findings.append(error.message)
         return summary["output"]

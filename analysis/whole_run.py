@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,17 @@ class _Aftermath:
 
     @staticmethod
     def verify(
-        jobs: tuple[JobSpec, ...], seed: int, output: str, digests: Mapping[tuple[str, int], str]
+        jobs: tuple[JobSpec, ...],
+        seed: int,
+        output: str,
+        digests: Mapping[tuple[str, int], str],
+        cancelled: Collection[str],
     ) -> dict[str, Any]:
         from analysis.verify import verify_output  # here, because a simulation does not need this import
 
         many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
         with place_at(output).files() as files:
-            return verify_output(jobs, seed, files, digests, _VERIFIERS if many else 1).to_summary()
+            return verify_output(jobs, seed, files, digests, _VERIFIERS if many else 1, cancelled).to_summary()
 
 
 def salvage(directory: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +74,17 @@ class Aftermath(Protocol):
     """What is made of a run after its engine has ended; implemented in ``analysis``."""
 
     def verify(
-        self, jobs: tuple[JobSpec, ...], seed: int, output: str, digests: Mapping[tuple[str, int], str]
+        self,
+        jobs: tuple[JobSpec, ...],
+        seed: int,
+        output: str,
+        digests: Mapping[tuple[str, int], str],
+        cancelled: Collection[str],
     ) -> dict[str, Any]:
         """Recompute every committed file; returns the output section of ``summary.json``.
 
-        ``digests``: of what programs had written when they were committed, by job and task.
+        ``digests``: of what programs had written when they were committed, by job and task.  ``cancelled``: the jobs
+        that their scheduler has ended.
         """
         ...
 

@@ -11,6 +11,7 @@ from emulator.display.result_grids import WORK_KEPT, failed, has_missed, mean_co
 from emulator.display.tables import names, numbers, words
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.disturbance import disturbances
+from emulator.records.summary import shown_state
 
 _Summary = Mapping[str, Any]
 
@@ -40,13 +41,15 @@ def size(count_bytes: int) -> Cell:
 def headline(summary: _Summary) -> list[Tile]:
     """The most important figures."""
     jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
-    not_well = failed(jobs).value
+    not_well, cancelled = failed(jobs).value, sum(shown_state(job) == "cancelled" for job in jobs)
+    ended = [f"{not_well} did not succeed"] if not_well else []
+    ended += [f"{cancelled} cancelled by their scheduler"] if cancelled else []
     suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
     tiles = [Tile("state", text("failed", "bad"), summary["reason"])] if summary.get("state") == "failed" else []
     tiles += [Tile("disturbed", text("disturbed", "bad"), reason) for reason in disturbances(summary)[:1]]
     tiles += [
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
-        Tile("jobs", figure(len(jobs)), f"{not_well} did not succeed" if not_well else "all succeeded"),
+        Tile("jobs", figure(len(jobs)), "; ".join(ended) or "all succeeded"),
         Tile("utilization", percent(work["utilization"]), "of the cluster, until the last job ended"),
         Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
         Tile("preempted", figure(suspensions), "work kept"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from emulator.display.grids import figure, on_terminal, percent
 from emulator.display.result_grids import groups_grid, jobs_grid, overheads_grid, queues_grid
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
-from emulator.records.summary import ended_well
+from emulator.records.summary import ended_well, shown_state
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
@@ -35,6 +36,9 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         tables.append(on_terminal("overheads", overheads_grid(summary), _FILE))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
     facts = new_facts()
+    if ended := Counter(job["reason"] for job in summary["jobs"] if shown_state(job) == "cancelled"):
+        said = "; ".join(f"{count:,} by its scheduler: {why}" for why, count in ended.items())
+        facts.add_row("cancelled", Text(said, "yellow"))
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",

@@ -10,7 +10,7 @@ import numpy
 from emulator.display.grids import ONLY_ON_PAGES, Cell, Grid, figure, in_columns, text
 from emulator.display.tables import ALWAYS, Column, Kind, names, numbers
 from emulator.records.history import percentiles
-from emulator.records.summary import ended_well
+from emulator.records.summary import ended_well, shown_state
 
 WORK_KEPT = "preempted,\nwork kept"
 """Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
@@ -78,7 +78,7 @@ def jobs_grid(jobs: Sequence[_Row]) -> Grid:
 def _job_cell(job: _Row, key: str) -> Cell:
     if key == "state":
         reason = f": {job['reason']}" if job["reason"] else ""
-        return Cell(job[key], job[key] + reason, "" if ended_well(job) else "bad")
+        return Cell(job[key], shown_state(job) + reason, "" if ended_well(job) else "bad")
     if key == "margin_s" and has_missed(job):
         return Cell(None, "missed", "bad") if job[key] is None else figure(job[key], tone="bad")
     return _cell(job[key])

@@ -152,14 +152,14 @@ def _widest(texts: Sequence[str]) -> int:
 
 
 def _job_segments(job: JobStatus) -> list[_Segment]:
-    style = "red" if job.state in ("failed", "killed") else _DONE[1]
+    style = {"failed": "red", "killed": "yellow"}.get(job.state, _DONE[1])
     done = (job.done, _DONE[0], style)
     return [done, (job.running, *_RUNNING), (job.suspended, *_SUSPENDED), (job.waiting, *_WAITING)]
 
 
 def _job_counts(job: JobStatus) -> str:
     if job.ended:
-        return job.state
+        return "cancelled" if job.state == "killed" else job.state
     suspended = f"  {job.suspended} suspended" if job.suspended else ""
     return f"{job.done}/{job.total} done  {job.running} running{suspended}"
 

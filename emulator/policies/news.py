@@ -234,6 +234,8 @@ class CancelJob(_Said, tag="cancel"):
     why: str = "cancelled by its scheduler"
     fails: bool = True
     """Whether it has failed; False: it was to end like this."""
+    loses: bool = False
+    """Whether what it has done is lost although it has not failed: it was preempted."""
 
 
 class Done(_Said, tag="done"):

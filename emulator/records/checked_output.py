@@ -31,6 +31,8 @@ def what_was_not_checked(output: Mapping[str, Any]) -> str:
     if compared:
         most = "other files" if output.get("files_given") else "files"
         said.append(f"whether the programs' {most} are right: no sha256 is given for them")
+    if cancelled := output.get("files_cancelled", 0):
+        said.append(f"{_count(cancelled, 'file')} that cancelled jobs had not committed")
     return "; ".join(said)
 
 

@@ -187,6 +187,11 @@ def ended_well(job: Mapping[str, Any]) -> bool:
     return job["state"] in (JobState.SUCCEEDED.value, JobState.KILLED.value)
 
 
+def shown_state(job: Mapping[str, Any]) -> str:
+    """The state of a job of ``summary.json`` for people: a job that its scheduler's rules ended is cancelled."""
+    return "cancelled" if job["state"] == JobState.KILLED.value else job["state"]
+
+
 def _spread(values: list[float]) -> dict[str, float | int | None]:
     n, mean = len(values), math.fsum(values) / len(values)
     if n == 1:

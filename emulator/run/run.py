@@ -132,7 +132,7 @@ def _run_and_write(
         output = None
         if result.output is not None:
             on_status(replace(last[0], phase="verifying the output", journal=()))
-            output = aftermath.verify(jobs, seed, result.output, history.program_digests)
+            output = aftermath.verify(jobs, seed, result.output, history.program_digests, history.cancelled)
         return write_results(directory, run, history, result, output, aftermath)
 
 

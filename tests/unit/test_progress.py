@@ -200,6 +200,15 @@ def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None
     assert [cell.strip() for cell in queue.split("│")[2:6]] == ["2,000", "1", "1,001.0", "2,000.0"]
 
 
+def test_a_job_that_its_scheduler_has_ended_is_cancelled_and_no_failure() -> None:
+    ended = copy.deepcopy(summary())
+    ended["jobs"][0] |= {"state": "killed", "reason": "preempted (PreemptMode=CANCEL)"}
+    text = "".join(text_of(table) for table in closing_tables(ended))
+    assert "1 by its scheduler: preempted (PreemptMode=CANCEL)" in text
+    assert failures(ended) == []
+    assert [tile.note for tile in headline(ended) if tile.label == "jobs"] == ["1 cancelled by their scheduler"]
+
+
 def test_failures_name_the_job_and_the_output() -> None:
     failed = copy.deepcopy(summary())
     failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None, "reason": "no node is left"}

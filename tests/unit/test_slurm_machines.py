@@ -37,7 +37,7 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partiti
 from emulator.policies.slurm.player import Player
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
-from emulator.sim.session import simulate
+from emulator.sim.session import simulate, simulated_history
 from tests.examples import drawn
 from tests.peers.slurm import differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
@@ -129,6 +129,16 @@ def test_each_victim_is_taken_as_its_partition_says(mechanism: str, gone_s: int,
         "cheap": [(0, 20)],
         "top": [(gone_s, gone_s + 10)],
     }
+
+
+def test_what_a_job_has_done_that_is_cancelled_for_another_is_lost(tmp_path: Path) -> None:
+    write_saved(
+        tmp_path / "site.yaml", Slurm(cluster(Mode.CANCEL), (job("low", 4, 8, 60), job("high", 4, 8, 5, 20))), ()
+    )
+    history = simulated_history(resolve(load_experiment(tmp_path / "site.yaml", ["overheads=none"])))
+    found = {row.name: (row.state, row.useful_ns, row.lost_work_ns) for row in history.jobs}
+    assert found["low"] == (JobState.KILLED, 0, 4 * 20 * SECOND_NS)
+    assert found["high"] == (JobState.SUCCEEDED, 4 * 5 * SECOND_NS, 0)
 
 
 def test_work_can_be_saved_in_place_of_a_requeue(tmp_path: Path) -> None:

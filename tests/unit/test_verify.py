@@ -232,6 +232,19 @@ def test_missing_and_extra_files_are_named(finished: tuple[list[JobSpec], Path])
     assert (summary["files_missing"], summary["files_extra"], summary["files_differing"]) == (1, 3, 0)
 
 
+def test_of_a_cancelled_job_only_what_it_has_committed_is_compared(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    (output / "sort" / "part-r-00000").unlink()
+    (output / "_partial" / "sort").mkdir(parents=True, exist_ok=True)
+    (output / "_partial" / "sort" / "part-r-00000.c9").write_bytes(b"begun")
+    result = verify_output(jobs, SEED, output, cancelled={"sort"})
+    assert (result.verified, result.files_cancelled, result.keys_lost) == (True, 1, 0)
+    assert what_was_not_checked(result.to_summary()) == "1 file that cancelled jobs had not committed"
+    assert not verify_output(jobs, SEED, output).verified
+    (output / "sort" / "part-r-00001").write_bytes(b"wrong")
+    assert verify_output(jobs, SEED, output, cancelled={"sort"}).files_differing == ["sort/part-r-00001"]
+
+
 def test_output_of_another_seed_differs(finished: tuple[list[JobSpec], Path]):
     jobs, output = finished
     result = verify_output(jobs, SEED + 1, output)

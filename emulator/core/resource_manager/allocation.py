@@ -82,6 +82,8 @@ class StrictContract(NamedTuple):
 
 AS_IT_WAS_TO_END = "its scheduler has ended the job as it was to end"
 """Why a process was killed whose work counts."""
+JOB_ENDED = "the job has ended"
+"""Why others of a job that has ended were killed."""
 
 
 class Cancel(NamedTuple):
@@ -91,11 +93,8 @@ class Cancel(NamedTuple):
     why: str
     state: JobState = JobState.FAILED
     """In which it ends."""
-
-
-def why_killed(end: JobState) -> str:
-    """Why the processes of a job that has ended like this are killed."""
-    return AS_IT_WAS_TO_END if end is JobState.KILLED else "the job has ended"
+    loses: bool = True
+    """Whether the work of its processes is lost."""
 
 
 Decision = Grant | Contract | StrictContract | Cancel

@@ -43,7 +43,15 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import Asked, Cancel, Contract, Grant, Occasion, why_killed
+from emulator.core.resource_manager.allocation import (
+    AS_IT_WAS_TO_END,
+    JOB_ENDED,
+    Asked,
+    Cancel,
+    Contract,
+    Grant,
+    Occasion,
+)
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
@@ -139,7 +147,8 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                effects += self._end(decision.application, decision.state, asked.now_ns, decision.why)
+                why = JOB_ENDED if decision.loses else AS_IT_WAS_TO_END
+                effects += self._end(decision.application, decision.state, asked.now_ns, decision.why, why_killed=why)
                 effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
@@ -409,7 +418,13 @@ class ResourceManager(StateMachine):
         return self.state.hopeless() or self._admission.next_given_up(self.state.places_left())
 
     def _end(
-        self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None
+        self,
+        application: Application,
+        state: JobState,
+        now_ns: int,
+        reason: str,
+        finish_ns: int | None = None,
+        why_killed: str = JOB_ENDED,
     ) -> list[Effect]:
         """The job has ended (committed at ``finish_ns``, else now): take away whatever it still holds."""
         del self.state.applications[application.name]
@@ -423,7 +438,7 @@ class ResourceManager(StateMachine):
         for held in application.containers.values():
             if held.group is MASTER_GROUP and state is JobState.SUCCEEDED:
                 continue  # it exits by itself
-            kill = KillContainer(held.id, application.name, why_killed(state))
+            kill = KillContainer(held.id, application.name, why_killed)
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
         self._ended[application.name] = finished

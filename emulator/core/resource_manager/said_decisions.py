@@ -58,8 +58,8 @@ class SaidDecisions:
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
                     raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
                 return StrictContract(self._victim(container), stays_ns)
-            case CancelJob(job=job, why=why, fails=fails):
-                return Cancel(self._job(job), why, JobState.FAILED if fails else JobState.KILLED)
+            case CancelJob(job=job, why=why, fails=fails, loses=loses):
+                return Cancel(self._job(job), why, JobState.FAILED if fails else JobState.KILLED, fails or loses)
             case Done():
                 raise CannotBeError("the answer has ended already")
 

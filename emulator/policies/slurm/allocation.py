@@ -250,7 +250,7 @@ class SlurmScheduler:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
             stay.awaits = stay.is_over = True
-            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False)
+            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False, loses=True)
 
     def _send_off(self, stay: _Stay, now_ns: int) -> None:
         """It has to leave its nodes."""

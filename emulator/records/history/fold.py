@@ -47,6 +47,7 @@ from emulator.core.messages import (
     ContainerReported,
     ContainerState,
     JobFinished,
+    JobState,
     KillContainer,
     Message,
     NodeHeartbeat,
@@ -133,6 +134,11 @@ class HistoryBuilder:
             for container, start in starts.items()
             if start is not None
         }
+
+    @property
+    def cancelled(self) -> frozenset[str]:
+        """The jobs that their scheduler has ended as they were to end."""
+        return frozenset(name for name, end in self._finished.items() if end.state is JobState.KILLED)
 
     def follow(self, records: Iterable[Record]) -> None:
         """Add records of a run that is still running.
