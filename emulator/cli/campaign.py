@@ -139,7 +139,8 @@ def reproduce(
         figures = [figure.quickly() if quick else figure for figure in chosen_figures([ALL])]
         counts = {name: run_counts([figure.by(name) for figure in figures], name, quick) for name in ("sim", "live")}
         console.print(list_table(figures, counts))
-        console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
+        if unmeasured := claims_without_figure(figures):
+            console.print(Text(f"nothing measures the claims of {unmeasured} yet"))
         return
     if not ids:
         raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows all figures")

@@ -41,7 +41,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
     assert "not shown, only 0 or -: jobs failed" in result.output
     assert of_srt.count(" to ") == 3  # intervals of the makespan and of two queues
-    assert "minus srt, seed by seed: mean difference (95% interval), emulated seconds" in result.output
+    assert "minus srt, seed by seed: mean difference (95% interval)" in result.output
     assert "3 intervals over the seeds (Student's), each of 95% by itself and not adjusted for" in result.output
     return folder / "out"
 

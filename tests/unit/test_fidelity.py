@@ -21,6 +21,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
+from emulator.files.whole_files import held_directory
 from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
@@ -224,6 +225,15 @@ def test_live_runs_on_a_busy_machine_are_said_to_be(tmp_path: Path, calibration:
     leave_summary(summary.parent, {**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}})
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
     assert (result.exit_code, "other programs were running" in result.stderr) == (0, True)
+
+
+def test_a_directory_in_which_another_comparison_works_is_left_alone(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with held_directory(out, "taken"):
+        result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
+    assert (result.exit_code, "another campaign is running there" in result.stderr) == (2, True)
+    assert not list(out.iterdir())
 
 
 def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: Path, calibration: Path) -> None:
