@@ -28,8 +28,8 @@ $(TOOLS): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 demo: install
 	$(BIN)/natjam demo
 
-# Live runs go two at a time and take three quarters of two cores.  Tests that compute have what is left, so that no run is
-# late, and all of it in the end.  What compares times has the machine for itself.
+# Live runs go two at a time.  Tests that compute go beside them with a smaller share of the cores, so that no run is late.
+# What compares times has the machine for itself.
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow' --durations 20
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: tools

@@ -58,7 +58,10 @@ def _named(names: list[str]) -> str:
 
 
 def single_fields(cluster: Cluster, names: Iterable[str]) -> Iterator[Change]:
-    """Changes of one field: of these queues, then of Kueue's own configuration."""
+    """Changes of one field: of these queues, then of Kueue's own configuration.
+
+    Not to switch fair sharing off: known loops would say nothing about it, since all that preempt would be others.
+    """
     names = set(names)
     for queue in cluster.queues:
         if queue.name in names:
@@ -67,8 +70,6 @@ def single_fields(cluster: Cluster, names: Iterable[str]) -> Iterator[Change]:
         if cluster.fair_sharing not in (None, strategies):
             text = f"fairSharing.preemptionStrategies: [{strategies[0].value}]"
             yield Change("", text, lambda given, fair=strategies: replace(given, fair_sharing=fair))
-    if cluster.fair_sharing is not None:
-        yield Change("", "fairSharing: null", lambda given: replace(given, fair_sharing=None))
 
 
 def for_an_argument(cluster: Cluster) -> list[list[Change]]:

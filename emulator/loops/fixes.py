@@ -18,7 +18,7 @@ from emulator.loops.draw import Plan
 from emulator.loops.search import Search, loop_of, shrunk
 from emulator.policies.kueue.model import Cluster
 
-LEAST_PLAYS, MOST_PLAYS = 1000, 20_000
+LEAST_PLAYS, MOST_PLAYS = 2000, 20_000
 """A fix without an argument is searched for other loops with so many plays, or is not named."""
 _MOST_KNOWN, _PLAYS_TO_KNOW = 60, 1000
 """Loops of the configuration as it is that a fix must end, and plays to find them."""
@@ -77,7 +77,7 @@ class Fixes:
 def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Fixes:
     """The fixes of a shrunk loop and of others of its configuration; searched while ``goes_on`` allows it.
 
-    All that are searched at a time get the same number of plays.
+    One after another gets the least plays; then all get the same number.
     """
     known = _known(plan, priorities, f"{seed}/known", goes_on)
     taking_part = {arrival.workload.queue for arrival in plan.arrivals}
@@ -126,7 +126,10 @@ class _Trial:
         left = sorted(self._left_after(_PLAYS_TO_CHOOSE, fixes), key=lambda fix: fix.evictions)
         chosen = left[:_MOST_SEARCHED]
         self.dropped += left[_MOST_SEARCHED:]
-        for fix in self._left_after(MOST_PLAYS, chosen):
+        for fix in chosen:
+            while fix.other is None and fix.plays < LEAST_PLAYS and self.goes_on():
+                self._play(fix, chosen)
+        for fix in self._left_after(MOST_PLAYS, [fix for fix in chosen if fix.other is None]):
             (self.dropped if fix.plays < LEAST_PLAYS else self.searched).append(fix)
         self.refuted += [fix for fix in fixes if fix.other is not None]
 

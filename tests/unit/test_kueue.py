@@ -48,7 +48,13 @@ RECORDS = ROOT / "tests/data/kueue"
 
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
-    [("cases", "cases", 150), ("cases", "own-tests", 86), ("days", "days", 2), ("loops", "loops", 10)],
+    [
+        ("cases", "cases", 150),
+        ("cases", "own-tests", 86),
+        ("days", "days", 2),
+        ("loops", "loops", 10),
+        ("loops", "preemptor", 1),
+    ],
 )
 def test_kueues_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0

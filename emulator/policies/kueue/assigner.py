@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from emulator.policies.kueue.candidates import Request, Target, may_preempt, restore
 from emulator.policies.kueue.classical import classical_targets
@@ -82,25 +83,24 @@ def assign_flavors(
 def _assign_podset(search: _Search, number: int, podset: PodSet) -> bool:
     """Whether each of its resources got a flavor."""
     chosen: dict[str, str] = {}
-    asked = {resource: podset.count * amount for resource, amount in podset.requests.items()}
+    requests, count = podset.requests, podset.count
     for index, group in enumerate(search.node.settings.groups):
-        resources = [resource for resource in group.resources if resource in asked]
-        if resources:
-            best = _best_flavor(search, (number, index), podset.name, group, {each: asked[each] for each in resources})
+        asked = {resource: count * requests[resource] for resource in group.resources if resource in requests}
+        if asked:
+            best = _best_flavor(search, (number, index), podset.name, group, asked)
             if best is None:
                 return False
-            chosen.update(dict.fromkeys(resources, best))
-    if len(chosen) < len(asked):
+            chosen.update(dict.fromkeys(asked, best))
+    if len(chosen) < len(requests):
         return False
     for resource, flavor in chosen.items():
         cell = search.snapshot.cells[flavor, resource]
-        search.taken[cell] = search.taken.get(cell, 0) + asked[resource]
+        search.taken[cell] = search.taken.get(cell, 0) + count * requests[resource]
     search.flavors.append(chosen)
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """A flavor's resources as they were found."""
 
     flavor: str
@@ -153,15 +153,20 @@ def _is_good_enough(node: Node, found: Tried) -> bool:
 
 def _look_at(search: _Search, podset: str, flavor: str, asked: Mapping[str, int]) -> _Found:
     """One flavor for all of a group's resources, with what earlier podsets take of it."""
-    looked: list[Tried] = []
+    modes: dict[str, Mode] = {}
+    worst: Tried | None = None
+    highest = 0
     for resource, amount in asked.items():
         cell = search.snapshot.cells[flavor, resource]
         amount += search.taken.get(cell, 0)
         room = search.node.available(cell)
         mode, borrow = _mode(search, cell, amount, room)
-        looked.append(Tried(podset, flavor, mode, borrow, resource, amount, room))
-    worst = min(looked, key=lambda each: (each.mode, -each.borrow))
-    return _Found(flavor, worst, {each.resource: each.mode for each in looked}, max(each.borrow for each in looked))
+        modes[resource] = mode
+        highest = max(highest, borrow)
+        if worst is None or mode < worst.mode or (mode == worst.mode and borrow > worst.borrow):
+            worst = Tried(podset, flavor, mode, borrow, resource, amount, room)
+    assert worst is not None
+    return _Found(flavor, worst, modes, highest)
 
 
 def _mode(search: _Search, cell: int, amount: int, room: int) -> tuple[Mode, int]:

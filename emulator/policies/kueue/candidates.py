@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from emulator.policies.kueue.model import Policy, Reason, Ties, Victim, Workload
 from emulator.policies.kueue.snapshot import Held, Node, Snapshot
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """What a workload asks for, by cell, and which of these cells have no room."""
 
     snapshot: Snapshot
@@ -22,8 +21,7 @@ class Request:
     ties: Ties
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Frozen):
     """A candidate that was taken, and why it could be."""
 
     held: Held

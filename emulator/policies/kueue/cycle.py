@@ -93,7 +93,11 @@ def _new_entry(snapshot: Snapshot, waiting: Waiting, basis: Basis, ties: Ties) -
     assignment = assign_flavors(snapshot, workload, ties, basis[1], waiting.only)
     entry = Entry(waiting, waiting.node, basis, assignment)
     if assignment.mode is not Mode.NO_FIT:
-        entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)
+        before = waiting.entry
+        if before is not None and before.assignment.flavors == assignment.flavors:
+            entry.amounts = before.amounts
+        else:
+            entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)
     if assignment.mode is Mode.PREEMPT:
         contested = frozenset(snapshot.cells[pair] for pair in assignment.contested)
         entry.targets = targets_of(Request(snapshot, entry.node, workload, entry.amounts, contested, ties))
@@ -145,7 +149,7 @@ def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str
         at_once = outcome in (Outcome.PREEMPTS, Outcome.VICTIMS_TAKEN, Outcome.ROOM_TAKEN)
         if outcome is Outcome.PREEMPTS:
             waiting.goes_on = ()
-        waiting.expects_victims = outcome is Outcome.PREEMPTS or (waiting.expects_victims and at_once)
+            queues.preempts(waiting)
         aside = queues.back(waiting, at_once)
     victims = tuple(target.victim() for target in entry.targets)
     return Decision(waiting.workload, outcome, entry.assignment, victims, evicted, aside)

@@ -26,7 +26,8 @@ class Pending(Frozen):
     workload: Workload
     aside: bool = False
     expects_victims: bool = False
-    """It preempted and waits for them to go: in a BestEffortFIFO queue it stays the head."""
+    """It preempted, was the last of its queue to do so, and has not started: in a BestEffortFIFO queue it is the head
+    whenever it is active."""
     goes_on: tuple[tuple[int, int, int], ...] = ()
     """Where its next search for flavors begins: ``Assignment.goes_on``."""
     assigned_cycle: int = 0
@@ -38,10 +39,7 @@ class Pending(Frozen):
 class Waiting:
     """``Pending``, in a queue."""
 
-    __slots__ = (
-        *("assigned_cycle", "entry", "expects_victims", "freed_since", "goes_on", "key", "node", "only", "shape"),
-        "workload",
-    )
+    __slots__ = ("_freed", "assigned_cycle", "entry", "goes_on", "key", "node", "only", "shape", "workload")
 
     def __init__(self, workload: Workload, node: Node, only: Flavors = ()) -> None:
         self.workload = workload
@@ -51,12 +49,20 @@ class Waiting:
         self.key = (-workload.priority, workload.created_ns, workload.name)
         podsets = ((each.count, *sorted(each.requests.items())) for each in workload.podsets)
         self.shape: Shape = (workload.priority, *podsets)
-        self.expects_victims = False
         self.goes_on: tuple[tuple[int, int, int], ...] = ()
         self.assigned_cycle = 0
-        self.freed_since = False
         self.entry: Entry | None = None
         """As it was nominated last."""
+        self.freed_since = False
+
+    @property
+    def freed_since(self) -> bool:
+        """Whether quota was freed in its tree since it was last looked at."""
+        return self.node.root.freed > self._freed
+
+    @freed_since.setter
+    def freed_since(self, was_freed: bool) -> None:
+        self._freed = self.node.root.freed - was_freed
 
     def begin(self, cycle: int) -> dict[tuple[int, int], int]:
         """Where its search for flavors begins in this cycle.
@@ -70,7 +76,7 @@ class Waiting:
     def state(self, cycle: int) -> Hashable:
         """What decides how it will be looked at, after so many cycles."""
         since = min(2, cycle - self.assigned_cycle) if self.goes_on else 0
-        return self.workload.name, self.expects_victims, self.goes_on, since, self.freed_since
+        return self.workload.name, self.goes_on, since, self.freed_since
 
 
 @dataclass(eq=False, slots=True)
@@ -97,17 +103,16 @@ class _Queue:
         self.aside: dict[str, Waiting] = {}
         self.shapes: set[Shape] = set()
         """Of those aside."""
-        self.first: Waiting | None = None
-        """Stays the head, because it expects its victims to go."""
+        self.preemptor: Waiting | None = None
+        """The last that preempted: until it starts, the head whenever it is active.  None in a StrictFIFO queue."""
 
     def push(self, waiting: Waiting) -> None:
         self.active[waiting.workload.name] = waiting
         heappush(self.heap, (waiting.key, waiting.workload.name))
 
     def pop(self) -> Waiting | None:
-        first, self.first = self.first, None
-        if first is not None:
-            return self.active.pop(first.workload.name)
+        if self.preemptor is not None and self.active.get(self.preemptor.workload.name) is self.preemptor:
+            return self.active.pop(self.preemptor.workload.name)
         while self.heap:
             _, name = heappop(self.heap)
             if (waiting := self.active.pop(name, None)) is not None:
@@ -126,6 +131,9 @@ class Queues:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._queues = {name: _Queue(node) for name, node in snapshot.queues.items()}
+        self._trees: dict[Node, list[_Queue]] = {}
+        for queue in self._queues.values():
+            self._trees.setdefault(queue.node.root, []).append(queue)
 
     @property
     def has_active(self) -> bool:
@@ -145,20 +153,22 @@ class Queues:
     def remove(self, workload: Workload) -> None:
         """It waits no longer, if it did."""
         queue = self._queues[workload.queue]
-        waiting = queue.active.pop(workload.name, None)
+        queue.active.pop(workload.name, None)
         queue.aside.pop(workload.name, None)
-        if waiting is not None and queue.first is waiting:
-            queue.first = None
 
     def heads(self) -> list[Waiting]:
-        """Take the head of each queue out: the one that expects its victims, else by priority, then age."""
-        return [head for queue in self._queues.values() if (head := queue.pop()) is not None]
+        """Take the head of each queue out: the one that preempted last, else by priority, then age."""
+        return [head for queue in self._queues.values() if queue.active and (head := queue.pop()) is not None]
+
+    def preempts(self, waiting: Waiting) -> None:
+        """A head expects its victims to go."""
+        queue = self._queues[waiting.workload.queue]
+        if not queue.is_strict:
+            queue.preemptor = waiting
 
     def back(self, waiting: Waiting, at_once: bool) -> bool:
         """Put a head back, to be tried next (``at_once``) or when quota is freed; whether it is set aside."""
         queue = self._queues[waiting.workload.queue]
-        if waiting.expects_victims and not queue.is_strict:
-            queue.first = waiting
         if at_once or queue.is_strict or waiting.goes_on:
             queue.push(waiting)
             return False
@@ -167,13 +177,11 @@ class Queues:
 
     def freed(self, root: Node) -> None:
         """Quota was freed in a tree."""
-        for queue in self._of_tree(root):
-            for waiting in (*queue.active.values(), *queue.aside.values()):
-                waiting.freed_since = True
+        root.freed += 1
 
     def wake(self, root: Node) -> None:
         """Make active all that is aside in a tree."""
-        for queue in self._of_tree(root):
+        for queue in self._trees[root]:
             for waiting in queue.aside.values():
                 queue.push(waiting)
             queue.aside, queue.shapes = {}, set()
@@ -185,13 +193,10 @@ class Queues:
                 frozenset(each.state(cycle) for each in queue.active.values()),
                 frozenset(each.state(cycle) for each in queue.aside.values()),
                 frozenset(queue.shapes),
-                queue.first is not None and queue.first.workload.name,
+                queue.preemptor is not None and queue.preemptor.workload.name,
             )
             for queue in self._queues.values()
         )
-
-    def _of_tree(self, root: Node) -> Iterable[_Queue]:
-        return (queue for queue in self._queues.values() if queue.node.root is root)
 
     def restore(self, pending: Iterable[Pending]) -> None:
         """Put workloads in as they waited."""
@@ -199,19 +204,19 @@ class Queues:
             queue = self._queues[each.workload.queue]
             waiting = Waiting(each.workload, queue.node)
             waiting.goes_on, waiting.assigned_cycle = each.goes_on, each.assigned_cycle
-            waiting.expects_victims, waiting.freed_since = each.expects_victims, each.freed_since
+            waiting.freed_since = each.freed_since
+            if each.expects_victims:
+                self.preempts(waiting)
             if each.aside:
                 queue.aside[each.workload.name] = waiting
                 queue.shapes.add(waiting.shape)
                 continue
             queue.push(waiting)
-            if each.expects_victims and not queue.is_strict:
-                queue.first = waiting
 
     def pending(self) -> tuple[Pending, ...]:
         """All that wait, by queue, the active first and in their order."""
         return tuple(
-            Pending(each.workload, aside, each.expects_victims, each.goes_on, each.assigned_cycle, each.freed_since)
+            Pending(each.workload, aside, each is queue.preemptor, each.goes_on, each.assigned_cycle, each.freed_since)
             for queue in self._queues.values()
             for aside, members in ((False, queue.active), (True, queue.aside))
             for each in sorted(members.values(), key=lambda waiting: waiting.key)

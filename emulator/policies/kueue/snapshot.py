@@ -44,8 +44,8 @@ class Node:
     """A queue or a cohort."""
 
     __slots__ = (
-        *("borrowing", "cohorts", "height", "lendable", "lending", "local", "name", "nominal", "parent", "potential"),
-        *("queue", "queues", "root", "share_at", "subtree", "usage", "version", "weight"),
+        *("borrowing", "cohorts", "freed", "height", "lendable", "lending", "local", "name", "nominal", "parent"),
+        *("potential", "queue", "queues", "root", "settings", "share_at", "subtree", "usage", "version", "weight"),
     )
 
     def __init__(self, name: str, weight: float, queue: ClusterQueue | None, size: int) -> None:
@@ -53,6 +53,8 @@ class Node:
         self.weight = weight
         self.queue = queue
         """None: a cohort."""
+        if queue is not None:
+            self.settings: ClusterQueue = queue
         self.parent: Node | None = None
         self.root = self
         self.cohorts: list[Node] = []
@@ -69,17 +71,13 @@ class Node:
         """What it could get with nothing used."""
         self.lendable: dict[str, int] = {}
         """``potential`` by resource, over flavors."""
+        self.freed = 0
+        """Of a root: how often quota was freed in its tree."""
         self.usage = [0] * size
         self.version = 0
         """Changes with the usage."""
         self.share_at: tuple[int, Share] = (-1, NOTHING)
         """The share, and of which version."""
-
-    @property
-    def settings(self) -> ClusterQueue:
-        """Of a queue."""
-        assert self.queue is not None
-        return self.queue
 
     def path(self) -> Iterator[Node]:
         """This node and those above it, the root last."""
@@ -116,6 +114,8 @@ class Node:
             return self.subtree[cell] - self.usage[cell]
         left = self.parent.available(cell)
         local, limit = self.local[cell], self.borrowing[cell]
+        if not local and limit is None:
+            return left
         over = self.usage[cell] - local
         if limit is not None:
             left = min(left, self.subtree[cell] - local + limit - max(0, over))
