@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed
 TOOLS := $(VENV)/installed-tools
 
-.PHONY: install tools demo test test-units test-live cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
+.PHONY: install tools demo test test-units test-live test-alone cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
 
 install: $(RUN)
 
@@ -21,18 +21,20 @@ $(RUN): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@touch $@
 	@echo "natjam is installed: call $(BIN)/natjam, or 'source $(BIN)/activate' first and then natjam"
 
-$(TOOLS): $(RUN)
+$(TOOLS): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@.ci/install $(VENV) '.[test,dev]'
-	@touch $@
+	@touch $(RUN) $@
 
 demo: install
 	$(BIN)/natjam demo
 
-# Tests that compute have every core.  Live runs go two at a time, but not beside tests that compute: they would be late.
+# Live runs go two at a time.  Tests that compute go beside them with a smaller share of the cores, so that no run is late.
 # What compares times has the machine for itself.
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow' --durations 20
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
-test: test-units test-live
+test: tools
+	.ci/beside '$(MAKE) test-units' '$(MAKE) test-live'
+	$(MAKE) test-alone
 
 test-units: tools
 	$(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
@@ -40,6 +42,8 @@ test-units: tools
 
 test-live: tools
 	$(NOT_SLOW) -n 2 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+
+test-alone: tools
 	$(NOT_SLOW) $(ALONE)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.

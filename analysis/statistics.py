@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -43,6 +43,12 @@ def spread(values: ArrayLike) -> Spread:
     if interval is None:
         return Spread(1, mean, None, None, None)
     return Spread(len(found), mean, stdev(map(float, found)), *interval)
+
+
+def spread_if_any(values: Iterable[float | None]) -> Spread | None:
+    """The same of the values that are known; None if none is."""
+    given = [value for value in values if value is not None]
+    return spread(given) if given else None
 
 
 def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float] | None:

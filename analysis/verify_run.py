@@ -2,7 +2,8 @@
 
 The journal is checked against its end mark and replayed by fresh machines.  The tables are computed again from it, and
 the summary from them.  The committed output is computed again.  The files of tables and pictures have the digests that
-the summary gives.  Each difference is one finding.
+the summary gives.  A campaign has the runs of its plan, and its table is the one that it wrote.  Each difference is one
+finding.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.campaign.directory import RUNS_NAME
-from emulator.campaign.kept_runs import DIGESTS_NAME, KeptRuns
+from emulator.campaign.directory import PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
+from emulator.campaign.kept_runs import DIGESTS_NAME
+from emulator.campaign.worker import FAILURE_NAME
 from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
@@ -52,29 +54,66 @@ def verify_runs(path: Path) -> Iterator[Checked]:
     Raises:
         ConfigError: there is no finished run.
     """
-    campaign = _campaign_of(path)
-    kept = KeptRuns(campaign)
+    campaigns: dict[Path, CampaignDirectory] = {}
     for run in find_runs([path]):
         checked = Checked(run.path)
         _check(checked)
-        if (replaced := kept.replaced(_name_in(campaign, run.path), run.path)) is not None:
-            checked.findings.append(f"{run.path}: {replaced} since the campaign has made it")
+        if (place := _campaign_of(run.path)) is not None:
+            campaign = campaigns.setdefault(place, CampaignDirectory(place))
+            if (replaced := campaign.kept.replaced(_name_in(place, run.path), run.path)) is not None:
+                checked.findings.append(f"{run.path}: {replaced} since the campaign has made it")
         yield checked
+    for place, campaign in campaigns.items():
+        if campaign.is_one and place.is_relative_to(path.absolute()):
+            checked = Checked(path if place == path.absolute() else place)
+            _check_campaign(checked, campaign)
+            yield checked
     if (together := read_repeats(path)) is not None:
         checked = Checked(path)
         _check_repeats(checked, together)
         yield checked
 
 
-def _campaign_of(path: Path) -> Path:
-    """The directory of the campaign that ``path`` is, or is in; ``path`` itself if there is none."""
-    above = (path.absolute(), *path.absolute().parents)
-    return next((place for place in above if (place / DIGESTS_NAME).is_file()), path.absolute())
+def _campaign_of(run: Path) -> Path | None:
+    """The directory of the campaign that has made a run, or of another command that keeps digests; None: of none."""
+    above = run.absolute().parents
+    return next((place for place in above if any((place / name).is_file() for name in (DIGESTS_NAME, PLAN_NAME))), None)
 
 
 def _name_in(campaign: Path, run: Path) -> str:
-    below, run = campaign / RUNS_NAME, run.absolute()
+    campaign, run = campaign.absolute(), run.absolute()
+    below = campaign / RUNS_NAME
     return run.relative_to(below if run.is_relative_to(below) else campaign).as_posix()
+
+
+def _check_campaign(checked: Checked, campaign: CampaignDirectory) -> None:
+    """Compare plan, runs and table: what the plan has is there, and nothing else is."""
+    path = checked.path
+    try:
+        planned = campaign.planned()
+    except ConfigError as error:
+        checked.findings.append(error.message)
+        return
+    made = {_name_in(path, run.path): run.path for run in find_runs([path])}
+    gone = [name for name in planned if name not in made and not (path / RUNS_NAME / name / FAILURE_NAME).exists()]
+    lost = [name for name in gone if campaign.kept.of(name) is not None]
+    checked.findings += [f"{path / RUNS_NAME / name}: has no {SUMMARY_NAME}, but was made" for name in lost]
+    if not_made := len(gone) - len(lost):
+        checked.said.append(f"NOT checked: {not_made} runs of the plan, which are not made")
+    for name, run in made.items():
+        if name not in planned:
+            checked.findings.append(f"{run}: the campaign has not planned it")
+        elif campaign.kept.of(name) is None:
+            checked.findings.append(f"{run}: {DIGESTS_NAME} has no digest of it")
+    table, digest = path / TABLE_NAME, campaign.kept.of(TABLE_NAME)
+    if digest is None and table.exists():
+        checked.said.append(f"NOT checked: {TABLE_NAME}: no digest of it in {DIGESTS_NAME}")
+    elif digest is not None and not has_sha256(table, digest):
+        how = "is not the table that the campaign wrote" if table.exists() else "is missing"
+        checked.findings.append(f"{table}: {how}")
+    elif digest is not None:
+        checked.said.insert(0, "the table of all runs has its digest")
+    checked.said.insert(0, f"{len(made)} runs, all planned")
 
 
 def _check(checked: Checked) -> None:

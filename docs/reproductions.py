@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.reproduce.choices import Moved, moves_of, read_choices
+from choices import Moved, moves_of, read_choices
+
 from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
@@ -304,7 +305,7 @@ def choices_page() -> str:
         "Every constant that a paper does not print and that we had to choose, with ours, and where it is from.",
         "*Halved, doubled*: what the cells that it feeds are with ours, and with half and twice that, on quick seeds,",
         "in the smallest figure that measures them (*in its live form*: that of its live runs, simulated); *not run*:",
-        "not tried; *cannot be*: it is no number. Tried by `python -m analysis.reproduce.choices PAPER`.\n",
+        "not tried; *cannot be*: it is no number. Tried by `python docs/choices.py PAPER`.\n",
     ]
     for paper, values in all_values().items():
         if values.constants:

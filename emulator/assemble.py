@@ -64,6 +64,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
             profile.suspend_ns,
             profile.resume_ns,
             profile.launch_ns,
+            profile.launch_more_ns,
             profile.application_start_ns,
             profile.cleanup_ns,
             profile.amrm_client,

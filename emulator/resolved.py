@@ -59,6 +59,8 @@ class Resolved:
     """Where the output goes; None: into the run directory."""
     memory_scale: float
     """Real bytes of memory and swap per emulated byte."""
+    limits_containers: bool
+    """Whether the memory and the processors of each container of a live run are limited."""
     dumper: Any
     """The program that makes process images in a live run; None: the first that works."""
     transactional: Transactional | None
@@ -82,15 +84,13 @@ class Resolved:
         return self.settings.scheduler.allocation.ends_circles
 
 
-def resolve(
-    experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None, profile: OverheadProfile | None = None
-) -> Resolved:
-    """The run of ``experiment`` with its own seed; ``jobs`` and ``profile``, if they are known, are not made again.
+def resolve(experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None) -> Resolved:
+    """The run of ``experiment`` with its own seed; ``jobs``, if they are known, are not made again.
 
     Raises:
         ConfigError: a policy, an overhead profile, a tier, an availability or the workload cannot be loaded.
     """
-    profile = profile or load_overheads(experiment.overheads, Path.cwd())
+    profile = load_overheads(experiment.overheads, Path.cwd())
     cluster, poisson = experiment.cluster, experiment.workload.poisson
     return Resolved(
         experiment=experiment,
@@ -112,6 +112,7 @@ def resolve(
         counted_s=None if poisson is None else poisson.counted_s,
         storage_url=experiment.storage.url,
         memory_scale=experiment.live.memory_scale,
+        limits_containers=experiment.live.memory == "container",
         dumper=experiment.scheduler.choice("mechanism").options.get("dumper"),
         transactional=None if cluster.availability is None else cluster.availability.transactional,
     )

@@ -12,6 +12,7 @@ import pytest
 
 from emulator.live.cgroups import mounted, unified
 from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
+from emulator.live.memory.containers import why_no_containers
 
 MIB = 1 << 20
 
@@ -26,6 +27,7 @@ def _why_not() -> str:
     return ""
 
 
+needs_containers = pytest.mark.skipif(bool(why_no_containers()), reason=str(why_no_containers()))
 needs_swap = pytest.mark.skipif(bool(_why_not()), reason=f"swap and memory cgroups: {_why_not()}")
 
 
@@ -47,8 +49,8 @@ def swaps_below(directory: Path) -> list[str]:
 
 
 def groups_of(mark: str) -> list[Path]:
-    """Cgroups of nodes' memory and of programs whose mark begins with ``mark``."""
-    at = (unified(), mounted("memory"), mounted("freezer"))
+    """Cgroups of nodes and of programs whose mark begins with ``mark``."""
+    at = (unified(), mounted("memory"), mounted("cpu"), mounted("freezer"))
     parents = {folder for found in at if found is not None for folder in (found.folder, found.own_group())}
     return [group for parent in parents for group in parent.glob(f"natjam-*{mark}*")]
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 
-from emulator.live.session.lean_ray import NODE_PARAMETERS
+from emulator.live.session.lean_ray import lean
 
 MEGABYTE = 1024 * 1024
 
@@ -29,22 +29,22 @@ def main() -> None:
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # otherwise it replaces 127.0.0.1 by the outside address
         RAY_TMPDIR=directory,
         RAY_USAGE_STATS_ENABLED="0",
+        RAY_enable_worker_prestart="0",  # as a run's own Ray
         RAY_memory_monitor_refresh_ms="0",
+        RAY_prestart_worker_first_driver="0",
         RAY_worker_niceness="0",
         TMPDIR=directory,  # node hosts keep their work directories there
     )
+    import ray
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
     try:
-        for address in sys.argv[1:]:
-            cluster.add_node(
-                node_ip_address=address,
-                num_cpus=2,
-                object_store_memory=100 * MEGABYTE,
-                include_dashboard=False,
-                **NODE_PARAMETERS,
-            )
+        with lean(ray):
+            for address in sys.argv[1:]:
+                cluster.add_node(
+                    node_ip_address=address, num_cpus=2, object_store_memory=100 * MEGABYTE, include_dashboard=False
+                )
         print(json.dumps({"address": cluster.address, "token": token, "directory": directory}), flush=True)
         sys.stdin.read()
     finally:

@@ -13,7 +13,8 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from analysis.statistics import mean_interval
+from analysis.report.variants import interval_cell
+from analysis.statistics import Spread, spread_if_any
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.policies.kueue.model import Cluster, Preemption, first_name
 from emulator.policies.kueue.player import Arrival, Player
@@ -34,25 +35,17 @@ RELEASE_NS = 5 * 10**9
 """From an eviction until the quota is free: as in most of the days that Kueue was recorded with."""
 
 
-class Interval(Frozen):
-    """A mean over days, and its 95% interval; None: too few days had any."""
-
-    mean: float | None
-    low: float | None = None
-    high: float | None = None
-
-
 class KueueResult(Frozen):
-    """What a minimum runtime means."""
+    """What a minimum runtime means: means over days.  None: no day had any."""
 
     minimum_runtime: str
-    urgent_wait_s: Interval
+    urgent_wait_s: Spread | None
     """Mean time until their first start, of the workloads of the highest priority."""
-    other_completion_s: Interval
+    other_completion_s: Spread | None
     """Mean from submission to the end, of the others that end."""
-    evictions: Interval
+    evictions: Spread | None
     """A day."""
-    lost_pod_h: Interval
+    lost_pod_h: Spread | None
     """Pod-hours that are done again, a day."""
     loops: int
     """Days that went round in a circle, and count for none of these."""
@@ -90,10 +83,7 @@ def results_of(
             days.append(_day(chosen, drawn(arrivals, number), minimum_ns))
             on_day()
         ended = [day for day in days if day is not None]
-        columns = {
-            field: _interval([value for day in ended if (value := getattr(day, field)) is not None])
-            for field in Day.__struct_fields__
-        }
+        columns = {field: spread_if_any(getattr(day, field) for day in ended) for field in Day.__struct_fields__}
         yield KueueResult(name, loops=len(days) - len(ended), **columns)
 
 
@@ -117,12 +107,6 @@ def _mean_s(times_ns: Sequence[int]) -> float | None:
     return fmean(times_ns) / 1e9 if times_ns else None
 
 
-def _interval(values: Sequence[float]) -> Interval:
-    if not values:
-        return Interval(None)
-    return Interval(fmean(values), *(mean_interval(values) or (None, None)))
-
-
 def results_table(found: Sequence[KueueResult]) -> FittedTable:
     """One row for each way."""
     columns = [*names("minimum runtime"), *numbers("urgent\nwait s", "others'\ncompletion s", "evictions\na day")]
@@ -135,11 +119,8 @@ def results_table(found: Sequence[KueueResult]) -> FittedTable:
     return table
 
 
-def _text(interval: Interval) -> str:
-    if interval.mean is None:
-        return "-"
-    bounds = "" if interval.low is None else f" ({interval.low:,.1f}-{interval.high:,.1f})"
-    return f"{interval.mean:,.1f}{bounds}"
+def _text(found: Spread | None) -> str:
+    return interval_cell(found).text
 
 
 def words(found: Sequence[KueueResult]) -> Iterator[str]:

@@ -16,13 +16,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from emulator.costs.overheads import load_overheads
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Costs, Player, Stay
 from workloads.slurm.conf import read_conf
 
-COSTS = Costs(launch_ns=45_000_000, launch_more_ns=25_000_000, gone_ns=80_000_000)
-"""Launches are as in the ``wait`` runs, after ticks at .52 of a second; the time victims take to go is as in
-``requeue``."""
 BOOT_NS = -8_480_000_000
 """When the controller started.  The fraction of the second is such that a job submitted at a half second is seen in
 that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the passes of every 30 and
@@ -114,9 +112,15 @@ def hold(run: Mapping[str, Any]) -> Held:
     )
 
 
-def simulated(run: Mapping[str, Any], costs: Costs = COSTS) -> dict[str, list[Stay]]:
+def simulated(run: Mapping[str, Any]) -> dict[str, list[Stay]]:
     """The same run simulated."""
-    return Player(cluster_of(run), jobs_of(run), costs, BOOT_NS).play()
+    return Player(cluster_of(run), jobs_of(run), recorded_costs(), BOOT_NS).play()
+
+
+def recorded_costs() -> Costs:
+    """Launches as in the ``wait`` runs, after ticks at .52 of a second; victims go as in ``requeue``."""
+    profile = load_overheads("slurm-22", Path())
+    return Costs(profile.launch_ns, profile.launch_more_ns, profile.cleanup_ns)
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
-from analysis.report.facts import Grid, figure, text
 from analysis.report.variants import (
     MOST_ON_TERMINAL,
     VariantRuns,
@@ -19,8 +16,9 @@ from analysis.report.variants import (
     measures_of,
     short_names,
 )
-from analysis.statistics import Spread, spread
-from emulator.display.tables import names, new_table, numbers
+from analysis.statistics import Spread, spread_if_any
+from emulator.display.grids import Grid, figure, in_columns, on_terminal, text
+from emulator.display.tables import FittedTable, names, numbers
 from emulator.errors import ConfigError
 
 
@@ -73,7 +71,7 @@ def differences_of(variants: Sequence[VariantRuns], baseline: str | None = None)
             return None
         values = [[(read(a), read(b)) for a, b in pairs] for read in measures.values()]
         known = [[a - b for a, b in of_measure if a is not None and b is not None] for of_measure in values]
-        rows.append(Row(name, len(pairs), tuple(spread(found) if found else None for found in known)))
+        rows.append(Row(name, len(pairs), tuple(map(spread_if_any, known))))
     return Differences(shown[place], tuple(measures), tuple(rows))
 
 
@@ -89,28 +87,21 @@ def baseline_among(baseline: str, variants: Sequence[str]) -> int:
     raise ConfigError(f"--baseline {baseline}: there is no such variant; there are {'; '.join(shown)}")
 
 
-def differences_table(found: Differences, most: int = MOST_ON_TERMINAL) -> Table:
+def differences_table(found: Differences) -> FittedTable:
     """For the terminal."""
-    columns = [*names("variant"), *numbers("seeds", importance=1)]
-    columns += numbers(found.measures[0]) + numbers(*map(head_of, found.measures[1:]), importance=3)
-    title = f"minus {found.baseline}, seed by seed: mean difference (95% interval), emulated seconds"
-    table = new_table(title, columns, also_in="the page of natjam report")
-    for row in found.rows[:most]:
-        table.add_row(row.name, str(row.seeds), *(interval_cell(one, sign=True).text for one in row.spreads))
-    if len(found.rows) > most:
-        table.caption = f"... and {len(found.rows) - most} more"
-    return table
+    title = f"minus {found.baseline}, seed by seed: mean difference (95% interval)"
+    return on_terminal(title, differences_grid(found), "the page of natjam report", MOST_ON_TERMINAL)
 
 
 def differences_grid(found: Differences) -> Grid:
-    """For a page."""
-    return Grid(
-        ("variant", "seeds", *(f"{measure}, s" for measure in found.measures)),
-        tuple(
-            (text(row.name), figure(row.seeds), *(interval_cell(one, sign=True) for one in row.spreads))
-            for row in found.rows
-        ),
-    )
+    """A row for each variant."""
+    columns = [*names("variant"), *numbers("seeds", importance=1)]
+    columns += numbers(head_of(found.measures[0])) + numbers(*map(head_of, found.measures[1:]), importance=3)
+    rows = [
+        (text(row.name), figure(row.seeds), *(interval_cell(one, sign=True) for one in row.spreads))
+        for row in found.rows
+    ]
+    return in_columns(columns, rows)
 
 
 def difference_charts(found: Differences) -> list[dict[str, Any]]:

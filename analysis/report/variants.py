@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
-from analysis.report.facts import Cell, Grid, failed_jobs, figure, mean_completion_s, percent, text
-from analysis.statistics import Spread, spread
-from emulator.display.closing_tables import missed_text
-from emulator.display.tables import names, new_table, numbers
+from analysis.statistics import Spread, spread_if_any
+from emulator.display.grids import Cell, Grid, figure, in_columns, on_terminal, percent, text
+from emulator.display.result_grids import failed, mean_completion_s, missed
+from emulator.display.tables import FittedTable, names, numbers
 
 _NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
@@ -29,10 +26,14 @@ class VariantRuns:
     name: str
     summaries: tuple[_Summary, ...]
 
+    @property
+    def jobs(self) -> list[_Summary]:
+        """Of all its runs."""
+        return [job for summary in self.summaries for job in summary["jobs"]]
+
     def spread(self, read: Measure) -> Spread | None:
         """The spread of one value of each run; None if no run has it."""
-        known = [value for summary in self.summaries if (value := read(summary)) is not None]
-        return spread(known) if known else None
+        return spread_if_any(map(read, self.summaries))
 
     def wasted(self) -> Cell:
         """The share of work that was lost, the mean over the runs."""
@@ -48,7 +49,7 @@ def measures_of(variants: Sequence[VariantRuns]) -> dict[str, Measure]:
 
 
 def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
-    return mean_completion_s(job for job in summary["jobs"] if job["queue"] == queue)
+    return mean_completion_s([job for job in summary["jobs"] if job["queue"] == queue])
 
 
 def interval_cell(found: Spread | None, sign: bool = False) -> Cell:
@@ -71,54 +72,29 @@ def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[V
     return [VariantRuns(name, tuple(found)) for name, found in by_name.items()]
 
 
-def variants_grid(variants: Sequence[VariantRuns]) -> Grid:
-    """One row for each variant: means with their intervals over the runs."""
+def variants_grid(variants: Sequence[VariantRuns], shown: Sequence[str] | None = None) -> Grid:
+    """One row for each variant: means with their intervals over the runs.  ``shown``: their names; None: in full."""
     measures, rows = measures_of(variants), []
-    for variant in variants:
-        jobs = (job for summary in variant.summaries for job in summary["jobs"])
+    has_deadlines = any(job["deadline_s"] is not None for variant in variants for job in variant.jobs)
+    for variant, name in zip(variants, shown or [variant.name for variant in variants], strict=True):
+        start = (text(name), figure(len(variant.summaries)), failed(variant.jobs))
         found = (interval_cell(variant.spread(read)) for read in measures.values())
-        start = (text(variant.name), figure(len(variant.summaries)), failed_jobs(jobs))
-        rows.append((*start, *found, variant.wasted()))
-    heads = (f"{measure}, s" for measure in measures)
-    return Grid(("variant", "runs", "jobs failed", *heads, "work lost"), tuple(rows))
-
-
-def campaign_table(variants: Sequence[VariantRuns], most: int = MOST_ON_TERMINAL) -> Table:
-    """The last table of a campaign on a terminal: one row for each variant, with means and intervals over its runs."""
-    measures = measures_of(variants)
-    jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
-    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
+        rows.append((*start, *found, *([missed(variant.jobs)] if has_deadlines else []), variant.wasted()))
     columns = [*names("variant"), *numbers("runs", importance=1), *numbers("jobs\nfailed", importance=5)]
-    columns += numbers("makespan") + numbers(*(head_of(name) for name in list(measures)[1:]), importance=4)
+    columns += numbers("makespan, s") + numbers(*(head_of(name) for name in list(measures)[1:]), importance=4)
     columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
-    columns += numbers("work\nlost", importance=3)
-    table = new_table("emulated seconds; means over the runs, ± 95%", columns, also_in="campaign.parquet")
-    for name, variant in list(zip(short_names([one.name for one in variants]), variants, strict=True))[:most]:
-        mine = [job for summary in variant.summaries for job in summary["jobs"]]
-        failed = failed_jobs(mine)
-        table.add_row(
-            name,
-            str(len(variant.summaries)),
-            Text(failed.text, "red" if failed.value else ""),
-            *(_mean_and_half(variant.spread(read)) for read in measures.values()),
-            *((missed_text(mine),) if has_deadlines else ()),
-            variant.wasted().text,
-        )
-    if len(variants) > most:
-        table.caption = f"... and {len(variants) - most} more"
-    return table
+    return in_columns([*columns, *numbers("work\nlost", importance=3)], rows)
+
+
+def campaign_table(variants: Sequence[VariantRuns]) -> FittedTable:
+    """The last table of a campaign on a terminal."""
+    grid = variants_grid(variants, short_names([one.name for one in variants]))
+    return on_terminal("means over the runs (95% interval)", grid, "campaign.parquet", MOST_ON_TERMINAL)
 
 
 def head_of(measure: str) -> str:
     """A measure as the head of a column."""
-    return measure.replace(": ", ":\n")
-
-
-def _mean_and_half(found: Spread | None) -> str:
-    if found is None:
-        return "-"
-    mean = figure(found.mean).text
-    return mean if found.low is None or found.high is None else f"{mean} ± {(found.high - found.low) / 2:,.2g}"
+    return f"{measure}, s".replace(": ", ":\n")
 
 
 def interval_charts(variants: Sequence[VariantRuns]) -> list[dict[str, Any]]:

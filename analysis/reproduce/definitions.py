@@ -150,6 +150,8 @@ class LiveForm(Strict):
     """A file of ``workloads/catalog``."""
     points: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Of the grid; null: all."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Settings of live runs alone."""
     about: str
 
 
@@ -338,7 +340,8 @@ class FigureDefinition(Strict):
             return self
         figure = self if self.live.points is None else self._with_points(self.live.points)
         about = f"{self.about.strip()}  {self.live.about.strip()}"
-        return figure.model_copy(update={"experiment": self.live.experiment, "about": about})
+        settings = {**self.set, **self.live.set}
+        return figure.model_copy(update={"experiment": self.live.experiment, "about": about, "set": settings})
 
     def _with_points(self, points: tuple[str, ...]) -> FigureDefinition:
         """Without the other points of the grid, and the cells that are of them."""

@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TypedDict
 
-from emulator.campaign.display import duration
 from emulator.campaign.plan import Variant, planned_runs
+from emulator.display.work_display import in_words
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
 from emulator.sim.session import calibration_warning
@@ -54,7 +54,7 @@ class Work:
             return left
         if self.untimed == self.runs:
             return f"{left}; how long they take is seen after the first of them"
-        how_long = f"{left}, about {duration(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
+        how_long = f"{left}, about {in_words(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
         return how_long + (f", and {self.untimed} runs of figures never timed" if self.untimed else "")
 
 

@@ -34,7 +34,7 @@ class CellResult(Strict):
     sd: float | None
     """Standard deviation of the runs."""
     seeds: int
-    """Runs that it is of."""
+    """Runs that it is of; of what is found in several variants at once, those of each."""
 
 
 class ClaimResult(Strict):
@@ -97,17 +97,18 @@ def read_results(path: Path) -> Results:
 
 
 def _figure(figure: Reproduced, engine: str, command: str) -> FigureResult:
+    seeds = max((len(by_seed) for by_seed in figure.summaries.values()), default=0)
     return FigureResult(
         id=figure.definition.id,
         engine=engine,
         command=command,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         natjam=__version__,
-        seeds=max((len(by_seed) for by_seed in figure.summaries.values()), default=0),
+        seeds=seeds,
         real_s=_mean_of(figure, "real_s"),
         makespan_s=_mean_of(figure, "makespan_s"),
         claims=tuple(_claim(verdict) for verdict in figure.verdicts),
-        cells={name: _cell(cell) for name, cell in figure.cells.items()},
+        cells={name: _cell(cell, seeds) for name, cell in figure.cells.items()},
     )
 
 
@@ -126,7 +127,7 @@ def _claim(verdict: Verdict) -> ClaimResult:
     )
 
 
-def _cell(cell: Measured) -> CellResult:
+def _cell(cell: Measured, seeds: int) -> CellResult:
     low, high = cell.interval or (None, None)
     return CellResult(
         published=cell.published,
@@ -134,7 +135,7 @@ def _cell(cell: Measured) -> CellResult:
         low=rounded(low),
         high=rounded(high),
         sd=rounded(cell.sd),
-        seeds=cell.n,
+        seeds=cell.n or (0 if cell.mean is None else seeds),
     )
 
 

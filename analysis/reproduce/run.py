@@ -51,6 +51,11 @@ def planned(
     return found
 
 
+def at_most_seeds(variants: Mapping[str, Sequence[Variant]], seeds: int | None) -> dict[str, list[Variant]]:
+    """The same with the first ``seeds`` of each variant's seeds; null: all of them."""
+    return {figure: [replace(one, seeds=one.seeds[:seeds]) for one in found] for figure, found in variants.items()}
+
+
 def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) -> dict[str, int]:
     """How many runs each figure needs."""
     return {

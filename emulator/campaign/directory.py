@@ -126,6 +126,17 @@ class CampaignDirectory:
             if RunDirectory(self.path / RUNS_NAME / name).finished_summary() is not None
         }
 
+    @property
+    def is_one(self) -> bool:
+        """Whether a campaign has left anything of its own there."""
+        return any((self.path / name).exists() for name in (PLAN_NAME, TABLE_NAME))
+
+    def planned(self) -> list[str]:
+        """The names of the runs in the plan.  Raises ConfigError: it is missing or cannot be read."""
+        if not (self.path / PLAN_NAME).exists():
+            raise ConfigError(f"{self.path / PLAN_NAME}: is missing")
+        return list(self._known())
+
     def _known(self) -> dict[str, Any]:
         path = self.path / PLAN_NAME
         try:

@@ -11,7 +11,7 @@ from rich.text import Text
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
 from emulator.display.run_display import PLAIN_PERIOD_S, LiveDisplay, render_status, status_line
-from emulator.display.work_display import progress_bar
+from emulator.display.work_display import in_words, progress_bar
 
 _FAILURES_SHOWN = 10
 _BAR_LINES = 2
@@ -29,7 +29,7 @@ class CampaignDisplay(LiveDisplay):
         """Show a newer status."""
         told = f"{status.done} of {status.total} runs" + (f", {status.failed} failed" if status.failed else "")
         if status.left_real_s is not None and status.done < status.total:
-            told += f", {duration(status.left_real_s)} left"
+            told += f", {in_words(status.left_real_s)} left"
         if self._live is not None:
             self._bar.update(self._task, completed=status.done, total=status.total, description=status.phase, told=told)
             self._live.update(self._rendered(status))
@@ -70,10 +70,3 @@ def _disturbed_lines(result: CampaignResult) -> Iterator[Text]:
     if found:
         shown = ", ".join(found[:_FAILURES_SHOWN]) + (", ..." if len(found) > _FAILURES_SHOWN else "")
         yield Text(f"disturbed: the machine did not keep up with {len(found)} of them: {shown}", "bold yellow")
-
-
-def duration(real_s: float) -> str:
-    """About how long, in words."""
-    if real_s < 90:
-        return f"{real_s:.0f} s"
-    return f"{real_s / 60:.0f} min" if real_s < 5400 else f"{real_s / 3600:.1f} h"

@@ -1,7 +1,8 @@
 """Whether the runs that lie in a campaign's directory are those that it has made.
 
 ``digests.jsonl`` has the SHA-256 of each summary as it was made, and of what its experiment reads
-(``emulator.experiment.inputs``); a summary has those of its run's other files.  A run without a line there is not
+(``emulator.experiment.inputs``); a summary has those of its run's other files.  The table of all runs has a line, too.
+A run without a line there is not
 taken: the campaign was killed at that moment, or somebody else put the run there.
 """
 
@@ -24,6 +25,10 @@ class KeptRuns:
     def __init__(self, path: Path) -> None:
         """``path``: of the campaign."""
         self._digests = _read(path / DIGESTS_NAME)
+
+    def of(self, name: str) -> str | None:
+        """The SHA-256 of a run's summary, or of the table, as it was made; None: it is not known."""
+        return self._digests[name][0] if name in self._digests else None
 
     def changed(self, name: str, directory: Path, summary: Mapping[str, Any], inputs_sha256: str) -> str | None:
         """What of a finished run is not as it was made; None: nothing."""

@@ -10,10 +10,12 @@ import pyarrow
 import pyarrow.parquet
 
 from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
+from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.plan import PlannedRun
 from emulator.display.closing_tables import failures as failures_of
 from emulator.files.whole_files import written_whole
 from emulator.records.parquet_tables import type_of
+from emulator.records.run_directory import sha256_of
 from emulator.records.summary import JOB_COLUMNS
 
 _STRING, _COUNT, _SECONDS, _SHARE = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.float64()
@@ -72,6 +74,7 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
     schema = pyarrow.schema(list(kinds.items()))
     with written_whole(directory.path / TABLE_NAME) as unfinished:
         pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), unfinished)
+    keep_digest(directory.path, TABLE_NAME, sha256_of(directory.path / TABLE_NAME), "")
     return failures
 
 

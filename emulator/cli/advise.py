@@ -14,7 +14,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from emulator.cli.workload import Columns, columns_of
+from emulator.cli.options import Set
+from emulator.cli.traces import Columns, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
@@ -64,9 +65,7 @@ def advise(
         typer.Option(help="What operations cost: a profile, native (this machine), or a file [default: the file's]"),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Simulations of each choice.")] = 10,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
-    ] = None,
+    set_: Set = None,
     format: Annotated[
         str | None, typer.Option("--format", help="Format of a trace [default: by its name and content]")
     ] = None,
@@ -178,7 +177,7 @@ def _prepared(
     Says in ``notes`` which part of a trace is used, and what was assumed about it.
     """
     from analysis.advise.traces import experiment_of_trace, with_window_kept
-    from emulator.cli.workload import format_of, reading
+    from emulator.cli.traces import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
     from emulator.experiment.load import load_experiment
     from workloads.importers.source import ignore

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from emulator.cli import detached
+from emulator.cli.options import Baseline, Set
 from emulator.display.console import results_console, say, warn
 
 if TYPE_CHECKING:
@@ -26,14 +27,8 @@ def campaign(
     file: Annotated[Path, typer.Argument(help="Campaign file (YAML).", show_default=False)],
     engine: Annotated[str | None, typer.Option(help="live or sim; for every run.")] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second; for every run.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Set any key of the experiments; may be repeated."),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
-    ] = None,
+    set_: Set = None,
+    baseline: Baseline = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
     detach: detached.Detach = False,
     cluster: detached.RunOnCluster = None,
@@ -105,6 +100,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
     ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="At most this many seeds of each figure.", show_default=False)
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="As large as the paper's, where figures are smaller.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
@@ -130,7 +128,7 @@ def reproduce(
     """
     from analysis.reproduce.definitions import ALL, chosen_figures
     from analysis.reproduce.needs import work_of
-    from analysis.reproduce.run import planned, run_counts
+    from analysis.reproduce.run import at_most_seeds, planned, run_counts
     from analysis.reproduce.run import reproduce as run_figures
     from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
     from emulator.campaign.directory import CampaignDirectory
@@ -141,7 +139,8 @@ def reproduce(
         figures = [figure.quickly() if quick else figure for figure in chosen_figures([ALL])]
         counts = {name: run_counts([figure.by(name) for figure in figures], name, quick) for name in ("sim", "live")}
         console.print(list_table(figures, counts))
-        console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
+        if unmeasured := claims_without_figure(figures):
+            console.print(Text(f"nothing measures the claims of {unmeasured} yet"))
         return
     if not ids:
         raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows all figures")
@@ -154,7 +153,7 @@ def reproduce(
     figures = [figure.by(engine) for figure in chosen if engine in figure.engines]
     if not figures:
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
-    variants = planned(figures, engine, time_scale, quick)
+    variants = at_most_seeds(planned(figures, engine, time_scale, quick), seeds)
     out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
     figures = _possible(figures, variants)
     variants = {figure.id: variants[figure.id] for figure in figures}
@@ -168,7 +167,7 @@ def reproduce(
         result = run_figures(figures, variants, engine, out, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))
-    results = results_of(result, _command(ids, engine, time_scale, quick, full))
+    results = results_of(result, _command(ids, engine, time_scale, quick, seeds, full))
     for paper in papers_of(figures):
         if found := scores(paper, results, engine):
             console.print(score_table(paper, found))
@@ -204,12 +203,18 @@ def _possible(figures: Sequence[FigureDefinition], variants: Mapping[str, Sequen
     return [figure for figure in figures if figure.id not in lacks]
 
 
-def _command(ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, full: bool) -> str:
+def _command(
+    ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, seeds: int | None, full: bool
+) -> str:
     """The call that makes these results again."""
-    options = [f"--engine {engine}"] + ([] if time_scale is None else [f"--time-scale {time_scale:g}"])
-    return " ".join(
-        ["natjam reproduce", *ids, *options, *(["--quick"] if quick else []), *(["--full"] if full else [])]
-    )
+    options = {
+        f"--engine {engine}": True,
+        f"--time-scale {time_scale or 0:g}": time_scale is not None,
+        "--quick": quick,
+        f"--seeds {seeds}": seeds is not None,
+        "--full": full,
+    }
+    return " ".join(["natjam reproduce", *ids, *(option for option, is_given in options.items() if is_given)])
 
 
 def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline: str | None) -> None:

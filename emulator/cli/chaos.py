@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Out, Set, new_directory
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers
 
@@ -37,12 +37,8 @@ def chaos(
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run the faults of a violation again.", show_default=False)
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for violations [default: runs/chaos-NAME-TIME]")
-    ] = None,
+    set_: Set = None,
+    out: Out = None,
 ) -> None:
     """Simulate an experiment with faults, and check the results.
 
@@ -71,7 +67,6 @@ def chaos(
     from emulator.display.work_display import WorkDisplay
     from emulator.errors import ConfigError, RunError
     from emulator.experiment.load import load_experiment
-    from emulator.records.run_directory import RunDirectory
 
     console = results_console()
     if (file is None) == (replay is None):
@@ -87,8 +82,7 @@ def chaos(
     experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
-    directory = out or Path("runs") / f"chaos-{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
-    RunDirectory.create(directory)
+    directory = new_directory(f"chaos-{experiment.name}", out)
     console.print(f"seeds {first} to {first + seeds - 1}", highlight=False)
     try:
         with WorkDisplay(console) as display:

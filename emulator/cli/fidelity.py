@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Set
 from emulator.display.console import results_console, warn
 from emulator.display.work_display import WorkDisplay, in_words
 from emulator.errors import ConfigError, RunError
@@ -42,9 +43,7 @@ def fidelity(
     time_scales: Annotated[
         str | None, typer.Option(help="Several, as in 1,5,20: show how results drift as time is compressed.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the files; may be repeated.")
-    ] = None,
+    set_: Set = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if the two are further apart than the limits allow.")
     ] = False,
@@ -69,9 +68,10 @@ def fidelity(
       natjam fidelity mine.yaml --time-scales 1,5,20,50,100
     """
     from analysis.fidelity import report
-    from analysis.fidelity.campaign import run_cases, take_directory
+    from analysis.fidelity.campaign import comparison, noise, run_live, simulate
     from analysis.fidelity.drift import drifts
     from analysis.fidelity.figures import Fidelity
+    from emulator.campaign.display import CampaignDisplay
     from emulator.sim.session import calibration_warning
 
     began_real_s = time.monotonic()
@@ -80,15 +80,19 @@ def fidelity(
     named += experiments_of_figures(figures or [], time_scale) + _random_experiments(random, seed, time_scale)
     cases = _cases(unlike(named), scales, repeats)
     directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
-    take_directory(directory)
     for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
         warn(warning)
     console = results_console()
-    found = []
+    with CampaignDisplay(console) as display:
+        live = run_live(cases, directory, display.update)
     with WorkDisplay(console) as display:
-        for file in run_cases(cases, directory, display.update, warn):
-            found.append(file)
-            console.print(report.file_table(file))
+        simulated = simulate(cases, display.update)
+    found = []
+    for case, lived, summaries in zip(cases, live, simulated, strict=True):
+        if disturbed := noise(case, lived):
+            warn(disturbed)
+        found.append(comparison(case, lived, summaries))
+        console.print(report.file_table(found[-1]))
     whole = Fidelity(tuple(found))
     drift = drifts(found) if scales else []
     report.write_report(whole, drift, directory)

@@ -61,7 +61,7 @@ def yarn(
       curl -s http://rm:8088/ws/v1/cluster/apps > apps.json
       natjam import yarn --site yarn-site.xml --scheduler capacity-scheduler.xml --apps apps.json --out mine.yaml
     """
-    from emulator.cli.workload import reading
+    from emulator.cli.traces import reading
     from workloads.yarn.experiment import Sources, import_yarn, write_import
 
     if scheduler is None and fair is None:
@@ -121,7 +121,7 @@ def kueue(
     """
     from msgspec.structs import replace
 
-    from emulator.cli.workload import reading
+    from emulator.cli.traces import reading
     from workloads.kueue.nodes import shortages
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
@@ -190,7 +190,7 @@ def kubernetes(
     """
     from msgspec.structs import replace
 
-    from emulator.cli.workload import reading
+    from emulator.cli.traces import reading
     from workloads.kubernetes.arrivals import drawn, read_arrivals
     from workloads.kubernetes.cluster import read_kubernetes
     from workloads.kubernetes.saved import write_saved

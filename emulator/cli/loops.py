@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Out, new_directory
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
 
@@ -33,9 +33,7 @@ def loops(
     ],
     seconds: Annotated[float, typer.Option(min=1, max=86400, help="How long to search, in real seconds.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for what is found [default: runs/loops-NAME-TIME]")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Search a configuration of Kueue for preemption in a circle.
 
@@ -54,11 +52,10 @@ def loops(
       natjam loops queues.yaml
       natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
     """
-    from emulator.cli.workload import reading
+    from emulator.cli.traces import reading
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
-    from emulator.records.run_directory import RunDirectory
     from workloads.kueue.saved import read_any
 
     with reading(*paths) as on_bytes:
@@ -68,8 +65,7 @@ def loops(
         text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
         console.print(text, highlight=False)
     priorities = sorted(set(kueue.priorities.values()))
-    directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    RunDirectory.create(directory)
+    directory = new_directory(f"loops-{paths[0].stem}", out)
     try:
         with WorkDisplay(console) as display:
             timer = _Timer(display)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Out, new_directory
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError
@@ -62,9 +62,7 @@ def probe(
     ] = None,
     after: Annotated[float, typer.Option(help="Let the program run for this many seconds first.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for the results [default: runs/probe-TIME]")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Measure what preempting a program costs here.
 
@@ -83,13 +81,12 @@ def probe(
     from emulator.display.work_display import WorkDisplay, WorkStatus
     from emulator.files.whole_files import write_json, written_whole
     from emulator.live.probe.measure import probe as measure
-    from emulator.records.run_directory import RunDirectory
 
     stores = _stores(store)
     if not 0 < after <= 3600:
         raise ConfigError(f"--after {after:g}: must be above 0 and at most 3600 seconds")
     console = results_console()
-    directory = RunDirectory.create(out or Path("runs") / f"probe-{datetime.now():%Y%m%d-%H%M%S}").path
+    directory = new_directory("probe", out)
     try:
         with WorkDisplay(results_console(stderr=as_json)) as display:
             probed = measure(command, stores, after, lambda part, done: display.update(WorkStatus(part, done, None)))

@@ -6,10 +6,8 @@ import contextlib
 import errno
 import os
 import sys
-import tempfile
 from collections import Counter
 from copy import copy
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -36,6 +34,7 @@ from emulator.cli import (
     who,
     workload,
 )
+from emulator.cli.options import Out, Set, new_directory
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
@@ -149,12 +148,8 @@ def run(
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random.")] = None,
     repeats: Annotated[int | None, typer.Option(help="How many runs: with this seed, the next one, and so on.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")
-    ] = None,
+    set_: Set = None,
+    out: Out = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail (exit status 1) if the machine did not keep up.")
     ] = False,
@@ -190,16 +185,16 @@ def run(
     if caution := trace_caution(experiment):
         say(f"note: {caution}", error=True)
     if experiment.engine == "live":
-        from emulator.live.memory.fitting import swap_warning
+        from emulator.live.memory.fitting import memory_warnings
 
-        if warning := swap_warning(experiment):
+        for warning in memory_warnings(experiment):
             warn(warning)
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
 
         if warning := calibration_warning(experiment):
             warn(warning)
-    out_dir = _create_out_dir(experiment.name, out)
+    out_dir = new_directory(experiment.name, out)
     console = results_console()
     try:
         if detach or cluster is not None:
@@ -337,9 +332,7 @@ def _policies_table() -> Table:
 
 @app.command()
 def demo(
-    out: Annotated[
-        Path | None, typer.Option(help="New or empty directory for the results [default: runs/demo-TIME]")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Run figure 4 of the Natjam paper on real processes.
 
@@ -354,7 +347,7 @@ def demo(
     """
     from analysis.demo.run import run_demo
 
-    out_dir = _create_out_dir("demo", out)
+    out_dir = new_directory("demo", out)
     try:
         run_demo(results_console(), out_dir)
     except BaseException:
@@ -403,22 +396,3 @@ def list_policies() -> list[tuple[str, str, str, str]]:
     return [
         (axis.name, policy.name, policy.summary, policy.source) for axis in AXES.values() for policy in axis.policies
     ]
-
-
-def _create_out_dir(name: str, out: Path | None) -> Path:
-    """Create the directory for results and check that it is empty and writable, before anything is started."""
-    if out is None:
-        stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-        names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
-        out = next(path for path in map(stem.with_name, names) if not path.exists())
-    try:
-        if out.exists() and not out.is_dir():
-            raise ConfigError(f"--out {out}: is not a directory; name a new or empty one")
-        if out.is_dir() and any(out.iterdir()):
-            raise ConfigError(f"--out {out}: already has files in it; name a new or empty directory")
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
-    return out

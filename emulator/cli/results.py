@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from emulator.cli.options import Baseline, Out, new_directory
 from emulator.display.console import results_console, say
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
@@ -23,7 +23,7 @@ def compare(
     baseline: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The side that is subtracted: A or B [default: B]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
+    out: Out = None,
 ) -> None:
     """Compare two runs job by job; two experiments are run first.
 
@@ -47,16 +47,14 @@ def compare(
     from analysis import before_after
     from analysis import compare as comparisons
     from analysis.run_paths import find_runs
-    from emulator.records.run_directory import RunDirectory
 
-    place = out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
     if a.is_file() and b.is_file():
-        directory = RunDirectory.create(place).path
+        directory = new_directory("compare", out)
         a, b = before_after.run_both(a, b, directory, say)
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
     else:
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
-        directory = RunDirectory.create(place).path
+        directory = new_directory("compare", out)
     is_single = len(find_runs([a])) == len(find_runs([b])) == 1
     evicted = before_after.before_and_after(a, b) if is_single else None
     comparisons.write_comparison(comparison, directory, {} if evicted is None else {"evictions": evicted.to_json()})
@@ -117,10 +115,7 @@ def report(
     paths: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Any number of directories of runs, repeats or campaigns.")
     ],
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
-    ] = None,
+    baseline: Baseline = None,
     out: Annotated[Path, typer.Option(help="The file to write; an existing one is replaced.")] = Path("report.html"),
 ) -> None:
     """Make one HTML file of one or several runs.

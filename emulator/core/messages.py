@@ -158,6 +158,8 @@ class AllocatedContainer(Frozen):
     task: TaskId | None = None
     """The suspended task that gets it; None: a new task of the group."""
     registration: int = 0
+    beside: int = 0
+    """How many other jobs start in the same pass of the scheduler."""
 
 
 class Answer(Frozen):
@@ -318,6 +320,8 @@ class StartContainer(_Message):
     """What its process does."""
     request: Resources = ()
     """What the container may use of its node."""
+    beside: int = 0
+    """See ``AllocatedContainer``."""
 
 
 class SuspendContainer(_Message):

@@ -177,6 +177,8 @@ class OverheadSettings:
     resume_ns: int = 0
     launch_ns: int = 0
     """For a task, from the launch order to its first key; waits for containers and heartbeats come on top."""
+    launch_more_ns: int = 0
+    """How much longer that takes for each other job that starts in the same pass of the scheduler."""
     application_start_ns: int = 0
     """For an ApplicationMaster, in the same way."""
     cleanup_ns: int = 0

@@ -35,6 +35,8 @@ class OverheadProfile:
     suspend_ns: int
     resume_ns: int
     launch_ns: int = 0
+    launch_more_ns: int = 0
+    """How much longer a launch takes for each other job that starts in the same pass, where the scheduler says so."""
     application_start_ns: int = 0
     cleanup_ns: int = 0
     amrm_client: bool = False
@@ -88,6 +90,7 @@ def _read_profile(path: Path) -> OverheadProfile:
         seconds_to_ns(profile.suspend_s),
         seconds_to_ns(profile.resume_s),
         seconds_to_ns(profile.launch_s),
+        seconds_to_ns(profile.launch_more_s),
         seconds_to_ns(profile.application_start_s),
         seconds_to_ns(profile.cleanup_s),
         profile.amrm_client,

@@ -37,6 +37,7 @@ class OverheadNumbers(Strict):
     suspend_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     launch_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    launch_more_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     application_start_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     cleanup_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     amrm_client: bool = False

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.display.grids import figure, on_terminal, percent
+from emulator.display.result_grids import groups_grid, jobs_grid, overheads_grid, queues_grid
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.summary import ended_well
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
-WORK_KEPT = "preempted,\nwork kept"
-"""Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
 _FILE = "summary.json"
 
 
@@ -25,13 +24,15 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     """The results of a finished run, from its ``summary.json``: jobs, overheads, work, output, lag."""
     if "metrics" in summary:
         return [_metrics_table(summary)]
-    tables: list[RenderableType] = [_jobs_table(summary["jobs"])]
+    title, jobs = _to_show(summary["jobs"])
+    tables: list[RenderableType] = [on_terminal(title, jobs_grid(jobs), _FILE)]
     if len(summary["jobs"]) > MOST_JOBS:
-        tables.insert(0, _queues_table(summary["jobs"]))
-    if groups := _groups_of(_to_show(summary["jobs"])[1], summary.get("groups", ())):
-        tables.append(_groups_table(groups))
+        tables.insert(0, on_terminal("queues", queues_grid(summary["jobs"]), _FILE))
+    shown = {job["name"] for job in jobs}
+    if groups := [group for group in summary.get("groups", ()) if group["job"] in shown]:
+        tables.append(on_terminal("groups of tasks", groups_grid(groups), _FILE))
     if summary["overheads"]:
-        tables.append(_overheads_table(summary["overheads"], summary["engine"] == "live"))
+        tables.append(on_terminal("overheads", overheads_grid(summary), _FILE))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
     facts = new_facts()
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
@@ -101,113 +102,13 @@ def _wrong_files(output: Mapping[str, Any]) -> str:
     )
 
 
-def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
-    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    columns = [*names("queue"), *numbers("jobs", "failed", "mean completion", importance=4), *numbers("longest")]
-    columns += numbers("deadlines missed", importance=4) if has_deadlines else []
-    columns += numbers(WORK_KEPT, "kills", "lost work", importance=3)
-    table = new_table("queues (emulated seconds)", columns, also_in=_FILE)
-    by_queue: dict[str, list[Mapping[str, Any]]] = {}
-    for job in jobs:
-        by_queue.setdefault(job["queue"], []).append(job)
-    for queue, mine in sorted(by_queue.items()):
-        completions_s = [job["completion_s"] for job in mine if job["completion_s"] is not None]
-        table.add_row(
-            Text(queue),
-            f"{len(mine):,}",
-            f"{sum(not ended_well(job) for job in mine):,}",
-            _number(fmean(completions_s) if completions_s else None),
-            _number(max(completions_s, default=None)),
-            *((missed_text(mine),) if has_deadlines else ()),
-            *(f"{sum(job[name] for job in mine):,}" for name in ("suspensions", "kills")),
-            _number(sum(job["lost_work_s"] for job in mine)),
-        )
-    return table
-
-
-def missed_text(jobs: Sequence[Mapping[str, Any]]) -> str:
-    """How many of the jobs with a deadline missed it, as "2 of 5"."""
-    margins_s = [job["margin_s"] for job in jobs if job["deadline_s"] is not None]
-    missed = sum(margin_s is None or margin_s < 0 for margin_s in margins_s)
-    return f"{missed:,} of {len(margins_s):,}" if margins_s else "-"
-
-
 def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
     """A title, and the jobs below it."""
     if len(jobs) <= MOST_JOBS:
-        return "jobs (emulated seconds)", jobs
+        return "jobs", jobs
     ranked = sorted(jobs, key=lambda job: (ended_well(job), -(job["completion_s"] or 0)))
-    title = f"{MOST_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest (emulated seconds)"
+    title = f"{MOST_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest"
     return title, ranked[:MOST_JOBS]
-
-
-def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
-    title, jobs = _to_show(all_jobs)
-    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    columns = [*names("job"), *names("queue", importance=5), *names("state")]
-    columns += [*numbers("submitted\nat"), *numbers("completion", importance=ALWAYS)]
-    columns += [*numbers("deadline\nat"), *numbers("margin", importance=4)] if has_deadlines else []
-    columns += [*numbers("attempts", importance=1), *numbers(WORK_KEPT, "kills", "lost work", importance=3)]
-    table = new_table(title, columns, also_in=_FILE)
-    for job in jobs:
-        table.add_row(
-            Text(job["name"]),
-            Text(job["queue"]),
-            Text(job["state"], "green" if ended_well(job) else "red"),
-            _number(job["submit_s"]),
-            _number(job["completion_s"]),
-            *((_number(job["deadline_s"]), _margin(job)) if has_deadlines else ()),
-            *(str(job[name]) for name in ("attempts", "suspensions", "kills")),
-            _number(job["lost_work_s"]),
-        )
-    return table
-
-
-def _groups_of(jobs: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The groups of these jobs."""
-    names = {job["name"] for job in jobs}
-    return [group for group in groups if group["job"] in names]
-
-
-def _groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:
-    columns = [*names("job", "group"), *numbers("tasks", "succeeded"), *numbers("begins\nat", "ends\nat", importance=4)]
-    columns += [*numbers("attempts", importance=1), *numbers(WORK_KEPT, "kills", "lost work", importance=3)]
-    table = new_table("groups of tasks (emulated seconds)", columns, also_in=_FILE)
-    for group in groups:
-        table.add_row(
-            Text(group["job"]),
-            Text(group["group"]),
-            *(str(group[name]) for name in ("tasks", "succeeded")),
-            *(_number(group[name]) for name in ("start_s", "finish_s")),
-            *(str(group[name]) for name in ("attempts", "suspensions", "kills")),
-            _number(group["lost_work_s"]),
-        )
-    return table
-
-
-def _margin(job: Mapping[str, Any]) -> Text:
-    """How long before its deadline a job ended; red if it was late or has not ended."""
-    if job["deadline_s"] is None:
-        return Text("-")
-    margin_s = job["margin_s"]
-    is_missed = margin_s is None or margin_s < 0
-    return Text("missed" if margin_s is None else _number(margin_s), "red" if is_missed else "")
-
-
-def _overheads_table(overheads: Mapping[str, Mapping[str, Any]], is_live: bool) -> Table:
-    columns = [*names("operation"), *numbers("n", "mean", importance=4), *numbers("p50", "p95")]
-    columns += numbers("p99", importance=3)
-    if is_live:
-        columns += [*numbers("overruns", importance=3), *numbers("mechanism p50 ms", "p99 ms", importance=1)]
-    title = f"overheads (emulated seconds{'; mechanism in real milliseconds' if is_live else ''})"
-    table = new_table(title, columns, also_in=_FILE)
-    for name, cost in overheads.items():
-        cells = [str(cost["n"]), *(_number(cost[column]) for column in ("mean", "p50", "p95", "p99"))]
-        if is_live:
-            mechanism = cost["real_ms"]["mechanism"]
-            cells += [str(cost["overruns"]), *(_number(mechanism[column]) for column in ("p50", "p99"))]
-        table.add_row(name.removesuffix("_s"), *cells)
-    return table
 
 
 def _metrics_table(summary: Mapping[str, Any]) -> Table:
@@ -271,12 +172,8 @@ def _count(value: Any) -> int:
 
 
 def _number(value: float | None) -> str:
-    """A figure with three or four significant digits; a dash for None."""
-    if value is None:
-        return "-"
-    decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
-    return f"{value:.{decimals}f}"
+    return figure(value).text
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}%"
+    return percent(value).text

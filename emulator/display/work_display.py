@@ -96,4 +96,6 @@ class ReadingDisplay:
 
 def in_words(real_s: float) -> str:
     """A rough duration in words."""
-    return f"{real_s:.0f} s" if real_s < 100 else f"{real_s / 60:.0f} min"
+    if real_s < 90:
+        return f"{real_s:.0f} s"
+    return f"{real_s / 60:.0f} min" if real_s < 5400 else f"{real_s / 3600:.1f} h"

@@ -250,6 +250,9 @@ class Live(Strict):
 
     memory_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     """Real bytes of memory and swap per emulated byte, for tasks and for nodes."""
+    memory: Literal["node", "container"] = "node"
+    """What is limited, as root: the memory of all tasks of a node together, or also each container's to what its task
+    asks for, with a share of the processors in proportion to its ``cpu``."""
 
 
 class Storage(Strict):

@@ -35,6 +35,8 @@ def parquet_file(path: Path, whole: bool = False) -> pyarrow.parquet.ParquetFile
 
     Raises TooLargeError, OSError, ValueError, pyarrow.ArrowException.
     """
+    if path.exists() and not path.is_file():  # opening a pipe would wait for its writer, deaf to Ctrl-C
+        raise ValueError("is not a file, but Parquet needs one that can be read at any place")
     file = pyarrow.parquet.ParquetFile(path)
     found = file.metadata
     if found.num_rows > MOST_ROWS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -27,9 +28,12 @@ def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
     """A temporary path that becomes ``path`` on success.
 
     On failure the temporary file stays for inspection; with ``keep`` False it is removed.  Raises OSError if it cannot
-    be written.
+    be written, or if something else than a file is there: a rename would put a file in the place of ``/dev/null``.
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, "something is there that is not a file", str(path))
     unfinished = unfinished_path(path)
+    unfinished.unlink(missing_ok=True)  # in a folder that others can write to, it may be their link
     try:
         yield unfinished
         unfinished.replace(path)

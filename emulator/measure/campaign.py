@@ -43,7 +43,7 @@ from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import replaced_whole
+from emulator.files.whole_files import held_directory, replaced_whole
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of, run_of_its_own
@@ -77,9 +77,18 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], N
     """Measure, or continue measuring, into ``out_dir``; writes calibration, samples and a plot there.
 
     Raises:
-        ConfigError: the directory cannot be written.
+        ConfigError: the directory cannot be written, or another process measures into it.
         RunError: something could not be measured.
     """
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{out_dir}: cannot be written: {error.strerror}; name another directory") from None
+    with held_directory(out_dir, "another measurement is going on there; wait for its end"):
+        return _continued(out_dir, quick, on_status)
+
+
+def _continued(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], None]) -> Calibration:
     kept = _Kept(out_dir, quick)
     times = [part.quick_real_s if quick else part.real_s for part in PARTS]
     clock = _Clock(times, on_status)

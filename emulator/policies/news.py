@@ -202,6 +202,8 @@ class Give(_Said, tag="grant"):
     """``am``: for its ApplicationMaster; None: for that first, then for tasks as the job asks for them."""
     task: int | None = None
     """The suspended task, of ``group``, that resumes in it."""
+    beside: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0
+    """How many other jobs start in the same pass: by an overhead profile's ``launch_more_s``, launches take longer."""
     why: str = ""
     """For the journal: the first line in short, then node by node or as it likes."""
 

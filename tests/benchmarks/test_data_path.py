@@ -46,7 +46,7 @@ def partitions_of(data: JobData, root: Path, r: int) -> list[list[records.Record
 
 def walk(data: JobData, r: int, path: str, root: Path) -> None:
     output = partial_output.PartialOutput(str(root / "out"), data.job, r, "c", data.reduce_keys, None)
-    with contextlib.closing(records.open_keys(path)) as reader:
+    with contextlib.closing(records.KeyReader(path)) as reader:
         for key, values in reader:
             output.append(key, values)
     output.close()

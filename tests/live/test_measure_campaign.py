@@ -83,6 +83,8 @@ def test_what_a_part_writes_is_held_against_other_runs(tmp_path: Path, monkeypat
     def look(around: Surroundings) -> Samples:
         with pytest.raises(ConfigError, match="taken"), held_directory(around.directory, "taken"):
             pass
+        with pytest.raises(ConfigError, match="another measurement is going on there"):
+            campaign.run_campaign(tmp_path / "out", True, lambda status: None)
         raise OSError(errno.ENOSPC, "enough", str(around.directory))
 
     monkeypatch.setattr(campaign, "PARTS", (Part("look", look, real_s=1, quick_real_s=1),))

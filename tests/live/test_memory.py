@@ -108,7 +108,7 @@ def test_what_a_stopped_task_holds_is_paged_out_and_comes_back_equal(
                 assert size_bytes * 0.4 < swapped_bytes <= size_bytes * 1.1
 
         in_host(tmp_path, scenario, slots=2 * cycles)
-        assert memories.why_killed("node-1") is None
+        assert memories.why_killed("node-1", "large", ()) is None
     finally:
         memories.close()
     assert (swaps_below(tmp_path), groups_of(mark), (tmp_path / "swap").exists()) == ([], [], False)
@@ -148,10 +148,10 @@ def test_a_node_without_room_says_who_killed_its_task(tmp_path: Path) -> None:
             await host.launch("large", memory_bytes=2 * SIZE_BYTES, memory_group=group)
             ended = await host.event("exited", "large")
             assert (ended["code"], ended["signal"]) == (None, 9)
-            said = memories.why_killed("node-1")
+            said = memories.why_killed("node-1", "large", ())
             assert said is not None
             assert "node-1 had no memory left, of 104 MiB, nor swap, of 32 MiB" in said
-            assert memories.why_killed("node-1") is None
+            assert memories.why_killed("node-1", "large", ()) is None
 
         in_host(tmp_path, scenario)
     finally:

@@ -131,7 +131,7 @@ def reduce_params(root: Path, node: str, task: int, maps: int, keys: int) -> dic
 
 
 def walked(path: str) -> list[tuple[bytes, list[bytes]]]:
-    with contextlib.closing(records.open_keys(path)) as reader:
+    with contextlib.closing(records.KeyReader(path)) as reader:
         return list(reader)
 
 

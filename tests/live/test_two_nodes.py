@@ -58,7 +58,7 @@ def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_pat
             for directory in run.work_directories():
                 reduces = matching(directory, "node-*/local/research/[0-9]*")
                 inputs |= {(path.parts[-4], int(path.name)) for path in reduces}
-            time.sleep(0.005)
+            time.sleep(0.05)
         summary = run.check_verified()
         assert summary["shuffle_http_bytes"] > 0
         (machine,) = summary["machines"]

@@ -18,13 +18,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from msgspec.structs import replace
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.papers.slurm_runs import (
     BOOT_NS,
-    COSTS,
     Held,
     cluster_of,
     hold,
@@ -41,8 +38,6 @@ from emulator.sim.session import simulated_history
 from workloads.slurm.saved import Slurm, write_saved
 
 RUNS_WITH_SAME_VICTIMS = 0.8
-OF_MACHINES = replace(COSTS, launch_ns=60_000_000, launch_more_ns=0)
-"""What the machines take by the profile ``slurm-22``: there all launches are alike."""
 Stays = dict[str, list[tuple[int, int]]]
 """Of each job: when it began to work on its nodes, and when it left them."""
 
@@ -108,7 +103,7 @@ def _hold_machines(paths: Sequence[Path]) -> int:
     equal = total = 0
     for run in recorded_runs(paths):
         with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run, OF_MACHINES)))]
+            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run)))]
         total, equal = total + 1, equal + (not found)
         print("\n".join(f"{run['config']} {run['seed']}: {each}" for each in found[:5]), end="\n" * bool(found))
     print(f"{equal} of {total} equal")

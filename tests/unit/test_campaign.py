@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,8 +40,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (of_srt,) = (line for line in result.output.splitlines() if "│ srt" in line)
     assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
     assert "not shown, only 0 or -: jobs failed" in result.output
-    assert of_srt.count("±") == 3  # makespan and two queues
-    assert "minus srt, seed by seed: mean difference (95% interval), emulated seconds" in result.output
+    assert of_srt.count(" to ") == 3  # intervals of the makespan and of two queues
+    assert "minus srt, seed by seed: mean difference (95% interval)" in result.output
     assert "3 intervals over the seeds (Student's), each of 95% by itself and not adjusted for" in result.output
     return folder / "out"
 
@@ -191,6 +193,52 @@ def test_verify_finds_a_summary_that_its_campaign_has_not_made(given: str, tmp_p
     found = run_natjam("verify", tmp_path / given, status=1)
     said = "seed-2: summary.json was changed or replaced since the campaign has made it"
     assert said in found.stderr
+
+
+@pytest.fixture(scope="module")
+def four_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign of four runs; ``out`` is in the directory."""
+    place = tmp_path_factory.mktemp("four")
+    text = CAMPAIGN.replace("30", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
+    run_natjam("campaign", write_campaign(place, text), "--out", place / "out")
+    assert "out: verified: 4 runs, all planned, the table of all runs" in run_natjam("verify", place / "out").output
+    return place / "out"
+
+
+def better(out: Path) -> None:
+    """Its table has another makespan."""
+    file = out / "campaign.parquet"
+    rows = table(out)
+    place = rows.column_names.index("makespan_s")
+    halved = pyarrow.array([value / 2 for value in rows.column(place).to_pylist()])
+    pyarrow.parquet.write_table(rows.set_column(place, "makespan_s", halved), file)
+
+
+_A_RUN = "runs/task_eviction=srt/seed-2"
+
+
+@pytest.mark.parametrize(
+    ("alter", "finding"),
+    [
+        (better, "campaign.parquet: is not the table that the campaign wrote"),
+        (lambda out: (out / "campaign.parquet").unlink(), "campaign.parquet: is missing"),
+        (lambda out: (out / "campaign.json").unlink(), "campaign.json: is missing"),
+        (lambda out: (out / "campaign.json").write_text("{"), "campaign.json: cannot be read"),
+        (lambda out: shutil.rmtree(out / _A_RUN), f"{_A_RUN}: has no summary.json, but was made"),
+        (
+            lambda out: shutil.copytree(out / _A_RUN, out / _A_RUN.replace("2", "9")),
+            "seed-9: the campaign has not planned it",
+        ),
+        (unknown, f"{_A_RUN}: digests.jsonl has no digest of it"),
+    ],
+)
+def test_verify_finds_what_of_a_campaign_is_not_as_it_was_made(
+    alter: Callable[[Path], object], finding: str, four_runs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(four_runs, out)
+    alter(out)
+    assert finding in run_natjam("verify", out, status=1).stderr
 
 
 IMPORTS = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from analysis.reproduce import needs
-from analysis.reproduce.choices import EACH, all_scaled, fed_cells, read_choices, scaled
 from analysis.reproduce.definitions import all_figures, chosen_figures
 from analysis.reproduce.needs import lacking, work_of
 from analysis.reproduce.run import planned
@@ -16,6 +16,10 @@ from emulator.campaign.plan import Variant
 from emulator.costs import calibration
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
+
+from choices import EACH, all_scaled, fed_cells, read_choices, scaled
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 

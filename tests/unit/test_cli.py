@@ -43,7 +43,7 @@ def test_version_and_help() -> None:
         (["run", FIG4, "--repeats", "0"], "natjam: override repeats=0: repeats: must be at least 1"),
         (["run", FIG4, "--seed", "-1"], "natjam: override seed=-1: seed: must be at least 0"),
         (["run", FIG4, "--seed", "x"], "Invalid value for '--seed'"),
-        (["run", FIG4, "--out", "/proc/natjam"], "natjam: --out /proc/natjam: cannot be written"),
+        (["run", FIG4, "--out", "/proc/natjam"], "natjam: /proc/natjam: cannot be written"),
         (["run"], "Missing argument"),
         (["walk"], "No such command 'walk'"),
         (["validate", "/none.yaml"], "natjam: /none.yaml: there is no such file"),
@@ -58,10 +58,10 @@ def test_bad_input_is_one_message_and_status_2(arguments: list[str], message: st
 def test_an_output_directory_with_files_in_it_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "results.txt").write_text("mine")
     result = invoked("run", FIG4, "--out", tmp_path)
-    assert (result.exit_code, "already has files in it" in result.stderr) == (2, True)
+    assert (result.exit_code, "is not empty; results go to a new or an empty directory" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["results.txt"]
     result = invoked("run", FIG4, "--out", tmp_path / "results.txt")
-    assert (result.exit_code, "is not a directory" in result.stderr) == (2, True)
+    assert (result.exit_code, "is a file; results go to a new or an empty directory" in result.stderr) == (2, True)
     assert (tmp_path / "results.txt").read_text() == "mine"
 
 

@@ -181,7 +181,7 @@ def test_map_outputs_are_fetched_over_https(
         assert served["requests"] == 1
         return path
 
-    reader = records.open_keys(asyncio.run(fetch()))
+    reader = records.KeyReader(asyncio.run(fetch()))
     assert [value for _, found in reader for value in found] == values
     reader.close()
 

@@ -13,6 +13,7 @@ from analysis.fidelity.drift import drifts, highest_faithful_scale
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.kept_runs import keep_digest
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.costs.calibration import dump_calibration
@@ -20,6 +21,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
+from emulator.files.whole_files import held_directory
 from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
@@ -149,18 +151,25 @@ SMALLER = ("cluster.nodes=1", "workload.jobs.0.reduces=7", "workload.jobs.1.redu
 def leave_live_runs(directory: Path, repeats: int, *overrides: str) -> None:
     """What live runs would have left, their figures those of simulations."""
     case = make_case("natjam-fig4", "natjam-fig4", load_experiment(FIG4, [*SMALLER, *overrides]), repeats)
-    for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
+    campaign = CampaignDirectory(directory)
+    with campaign.held():
+        campaign.take_plan("fidelity", case.live_runs)
+    for run in case.live_runs:
+        experiment, run_dir = run.experiment, campaign.run_path(run)
         summary = run_experiment(experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
         (run_dir / "experiment.yaml").write_text(dump_experiment(experiment))
         files = {**summary["files"], "experiment.yaml": sha256_of(run_dir / "experiment.yaml")}
         leave_summary(run_dir, {**summary, "files": files})
 
 
+LIVE_1 = "runs/natjam-fig4-live-1/seed-1"
+
+
 def leave_summary(run: Path, summary: dict[str, Any]) -> None:
-    """The summary of a live run, as the comparison would have kept it."""
+    """The summary of a live run, as the comparison would have kept it, in ``runs/VARIANT/SEED``."""
     (run / "summary.json").write_text(json.dumps(summary))
     reads = Inputs().sha256(load_experiment(run / "experiment.yaml"))
-    keep_digest(run.parent, run.name, sha256_of(run / "summary.json"), reads)
+    keep_digest(run.parents[2], f"{run.parent.name}/{run.name}", sha256_of(run / "summary.json"), reads)
 
 
 def fidelity(*arguments: str) -> Any:
@@ -176,7 +185,7 @@ def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Pa
     report = json.loads((out / "fidelity.json").read_text())
     jobs = report["files"][0]["jobs"]
     assert [job["job"] for job in jobs] == ["research-XL", "production-S"]
-    live_s = [job["completion_s"] for job in json.loads((out / "natjam-fig4-live-1/summary.json").read_text())["jobs"]]
+    live_s = [job["completion_s"] for job in json.loads((out / LIVE_1 / "summary.json").read_text())["jobs"]]
     assert [job["live_s"] for job in jobs] == pytest.approx(live_s)
     errors = [job["sim_s"] / job["live_s"] - 1 for job in jobs]
     assert [job["error"] for job in jobs] == pytest.approx(errors)
@@ -189,7 +198,7 @@ def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Pa
 def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Path) -> None:
     out = tmp_path / "out"
     leave_live_runs(out, 1)
-    summary = out / "natjam-fig4-live-1/summary.json"
+    summary = out / LIVE_1 / "summary.json"
     arguments = (str(FIG4), "--repeats", "1", "--out", str(out))
     assert fidelity(*arguments).exit_code == 0
     simulated_s = [job["sim_s"] for job in json.loads((out / "fidelity.json").read_text())["files"][0]["jobs"]]
@@ -209,36 +218,33 @@ def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Pa
     assert "natjam-fig4, research-XL" in result.stderr
 
 
-def test_a_live_run_that_is_not_as_it_was_made_is_not_used(tmp_path: Path, calibration: Path) -> None:
-    out = tmp_path / "out"
-    leave_live_runs(out, 1)
-    run = out / "natjam-fig4-live-1"
-    arguments = (str(FIG4), "--repeats", "1", "--out", str(out))
-    assert fidelity(*arguments).exit_code == 0
-    found = json.loads((run / "summary.json").read_text())
-    (run / "summary.json").write_text(json.dumps({**found, "makespan_s": found["makespan_s"] / 2}))
-    result = fidelity(*arguments)
-    assert result.exit_code == 2
-    assert f"{run}: summary.json was changed or replaced; remove it, and it is run again" in result.stderr
-
-
 def test_live_runs_on_a_busy_machine_are_said_to_be(tmp_path: Path, calibration: Path) -> None:
     out = tmp_path / "out"
     leave_live_runs(out, 1)
-    summary = out / "natjam-fig4-live-1/summary.json"
+    summary = out / LIVE_1 / "summary.json"
     leave_summary(summary.parent, {**json.loads(summary.read_text()), "lag": {"p99_real_ms": 1e6}})
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
     assert (result.exit_code, "other programs were running" in result.stderr) == (0, True)
 
 
+def test_a_directory_in_which_another_comparison_works_is_left_alone(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with held_directory(out, "taken"):
+        result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
+    assert (result.exit_code, "another campaign is running there" in result.stderr) == (2, True)
+    assert not list(out.iterdir())
+
+
 def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: Path, calibration: Path) -> None:
     out = tmp_path / "out"
-    leave_live_runs(out, 1, "seed=2")
+    leave_live_runs(out, 1, "heartbeat_s=2")
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
-    assert (result.exit_code, "is a run of another experiment" in result.stderr) == (2, True)
-    (out / "thesis.tex").write_text("x")
-    result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
-    assert (result.exit_code, "has thesis.tex" in result.stderr) == (2, True)
+    assert (result.exit_code, "was made from a different experiment" in result.stderr) == (2, True)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/thesis.tex").write_text("x")
+    result = fidelity(str(FIG4), "--repeats", "1", "--out", str(tmp_path / "texts"))
+    assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,3 +120,11 @@ def test_lists_with_more_values_than_the_footer_says_are_refused(tmp_path: Path)
 def test_any_bytes_of_a_page_header_are_read_or_refused(content: bytes):
     with contextlib.suppress(ValueError):
         assert values_in_pages(io.BytesIO(content), 0, len(content)) is not None
+
+
+def test_a_pipe_in_the_place_of_a_table_is_refused(tmp_path: Path) -> None:
+    run = simulate(tmp_path, "run")
+    (run / "jobs.parquet").unlink()
+    os.mkfifo(run / "jobs.parquet")
+    with pytest.raises(ConfigError, match=r"jobs\.parquet: cannot be read: is not a file"):
+        read_table(run, "jobs")

@@ -37,7 +37,7 @@ def test_merge_is_the_stable_sorted_union(
     expected = [(key, [v for _, v in group]) for key, group in itertools.groupby(union, lambda record: record[0])]
     assert records.merge(sources, path) == len(expected) == records.input_keys(path)
     skip = data.draw(st.integers(0, len(expected)))
-    reader = records.open_keys(path, skip)
+    reader = records.KeyReader(path, skip)
     assert list(reader) == expected[skip:]
     reader.close()
 
@@ -45,7 +45,7 @@ def test_merge_is_the_stable_sorted_union(
 def test_reader_goes_on_after_close(tmp_path: Path):
     source = [(b"%03d" % n, b"v%d" % n) for n in range(50)]
     records.merge([source], str(tmp_path / "input"))
-    reader = records.open_keys(str(tmp_path / "input"), 10)
+    reader = records.KeyReader(str(tmp_path / "input"), 10)
     seen = []
     for key, _ in reader:
         seen.append(key)
@@ -59,7 +59,7 @@ def test_values_larger_than_a_block(tmp_path: Path):
     records.write_map_output(directory, [source])
     assert read_partition(directory, 0) == source
     records.merge([source], str(tmp_path / "input"))
-    reader = records.open_keys(str(tmp_path / "input"))
+    reader = records.KeyReader(str(tmp_path / "input"))
     assert list(reader) == [(b"a", [source[0][1], source[1][1]]), (b"b", [b""])]
 
 
@@ -133,7 +133,7 @@ def test_damaged_reduce_input(data: st.DataObject, tmp_path_factory: pytest.Temp
     for _ in range(data.draw(st.integers(0, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
-    with suppress(RecordError), closing(records.open_keys(str(path))) as reader:
+    with suppress(RecordError), closing(records.KeyReader(str(path))) as reader:
         list(reader)
 
 

@@ -60,11 +60,8 @@ def test_the_overheads_are_the_summary(run: Path) -> None:
     page, summary = Page((run / "report.html").read_text()), summary_of(run)
     expected = []
     for name, cost in summary["overheads"].items():
-        figures = [cost[key] for key in ("n", "mean", "p50", "p95", "p99", "overruns")]
-        real = [
-            cost["real_ms"][part][key] for part in ("heartbeat", "key", "mechanism", "total") for key in ("p50", "p99")
-        ]
-        expected.append([name.removesuffix("_s").replace("_", " "), *texts(figures + real)])
+        figures = [cost[key] for key in ("n", "mean", "p50", "p95", "p99")]
+        expected.append([name.removesuffix("_s").replace("_", " "), *texts(figures)])
     assert page.tables["overheads"][1:] == expected
     operations = Counter(row["operation"] for row in RunResults(run).table("operations"))
     assert {row[0]: row[1] for row in page.tables["overheads"][1:]} == {
@@ -107,7 +104,8 @@ def test_the_queue_table_is_what_the_parquet_files_give(run: Path) -> None:
         "completion_p95_s",
         "completion_max_s",
     ]
-    columns += ["deadlines", "missed", "suspensions", "kills", "lost_work_s"]
+    queues["missed"] = queues["missed"].astype(object).where(queues["deadlines"] > 0, None)
+    columns += ["missed", "suspensions", "kills", "lost_work_s"]
     expected = [texts([row[column] for column in columns]) for row in queues.to_dict("records")]
     assert page.tables["queues"][1:] == expected
 
@@ -119,6 +117,7 @@ def test_what_is_read_of_a_figure_is_the_figure(run: Path) -> None:
             for value, text in zip(exact, read, strict=True):
                 if value is None or not value.replace(".", "").replace("-", "").isdecimal():
                     continue
+                text = text.partition(" of ")[0]
                 assert float(text.replace(",", "")) == pytest.approx(float(value), rel=6e-4, abs=6e-4)
 
 

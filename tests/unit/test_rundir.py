@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -148,6 +149,23 @@ def test_what_cannot_be_written_is_named(directory: RunDirectory, experiment: Ex
         directory.write_tables([History([], [], [], [], 0)], keep=False)
     with pytest.raises(RunError, match=r"claims.json: cannot be written"):
         write_json(directory.path / "claims.json", {})
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("elsewhere")], ids=["pipe", "link"])
+def test_what_is_no_file_is_not_replaced_by_one(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """As ``--out /dev/null`` would, for root."""
+    make(tmp_path / "out.json")
+    with pytest.raises(RunError, match=r"out\.json: cannot be written: something is there that is not a file"):
+        write_json(tmp_path / "out.json", {})
+    assert not (tmp_path / "out.json").is_file()
+
+
+def test_what_others_have_put_under_the_temporary_name_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("kept")
+    (tmp_path / "out.json.unfinished").symlink_to("theirs")
+    write_json(tmp_path / "out.json", {})
+    assert (tmp_path / "theirs").read_text() == "kept"
+    assert not (tmp_path / "out.json").is_symlink()
 
 
 # ---- tables ----

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from analysis.papers.slurm_runs import recorded_runs, simulated
+from analysis.papers.slurm_runs import recorded_costs, recorded_runs, simulated
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.core.messages import JobState
@@ -39,7 +39,7 @@ from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from tests.examples import drawn
-from tests.peers.slurm import OF_MACHINES, differences, in_machines, played, run_in_machines
+from tests.peers.slurm import differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
 from workloads.slurm.saved import Slurm, write_saved
 
@@ -49,7 +49,7 @@ RUNS = [run for run in recorded_runs() if run["seed"] == 1]
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["config"])
 def test_recorded_runs_go_through_the_machines_as_they_are_played(run: dict[str, Any], tmp_path: Path) -> None:
-    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run, OF_MACHINES)))] == []
+    assert [*differences(run_in_machines(run, tmp_path), played(simulated(run)))] == []
 
 
 @st.composite
@@ -109,8 +109,8 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
 def test_drawn_sites_do_too(site: tuple[Cluster, list[Job]]) -> None:
     of, jobs = site
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-        ours = in_machines(of, jobs, Path(folder), **NOTHING_COSTS)
-    assert [*differences(ours, played(Player(of, jobs).play()))] == []
+        ours = in_machines(of, jobs, Path(folder))
+    assert [*differences(ours, played(Player(of, jobs, recorded_costs()).play()))] == []
 
 
 @pytest.mark.parametrize(("mechanism", "gone_s", "again_s"), [("kill", 20, 60), ("checkpoint", 21, 39)])

@@ -36,6 +36,7 @@ from analysis.reproduce.tables import figure_table, list_table
 from analysis.reproduce.values import PaperValues, Value
 from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
+from analysis.statistics import Spread
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
 from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
@@ -147,7 +148,8 @@ def closing(runs: Path) -> Iterator[RenderableType]:
         {**one["jobs"][0], "name": f"{JOB}-{n}", "completion_s": SECONDS, "lost_work_s": SECONDS} for n in range(40)
     ]
     cost = {"n": 10**7, **dict.fromkeys(("mean", "p50", "p95", "p99"), SECONDS), "overruns": 10**6}
-    costs = {"checkpoint_s": {**cost, "real_ms": {"mechanism": {"p50": SECONDS, "p99": SECONDS}}}}
+    parts = {key: {"p50": SECONDS, "p99": SECONDS} for key in ("heartbeat", "key", "mechanism", "total")}
+    costs = {"checkpoint_s": {**cost, "real_ms": parts}}
     groups = [
         {**large[0], "job": large[0]["name"], "group": f"{JOB[:36]}-{n}", "tasks": 10**5, "succeeded": 10**5}
         for n in range(3)
@@ -278,7 +280,7 @@ def results_of_a_site(runs: Path) -> Iterator[RenderableType]:
 
 
 def minimum_runtimes(runs: Path) -> Iterator[RenderableType]:
-    long = kueue.Interval(123456.7, 12345.6, 234567.8)
+    long = Spread(20, 123456.7, 1.0, 12345.6, 234567.8)
     yield kueue.results_table([kueue.KueueResult("15 min", long, long, long, long, 20)])
 
 
@@ -330,8 +332,6 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.fidelity.report.choices_table": fidelity,
     "analysis.fidelity.report.drift_tables": fidelity,
     "analysis.fidelity.report.file_table": fidelity,
-    "analysis.report.differences.differences_table": campaign,
-    "analysis.report.variants.campaign_table": campaign,
     "analysis.reproduce.scores.score_table": scored,
     "analysis.reproduce.tables.figure_table": reproduced,
     "analysis.reproduce.tables.list_table": listed,
@@ -365,12 +365,9 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.cluster_packing._gangs": packed,
     "analysis.cluster_packing._requests": packed,
     "analysis.cluster_packing._resources": packed,
-    "emulator.display.closing_tables._groups_table": closing,
-    "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
-    "emulator.display.closing_tables._overheads_table": closing,
-    "emulator.display.closing_tables._queues_table": closing,
     "emulator.display.closing_tables.closing_tables": closing,
+    "emulator.display.grids.on_terminal": campaign,
     "emulator.display.probe_table._images_table": probed,
     "emulator.display.run_display.__rich_console__": shown_while_running,
 }

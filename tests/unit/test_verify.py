@@ -90,7 +90,7 @@ def run_reduce(job: JobSpec, r: int, work: Path, output: Path, cut: int) -> None
         part = partial_output.PartialOutput(
             str(output), job.name, r, container, job.reduce_keys, job.output_bytes, begin
         )
-        reader = records.open_keys(path, begin)
+        reader = records.KeyReader(path, begin)
         for _ in range(begin, end):
             part.append(*next(reader))
         reader.close()

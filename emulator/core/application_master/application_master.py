@@ -289,6 +289,7 @@ class ApplicationMaster(StateMachine):
             registration=allocation.registration,
             work=attempt.work,
             request=self._requests[attempt.group],
+            beside=allocation.beside,
         )
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)

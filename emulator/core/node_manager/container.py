@@ -187,7 +187,8 @@ class Container:
 def first_key_at_ns(start: StartContainer, profile: OverheadSettings, now_ns: int) -> int:
     """The earliest time for its first key under the profile; 0: as soon as possible."""
     is_master = start.work is Work.MASTER
-    schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
+    launch_ns = profile.application_start_ns if is_master else profile.launch_ns + start.beside * profile.launch_more_ns
+    schedule_ns = profile.schedule_ns
     if start.saved is not None:
         schedule_ns = profile.resume_ns
     elif start.start_measured:

@@ -56,6 +56,8 @@ class Grant(NamedTuple):
     node: Node
     task: TaskId | None = None
     """The suspended task that resumes in it; None: a new task of the group, or the ApplicationMaster."""
+    beside: int = 0
+    """See ``Give``."""
 
 
 class Contract(NamedTuple):

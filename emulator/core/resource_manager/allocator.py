@@ -63,7 +63,9 @@ class Allocator:
         if grant.group is MASTER_GROUP:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.news.give(
-            AllocatedContainer(held.id, grant.group.name, node.name, ready_ns, grant.task, node.registration)
+            AllocatedContainer(
+                held.id, grant.group.name, node.name, ready_ns, grant.task, node.registration, grant.beside
+            )
         )
         return []
 

@@ -111,6 +111,20 @@ class BySizedQueues(ByQueues):
         assert isinstance(node, SizedNode)
         return self._looks_at_size and not queues.gangs and not queues.may_serve(node.room)
 
+    def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
+        if self._asks_for_more(application, offer):  # most often; known without asking group by group
+            offer.is_for_others = True
+            return None
+        return super()._new_of(application, offer, resumes)
+
+    def _asks_for_more(self, application: Application, offer: Offer) -> bool:
+        """Whether the node is too small for all that the job waits for."""
+        queues, node = self._state.queues, offer.node
+        assert isinstance(queues, SizedQueueLedger)
+        assert isinstance(node, SizedNode)
+        whole = application.requests.at_once or application.starts_whole
+        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.room)
+
     # ---- taking back ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
@@ -159,14 +173,12 @@ class BySizedQueues(ByQueues):
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
         for application in jobs:
-            in_vain = set[str]()
-            for groups in self._needs(application):
-                if in_vain.issuperset(group.name for group in groups):
-                    continue
-                if not may(application, groups):
-                    return
-                if not (yield from self._make_room(application, groups, givers(application), rooms, now_ns)):
-                    in_vain.update(group.name for group in groups)
+            for groups, times in self._needs(application):
+                for _ in range(times):
+                    if not may(application, groups):
+                        return
+                    if not (yield from self._make_room(application, groups, givers(application), rooms, now_ns)):
+                        break
             if self._offers.gangs.waits(application):
                 return
 
@@ -201,18 +213,18 @@ class BySizedQueues(ByQueues):
         later = order[order.index(application.name) + 1 :]
         return [tuple([givers[job] for job in later if job in givers])]
 
-    def _needs(self, application: Application) -> Iterator[tuple[TaskGroup, ...]]:
-        """Groups of the containers that the job wants on any node, and that nothing is reserved for: each by itself, or
-        all that a gang needs at once.  If maps wait, they come first."""
+    def _needs(self, application: Application) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
+        """Groups of the containers that the job wants on any node, and how many more than are reserved for it: each by
+        itself, or once all that a gang needs.  If maps wait, they come first."""
         gangs = self._offers.gangs
         if isinstance(gangs, SizedGangs) and gangs.waits(application):
             members = gangs.members(application)
-            yield from (members,) if members else ()
+            yield from ((members, 1),) if members else ()
             return
         reserved = Counter(each.group for each in self._reservations.standing() if each.requester == application.name)
         for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
-            for _ in range(wanted_anywhere(application, group.name) - reserved[group.name]):
-                yield (group,)
+            if (lacking := wanted_anywhere(application, group.name) - reserved[group.name]) > 0:
+                yield (group,), lacking
 
     def _make_room(
         self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int

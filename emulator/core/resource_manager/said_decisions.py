@@ -91,7 +91,7 @@ class SaidDecisions:
             self._check_gang(application, now_ns)
         grant = self._single(application, give, now_ns)
         self._check_room([grant])
-        return grant
+        return grant._replace(beside=give.beside)
 
     def _single(self, application: Application, give: Give, now_ns: int) -> Grant:
         """The grant, whether or not there is room for it."""

@@ -79,6 +79,11 @@ class SizedQueueLedger(QueueLedger):
         """Whether the container of any job that waits could have this room."""
         return any(fits(size, room) for size in self._asking)
 
+    def asks_for_more(self, application: Application, room: Resources) -> bool:
+        """Whether a job waits for containers of which none could have this room."""
+        sizes = self._asked[application.name]
+        return bool(sizes) and not any(fits(size, room) for size in sizes)
+
     def _ask(self, application: Application, sizes: tuple[Resources, ...]) -> None:
         before = self._asked.get(application.name, ())
         if sizes != before:

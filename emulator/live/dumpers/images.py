@@ -70,9 +70,7 @@ def save_process(
         return Saved(image, dumped_real_ns - began_real_ns, time.monotonic_ns() - dumped_real_ns)
 
 
-def restore_process(
-    dumper: Dumper, chain: ImageChain, number: int, pace: Pace | None = None, staging: Path | None = None
-) -> Restored:
+def restore_process(dumper: Dumper, chain: ImageChain, number: int, staging: Path | None = None) -> Restored:
     """Restore a process from one of its images.
 
     Raises ImageDamaged, DumpError, OSError.
@@ -82,7 +80,7 @@ def restore_process(
         raise DumpError(f"image {number} is of the dumper {image.dumper}, not {dumper.name}")
     with _staged(staging or _staging_for(image.memory_bytes, chain.folder)) as folder:
         began_real_ns = time.monotonic_ns()
-        chain.load(number, folder, pace)
+        chain.load(number, folder)
         loaded_real_ns = time.monotonic_ns()
         pid = dumper.restore(folder)
         return Restored(image, pid, loaded_real_ns - began_real_ns, time.monotonic_ns() - loaded_real_ns)

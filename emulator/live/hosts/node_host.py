@@ -74,7 +74,7 @@ from emulator.live.tasks.progress_page import WorkState
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
-from emulator.vocabulary import Work
+from emulator.vocabulary import Resources, Work
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""
@@ -118,9 +118,10 @@ class NodeHost(MachineHost):
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """(node, job): where the outputs of the job's maps are, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
-        mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
+        is_held = plan.limits_containers or largest_task_bytes(plan.jobs.values())
+        mine = [self._settings_of[name] for name in self.nodes] if is_held else []
         self._mark = f"{plan.run_id}-{name}"
-        self._memories = NodeMemories(self._mark, work_dir, plan.memory_scale, mine)
+        self._memories = NodeMemories(self._mark, work_dir, plan.memory_scale, mine, plan.limits_containers)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
@@ -346,7 +347,11 @@ class NodeHost(MachineHost):
     def _place(self, node: str, launch: fx.Launch) -> Place:
         memory_bytes = self._memories.real_bytes(launch.memory_bytes or 0)
         group = self._memories.processes_file(node)
-        return Place(node, launch.container, launch.first_key_at_ns, memory_bytes, group)
+        of_container = self._memories.container_groups(node, launch.container, self._request(launch))
+        return Place(node, launch.container, launch.first_key_at_ns, memory_bytes, group, of_container)
+
+    def _request(self, launch: fx.Launch) -> Resources:
+        return self.plan.jobs[launch.job].facts.group(launch.group).request
 
     def _program_group(self, container: str, memory_group: str | None) -> str | None:
         parent = group_parent(memory_group)
@@ -439,6 +444,7 @@ class NodeHost(MachineHost):
 
     def _forget(self, container: str, process: _Process) -> None:
         del self._processes[container]
+        self._memories.ended(process.node, container)
         if self._supervisor is not None:
             self._supervisor.page.clear(process.slot)  # its next user may have to wait for its launch
         self._free_slots.append(process.slot)
@@ -505,7 +511,9 @@ class NodeHost(MachineHost):
 
     def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
         self.lag.merge(event["lag"])
-        killed = self._memories.why_killed(process.node) if event["signal"] == signal.SIGKILL else None
+        killed = None
+        if event["signal"] == signal.SIGKILL:
+            killed = self._memories.why_killed(process.node, event["id"], self._request(process.launch))
         reason = process.timed_out or killed or event["reason"]
         digest = event.get("output_sha256", "")
         return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason, digest)

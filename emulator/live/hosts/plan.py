@@ -57,6 +57,8 @@ class RunPlan:
     """Emulated seconds per real second."""
     memory_scale: float
     """Real bytes of memory and swap per emulated byte."""
+    limits_containers: bool
+    """Whether the memory and the processors of each container are limited to what its task asks for."""
     network_bytes_s: float
     """Speed at which one reduce fetches map outputs from other nodes."""
     task_timeout_real_ns: int
@@ -112,6 +114,7 @@ def make_plan(
         jobs=jobs,
         time_scale=run.time_scale,
         memory_scale=run.memory_scale,
+        limits_containers=run.limits_containers,
         network_bytes_s=run.network_bytes_s,
         task_timeout_real_ns=timeout_real_ns(run),
         dumper=run.dumper,

@@ -15,20 +15,33 @@ from emulator.live.cgroups import PREFIX, Controller, mounted, unified
 from emulator.live.cgroups import remove_groups as remove_groups_below
 
 _SWAPPINESS = 1
+CPU_CONTROLLER = "cpu"
 
 
 class NoMemoryGroups(Exception):
-    """This machine has no memory controller that this process may use; the message says why."""
+    """This machine lacks a controller that this process may use; the message says why."""
 
 
-def find_controller() -> Controller:
-    """The memory controller.  Raises NoMemoryGroups."""
-    if (found := mounted("memory")) is not None:
+def find_controller(name: str = "memory") -> Controller:
+    """The controller ``name``.  Raises NoMemoryGroups."""
+    if (found := mounted(name)) is not None:
         return _usable(found)
     found = unified()
-    if found is not None and "memory" in (found.folder / "cgroup.controllers").read_text().split():
+    if found is not None and name in (found.folder / "cgroup.controllers").read_text().split():
         return _usable(found)
-    raise NoMemoryGroups("no memory controller of cgroups is mounted")
+    raise NoMemoryGroups(f"no {name} controller of cgroups is mounted")
+
+
+def why_no_groups(wish: str, *controllers: str) -> str | None:
+    """Why runs on this machine cannot have a wish that needs root and these controllers; None: they can."""
+    if os.geteuid() != 0:
+        return f"{wish} needs root"
+    for name in controllers:
+        try:
+            find_controller(name)
+        except NoMemoryGroups as error:
+            return f"{wish} needs {name} cgroups: {error}"
+    return None
 
 
 def _usable(controller: Controller) -> Controller:
@@ -37,13 +50,18 @@ def _usable(controller: Controller) -> Controller:
     return controller
 
 
+def group_folder(controller: Controller, mark: str, node: str) -> Path:
+    """The group of a node; ``mark`` consists of its run's id and its host's name."""
+    return controller.folder / f"{PREFIX}{mark}-{node}"
+
+
 class MemoryGroup:
     """The group of one node."""
 
     def __init__(self, controller: Controller, mark: str, node: str) -> None:
-        """``mark`` consists of its run's id and its host's name."""
+        """See ``group_folder``."""
         self._version = controller.version
-        self.folder = controller.folder / f"{PREFIX}{mark}-{node}"
+        self.folder = group_folder(controller, mark, node)
 
     @property
     def processes_file(self) -> Path:
@@ -68,27 +86,32 @@ class MemoryGroup:
 
     def killed_for_memory(self) -> int:
         """How many of its processes the kernel has killed because memory and swap were full."""
-        name = "memory.oom_control" if self._version == 1 else "memory.events"
-        return _counter(self.folder / name, "oom_kill")
+        return killed_in(self.folder, self._version)
 
 
-def _counter(path: Path, name: str) -> int:
+def killed_in(folder: Path, version: int) -> int:
+    """How many of the processes in a group the kernel has killed because there was no memory left."""
+    return counter(folder / ("memory.oom_control" if version == 1 else "memory.events"), "oom_kill")
+
+
+def counter(path: Path, name: str) -> int:
     """The value of ``name`` in a file of the kernel with a name and a number in each line; 0 if it is not there."""
     lines = path.read_text().splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)
 
 
 def swapped_bytes_in(processes_file: str) -> int:
-    """How much of the memory of a group's processes is in swap."""
+    """How much of the memory of a group's processes, and of those in groups below it, is in swap."""
     folder = Path(processes_file).parent
     with suppress(OSError):
         if (current := folder / "memory.swap.current").exists():  # version 2
             return int(current.read_text())
-        return _counter(folder / "memory.stat", "swap")
+        return counter(folder / "memory.stat", "total_swap")
     return 0
 
 
 def remove_groups(mark: str) -> None:
     """Remove the groups whose mark begins with ``mark``; processes still in them are killed."""
-    with suppress(NoMemoryGroups, OSError):
-        remove_groups_below(find_controller().folder, f"{PREFIX}{mark}-*")
+    for name in ("memory", CPU_CONTROLLER):
+        with suppress(NoMemoryGroups, OSError):
+            remove_groups_below(find_controller(name).folder, f"{PREFIX}{mark}-*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -13,20 +13,25 @@ from emulator.assemble import GIB_BYTES
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
+from emulator.live.memory.containers import why_no_containers
 from emulator.live.memory.nodes import largest_task_bytes, why_no_swap
 from emulator.live.memory.swap_file import SwapFailed, check_room
 
 
 def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experiment:
     """A live experiment adapted to this machine: without root its nodes have no swap, so the memory rule refuses what
-    would need some.
+    would need some, and containers are not limited.
 
     Raises:
         ConfigError: its tasks use more memory than this machine has, or the swap is impossible; with the numbers.
     """
-    held_bytes = largest_task_bytes(jobs)
-    if not held_bytes or os.environ.get("RAY_ADDRESS"):
+    if os.environ.get("RAY_ADDRESS"):
         return experiment  # in a cluster, each machine checks this itself
+    if experiment.live.memory == "container" and why_no_containers() is not None:
+        experiment = experiment.model_copy(update={"live": experiment.live.model_copy(update={"memory": "node"})})
+    held_bytes = largest_task_bytes(jobs)
+    if not held_bytes:
+        return experiment
     cluster, scale = experiment.cluster, experiment.live.memory_scale
     processes = cluster.containers_per_node + cluster.max_suspended_per_node
     node_bytes = min(cluster.memory_gb * GIB_BYTES, processes * held_bytes)
@@ -50,12 +55,13 @@ def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experi
     return experiment
 
 
-def swap_warning(experiment: Experiment) -> str | None:
-    """A warning if a live run cannot have the swap that the experiment gives its nodes; None: no warning."""
+def memory_warnings(experiment: Experiment) -> Iterator[str]:
+    """What of the memory that the experiment asks for a live run on this machine cannot have."""
+    if experiment.live.memory == "container" and (why := why_no_containers()) is not None:
+        yield f"live.memory container is taken for node: {why}"
     holds = any(job.memory_gb for job in experiment.workload.jobs or ())
-    if experiment.engine != "live" or not holds or not experiment.cluster.swap_gb or os.geteuid() == 0:
-        return None
-    return (
-        f"cluster.swap_gb {experiment.cluster.swap_gb:g} is taken for 0: {why_no_swap()}; what does not fit"
-        " cluster.memory_gb is not suspended"
-    )
+    if holds and experiment.cluster.swap_gb and os.geteuid() != 0:
+        yield (
+            f"cluster.swap_gb {experiment.cluster.swap_gb:g} is taken for 0: {why_no_swap()}; what does not fit"
+            " cluster.memory_gb is not suspended"
+        )

@@ -1,19 +1,27 @@
 """The memory of the nodes of one host: a cgroup for each node, and one swap file for all of them.
 
-Only runs whose tasks use memory have this, and only as root.  Without root the tasks' memory is real, but nodes have no
-memory limit and no swap.
+Only runs whose tasks use memory, or whose containers are limited, have this, and only as root.  Without root the tasks'
+memory is real, but nodes have no memory limit and no swap.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from emulator.core.job import JobSpec
 from emulator.core.settings import NodeSettings
-from emulator.live.memory.cgroup import MemoryGroup, NoMemoryGroups, find_controller, remove_groups
+from emulator.live.memory.cgroup import (
+    CPU_CONTROLLER,
+    MemoryGroup,
+    NoMemoryGroups,
+    find_controller,
+    remove_groups,
+    why_no_groups,
+)
+from emulator.live.memory.containers import ContainerGroups, why_no_containers
 from emulator.live.memory.swap_file import SwapFailed, end_swap, make_swap_file
+from emulator.vocabulary import Resources
 
 SWAP_FILE = "swap"
 _PROCESS_BYTES = 8 << 20
@@ -28,25 +36,22 @@ def largest_task_bytes(jobs: Iterable[JobSpec]) -> int:
 
 def why_no_swap() -> str | None:
     """Why runs on this machine cannot have their own swap and memory limits of nodes; None: they can."""
-    if os.geteuid() != 0:
-        return "real swap needs root"
-    try:
-        find_controller()
-    except NoMemoryGroups as error:
-        return f"real swap needs memory cgroups: {error}"
-    return None
+    return why_no_groups("real swap", "memory")
 
 
 class NodeMemories:
     """The memory of the nodes of one host; exists from ``open`` to ``close``."""
 
-    def __init__(self, mark: str, directory: Path, scale: float, nodes: Sequence[NodeSettings]) -> None:
+    def __init__(
+        self, mark: str, directory: Path, scale: float, nodes: Sequence[NodeSettings], limits_containers: bool = False
+    ) -> None:
         """
         Args:
             mark: the run's id and the host's name; the groups are named after it.
             directory: the host's own directory, which holds the swap file.
             scale: real bytes per emulated byte.
             nodes: the host's nodes.
+            limits_containers: whether each container has groups of its own.
         """
         self._mark = mark
         self._directory = directory
@@ -55,21 +60,29 @@ class NodeMemories:
         self._groups: dict[str, MemoryGroup] = {}
         self._killed: dict[str, int] = {}
         """How many tasks the kernel had killed on each node when last checked."""
+        self._limits_containers = limits_containers
+        self._containers: ContainerGroups | None = None
 
     def open(self) -> None:
         """Make groups and swap.  Raises SwapFailed, NoMemoryGroups, OSError; then nothing is left."""
         swap_bytes = sum(map(self._swap_bytes, self._nodes.values()))
         if not self._nodes:
             return
+        if self._limits_containers and (why := why_no_containers()) is not None:
+            raise NoMemoryGroups(f"live.memory: {why}, on every machine of the cluster; set it to node")
         if (why := why_no_swap()) is not None:
             if swap_bytes:
                 raise SwapFailed(f"cluster.swap_gb: {why}, on every machine of the cluster; set it to 0")
             return
         controller = find_controller()
+        if self._limits_containers:
+            self._containers = ContainerGroups(self._mark, controller, find_controller(CPU_CONTROLLER), self._scale)
         try:
             for node in self._nodes.values():
                 group = self._groups[node.name] = MemoryGroup(controller, self._mark, node.name)
                 group.make(self._memory_bytes(node), self._swap_bytes(node))
+                if self._containers is not None:
+                    self._containers.make_room(node)
             if swap_bytes:
                 make_swap_file(self._directory / SWAP_FILE, swap_bytes)
         except BaseException:
@@ -96,18 +109,40 @@ class NodeMemories:
         group = self._groups.get(node)
         return None if group is None else str(group.processes_file)
 
-    def why_killed(self, node: str) -> str | None:
-        """Why the kernel may have killed a task of the node; None if it has killed none since the last call."""
-        group, before = self._groups.get(node), self._killed.get(node, 0)
-        if group is None or (killed := group.killed_for_memory()) == before:
+    def container_groups(self, node: str, container: str, request: Resources) -> dict[str, dict[str, str]]:
+        """The groups of a container's own, with their limits; empty: it has none."""
+        return {} if self._containers is None else self._containers.limits(self._nodes[node], container, request)
+
+    def ended(self, node: str, container: str) -> None:
+        """A container has ended: its own groups are removed."""
+        if self._containers is not None:
+            self._containers.remove(node, container)
+
+    def why_killed(self, node: str, container: str, request: Resources) -> str | None:
+        """Why the kernel may have killed a task; None if it has killed none of its container, or, where containers have
+        no groups, none of the node since the last call."""
+        settings, own = self._nodes.get(node), self._containers
+        if settings is None or not self._has_killed(node, container):
             return None
-        self._killed[node] = killed
-        settings = self._nodes[node]
+        if own is not None and own.was_full(node, container):
+            return (
+                f"the kernel killed it: it used more than the {own.limit_bytes(settings, request) >> 20} MiB of its"
+                " container (what it asks for, times live.memory_scale, and a little for its process)"
+            )
         memory_mib, swap_mib = self._memory_bytes(settings) >> 20, self._swap_bytes(settings) >> 20
         return (
             f"the kernel killed it: {node} had no memory left, of {memory_mib} MiB, nor swap, of {swap_mib} MiB"
             " (cluster.memory_gb and swap_gb times live.memory_scale, and a little for each process)"
         )
+
+    def _has_killed(self, node: str, container: str) -> bool:
+        if self._containers is not None:
+            return self._containers.has_killed(node, container)
+        group, before = self._groups.get(node), self._killed.get(node, 0)
+        if group is None:
+            return False
+        self._killed[node] = group.killed_for_memory()
+        return self._killed[node] != before
 
     def _memory_bytes(self, node: NodeSettings) -> int:
         return self.real_bytes(node.memory_bytes) + node.containers * _PROCESS_BYTES

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Place:
     """Real bytes that it uses."""
     memory_group: str | None = None
     """File through which it joins the memory cgroup of its node; None: there is none."""
+    container_groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Folders of the cgroups to make for its container, below those of its node, and what to write to their files."""
     program_group: str | None = None
     """Folder of the cgroup to make for it, if it is a program; None: none can be had."""
 
@@ -124,6 +126,7 @@ def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]
         "first_key_at_ns": place.first_key_at_ns,
         "memory_bytes": place.memory_bytes,
         "memory_group": place.memory_group,
+        "container_groups": place.container_groups,
         "has_grace": job.facts.grace_ns > 0,
         "node": place.node,
         "work_dir": str(site.directory / place.node),

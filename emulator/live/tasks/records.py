@@ -297,11 +297,6 @@ class KeyReader:
             yield block
 
 
-def open_keys(path: str, skip: int = 0) -> KeyReader:
-    """Iterate over the keys of the reduce input ``path`` from key number ``skip`` on; see :class:`KeyReader`."""
-    return KeyReader(path, skip)
-
-
 def input_keys(path: str) -> int:
     """Number of keys of the reduce input ``path``.  Raises FileNotFoundError, :class:`RecordError` if it is not
     complete."""

@@ -187,7 +187,7 @@ class _Reduce:
                 here = False
                 if not self._maps_missing():
                     self._wait_input(failed=error)
-        self._reader = records.open_keys(self._input_path, self._keys_done)
+        self._reader = records.KeyReader(self._input_path, self._keys_done)
 
     def _maps_missing(self) -> bool:
         return len({output["map"] for output in self._outputs}) < self._task.params["maps"]

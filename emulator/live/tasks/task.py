@@ -129,9 +129,15 @@ class TaskProcess:
 
 
 def join_groups(params: dict[str, Any]) -> None:
-    """Put this process into the cgroups of its node's memory and of its attempt.  Raises OSError."""
-    if (group := params.get("memory_group")) is not None:
+    """Put this process into the cgroups of its container, else of its node's memory, and of its attempt.  Raises
+    OSError."""
+    if (group := params.get("memory_group")) is not None and not params.get("container_groups"):
         Path(group).write_text("0")
+    for folder, limits in params.get("container_groups", {}).items():
+        Path(folder).mkdir(exist_ok=True)
+        for name, value in limits.items():
+            Path(folder, name).write_text(value)
+        Path(folder, "cgroup.procs").write_text("0")
     if (group := params.get("program_group")) is not None:
         Path(group, "cgroup.procs").write_text("0")
 

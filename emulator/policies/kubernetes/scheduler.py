@@ -165,7 +165,7 @@ class KubeScheduler:
             if job.node in self._up and job.wants and not self._leaving[job.node]:
                 del self._to_give[name]
                 job.wants -= 1
-                said.append(Give(name, job.node, job.group, job.resumes, job.why))
+                said.append(Give(name, job.node, job.group, job.resumes, why=job.why))
         return said
 
     # ---- what is told ----

@@ -351,7 +351,7 @@ class KueueScheduler:
         job.waits = None
         self._changed[job.workload.name] = None
         for group, task in wanted:
-            yield Give(job.workload.name, nodes[group] or "", group, task, job.why)
+            yield Give(job.workload.name, nodes[group] or "", group, task, why=job.why)
 
     def _node_of(self, flavors: Mapping[str, str]) -> str | None:
         names = {*flavors.values()}

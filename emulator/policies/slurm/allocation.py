@@ -77,6 +77,8 @@ class _Stay:
     """Whether the job has been ended: its time limit is over, or it was preempted under ``PreemptMode=CANCEL``."""
     stopped_ns: int = 0
     """When it was last told to stop."""
+    beside: int = 0
+    """How many other jobs have started in the same pass."""
 
     @property
     def name(self) -> str:
@@ -108,6 +110,8 @@ class SlurmScheduler:
         """Those whose wish is not fulfilled yet."""
         self._holders: dict[str, _Stay] = {}
         """By container."""
+        self._started: list[_Stay] = []
+        """In the pass that is under way."""
         self._slice_ns = FOREVER_NS
         self._is_shared = True
         """Whether it is known who of those that share CPUs runs."""
@@ -131,6 +135,9 @@ class SlurmScheduler:
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
                 said += self._carry_out(decision, now_ns)
+            for stay in self._started:
+                stay.beside = len(self._started) - 1
+            self._started.clear()
         self._share(now_ns)
         return Answer([*said, *self._fulfilled(now_ns)], self._again_ns(now_ns))
 
@@ -237,6 +244,7 @@ class SlurmScheduler:
         if decision.outcome is Outcome.STARTS:
             stay = self._stays[decision.job] = _Stay(self._controller.start(decision, now_ns))
             self._open.append(stay)
+            self._started.append(stay)
 
     def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
         self._send_off(stay, now_ns)
@@ -339,4 +347,4 @@ class SlurmScheduler:
         for node in nodes:
             self._free[node] -= stay.running.cpus
         tasks = [there[node] if node in there else elsewhere.pop(0) if elsewhere else None for node in nodes]
-        return [Give(stay.name, node, group, task) for node, task in zip(nodes, tasks, strict=True)]
+        return [Give(stay.name, node, group, task, stay.beside) for node, task in zip(nodes, tasks, strict=True)]

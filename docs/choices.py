@@ -1,7 +1,7 @@
 """How far claims and values move when a constant that a paper leaves open is halved and doubled.
 
-    python -m analysis.reproduce.choices natjam                    # all constants of a paper that are numbers
-    python -m analysis.reproduce.choices natjam --only heartbeats  # one of them
+    python docs/choices.py natjam                    # all constants of a paper that are numbers
+    python docs/choices.py natjam --only heartbeats  # one of them
 
 Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds; where that
 takes minutes and the figure's live runs have a form of their own, in that form, simulated.  What is found is kept in
@@ -16,14 +16,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from analysis.reproduce.definitions import FigureDefinition, all_claims, all_figures
 from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
-from analysis.reproduce.run import planned, reproduce
+from analysis.reproduce.run import at_most_seeds, planned, reproduce
 from analysis.reproduce.values import Constant, PaperValues, all_values, cells_of_part, source_of
 from emulator.campaign.plan import Variant
 from emulator.display.console import results_console
@@ -31,11 +31,11 @@ from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.model import Experiment
 from emulator.files.strict import Strict
 
-KEPT = Path(__file__).resolve().parents[1] / "values/choices.json"
+KEPT = Path(__file__).resolve().parents[1] / "analysis/values/choices.json"
 HALVED, DOUBLED = 0.5, 2.0
 EACH = "N"
 """In a setting: each entry of a list, as in ``workload.jobs.N.key_s``; ``low-N``: each whose name begins so."""
-LARGE_REAL_S = 300.0
+LARGE_REAL_S = 100.0
 """Work from which on the form of the live runs is tried instead, if the figure has one."""
 
 
@@ -192,15 +192,8 @@ def trial_of(paper: PaperValues, constant: Constant) -> Trial:
     fed = fed_cells(paper, constant)
     if not fed or constant.setting is None:
         raise ConfigError("no simulated figure measures what it feeds" if not fed else "is no setting")
-    figures = [all_figures()[id] for id in fed]
-    planned_of = planned(figures, "sim", None, quick=True)
-    figure = min(figures, key=lambda figure: _size(figure.id, planned_of[figure.id]))
-    variants = planned_of[figure.id]
-    untimed, real_s, _ = _size(figure.id, variants)
-    as_live = figure.live is not None and (untimed or real_s >= LARGE_REAL_S)
-    if as_live:
-        figure = figure.by("live")
-        variants = planned([figure], "sim", None, quick=True)[figure.id]
+    forms = [_smallest_form(all_figures()[id]) for id in fed]
+    figure, variants, as_live = min(forms, key=lambda form: _size(form.figure.id, form.variants, form.as_live))
     by_factor: dict[float, Sequence[Variant]] = {1.0: variants}
     for factor in (HALVED, DOUBLED):
         with contextlib.suppress(ValidationError):
@@ -208,12 +201,27 @@ def trial_of(paper: PaperValues, constant: Constant) -> Trial:
     return Trial(figure, fed[figure.id], by_factor, as_live)
 
 
+class _Form(NamedTuple):
+    """A figure as it would be run, or the form of its live runs."""
+
+    figure: FigureDefinition
+    variants: Sequence[Variant]
+    as_live: bool = False
+
+
+def _smallest_form(figure: FigureDefinition) -> _Form:
+    variants = planned([figure], "sim", None, quick=True)[figure.id]
+    untimed, is_large, *_ = _size(figure.id, variants)
+    if figure.live is None or not (untimed or is_large):
+        return _Form(figure, variants)
+    live = figure.by("live")
+    return _Form(live, planned([live], "sim", None, quick=True)[live.id], as_live=True)
+
+
 def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds: int | None) -> Iterator[Moved]:
     """Make the runs of a trial, with the first ``seeds`` of its seeds or all."""
     measured = {
-        factor: _measured(
-            trial.figure, [replace(one, seeds=one.seeds[:seeds]) for one in variants], out / f"{factor:g}"
-        )
+        factor: _measured(trial.figure, at_most_seeds({trial.figure.id: variants}, seeds), out / f"{factor:g}")
         for factor, variants in trial.variants.items()
     }
     for cell in trial.cells:
@@ -231,15 +239,17 @@ def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds
         )
 
 
-def _size(figure: str, variants: Sequence[Variant]) -> tuple[bool, float, int]:
-    """Sort key: known times first, then the time, then the number of runs."""
+def _size(figure: str, variants: Sequence[Variant], as_live: bool = False) -> tuple[bool, bool, float, int]:
+    """Sort key: the forms of live runs, and known times, before what takes minutes; then the time and the number."""
     work = work_of({figure: variants})
-    return work.untimed > 0, work.real_s, work.runs
+    return work.untimed > 0 and not as_live, work.real_s >= LARGE_REAL_S and not as_live, work.real_s, work.runs
 
 
-def _measured(figure: FigureDefinition, variants: Sequence[Variant], path: Path) -> Mapping[str, float | None]:
+def _measured(
+    figure: FigureDefinition, variants: Mapping[str, Sequence[Variant]], path: Path
+) -> Mapping[str, float | None]:
     """The means of all cells."""
-    made = reproduce([figure], {figure.id: variants}, "sim", path, lambda status: None)
+    made = reproduce([figure], variants, "sim", path, lambda status: None)
     return {name: rounded(cell.mean) for name, cell in made.figures[0].cells.items()}
 
 

@@ -1,4 +1,4 @@
-"""The tables of ``docs/traces.md``, made from the code: ``python -m workloads.schema_table`` prints them.
+"""The tables of ``docs/traces.md``, made from the code: ``python docs/trace_tables.py`` prints them.
 
 They are the columns of natjam's own workload files, and the fields that columns of CSV and Parquet can be named for.
 """
