@@ -145,7 +145,8 @@ def _changes(found: Fixes, others: int) -> Iterator[str]:
 
     yield "changes after which no circle is possible, by argument:"
     yield from (f"  {fix.text}  ({fix.argument})" for fix in found.argued)
-    ended = f"this circle and {found.loops - 1} others" if found.loops > 1 else "this circle"
+    others_known = f" and {found.loops - 1} other{'s'[: found.loops > 2]}" if found.loops > 1 else ""
+    ended = f"this circle{others_known}"
     if found.searched:
         yield f"changes of one field that end {ended}; a search with each found no other (no proof):"
         yield from (f"  {fix.text}  ({fix.plays:,} plays found none)" for fix in found.searched)
