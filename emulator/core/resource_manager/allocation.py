@@ -96,6 +96,11 @@ class Cancel(NamedTuple):
     loses: bool = True
     """Whether the work of its processes is lost."""
 
+    @property
+    def why_killed(self) -> str:
+        """The reason that its processes are given."""
+        return JOB_ENDED if self.loses else AS_IT_WAS_TO_END
+
 
 Decision = Grant | Contract | StrictContract | Cancel
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from emulator.core.application_master.asks import left_of
 from emulator.core.delivery import NumberedNews
 from emulator.core.machine import Symbol, TransitionTable
-from emulator.core.messages import AllocatedContainer, ApplicationHeartbeat, ResumeAsk, node_address
+from emulator.core.messages import (
+    AllocatedContainer,
+    ApplicationHeartbeat,
+    ContainerReport,
+    ContainerState,
+    Outcome,
+    ResumeAsk,
+    node_address,
+)
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
@@ -40,6 +48,19 @@ class HeldContainer:
     """Whether its stopped process will be killed because it waited too long to resume."""
     revision: int = 0
     """Revision of the newest report; reports that are not newer are ignored."""
+
+    def lost(self, reason: str) -> ContainerReport:
+        """The report of its end when its node is lost: newer than anything that this node may still have sent."""
+        return ContainerReport(
+            container=self.id,
+            job=self.job,
+            group=self.group.name,
+            node=self.node,
+            revision=1 << 62,
+            state=ContainerState.DONE,
+            outcome=Outcome.LOST,
+            reason=reason,
+        )
 
 
 class NodeState(Symbol):

@@ -31,7 +31,6 @@ from emulator.core.messages import (
     NodeHeartbeatResponse,
     NodeLost,
     OrderTask,
-    Outcome,
     Start,
     StartContainer,
     SubmitJob,
@@ -43,15 +42,7 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import (
-    AS_IT_WAS_TO_END,
-    JOB_ENDED,
-    Asked,
-    Cancel,
-    Contract,
-    Grant,
-    Occasion,
-)
+from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Contract, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
@@ -147,8 +138,8 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.give(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                why = JOB_ENDED if decision.loses else AS_IT_WAS_TO_END
-                effects += self._end(decision.application, decision.state, asked.now_ns, decision.why, why_killed=why)
+                application, why_killed = decision.application, decision.why_killed
+                effects += self._end(application, decision.state, asked.now_ns, decision.why, why_killed=why_killed)
                 effects += self._admit(asked.now_ns)
             elif isinstance(decision, Contract):
                 self._contracts.make(decision, asked.now_ns)
@@ -297,17 +288,7 @@ class ResourceManager(StateMachine):
             application.news.node_lost(node.name)
         effects: list[Effect] = []
         for held in [held for held in self.state.containers.values() if held.node == node.name]:
-            report = ContainerReport(
-                container=held.id,
-                job=held.job,
-                group=held.group.name,
-                node=node.name,
-                revision=1 << 62,  # newer than anything this node may still have sent
-                state=ContainerState.DONE,
-                outcome=Outcome.LOST,
-                reason=reason or f"{node.name} is lost",
-            )
-            effects += self._freed(report, now_ns)
+            effects += self._freed(held.lost(reason or f"{node.name} is lost"), now_ns)
         return effects
 
     # ---- containers ----
