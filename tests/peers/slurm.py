@@ -80,7 +80,12 @@ def in_machines(cluster: Cluster, jobs: Iterable[Job], folder: Path, **keys: Any
     (folder / "experiment.yaml").write_text(dump_yaml({"name": "site", "site": "site.yaml", **keys}))
     found: dict[str, set[tuple[int, int]]] = {}
     for row in simulated_history(resolve(load_experiment(folder / "experiment.yaml"))).attempts:
-        if row.kind == "task" and row.first_key_ns is not None and row.first_key_ns < (row.ended_ns or 0):
+        if (
+            row.kind == "task"
+            and row.first_key_ns is not None
+            and row.ended_ns is not None
+            and row.first_key_ns < row.ended_ns
+        ):
             found.setdefault(row.job, set()).add((row.first_key_ns, row.ended_ns))
     return {name: sorted(stays) for name, stays in found.items()}
 

@@ -170,11 +170,12 @@ def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, 
 
 
 def test_nodes_are_of_the_smallest_set_that_suffices_the_fullest_for_one_and_the_first_for_more() -> None:
-    low, order = cluster().partition("low"), {name: at for at, name in enumerate(NODES)}
+    state = snapshot(cluster(), {}, [])
 
     def where(nodes: int, cpus: int, stopped_on: str = "", **free: int) -> tuple[str, ...] | None:
-        waiting = Waiting(job("a", nodes, cpus), low, 1, stopped_on=frozenset(stopped_on.split()))
-        return place(waiting, {"n0": 8, "n1": 6, "n2": 4, "n3": 8, **free}, NODES, order)
+        waiting = Waiting(job("a", nodes, cpus), state.partitions["low"], 1, stopped_on=frozenset(stopped_on.split()))
+        free = {"n0": 8, "n1": 6, "n2": 4, "n3": 8, **free}
+        return place(state, waiting, state.mask(name for name in NODES if free[name] >= cpus), free.__getitem__)
 
     assert where(1, 4) == ("n2",)
     assert where(1, 5, n3=0) == ("n1",)

@@ -3,43 +3,46 @@
 A job on one node gets the one with the least free CPUs that suffice.  A larger one gets the first nodes of the smallest
 set of consecutive nodes that suffices, in the order of ``slurm.conf`` (topology.html: "best-fit", on nodes as a
 one-dimensional array); if there is none, the first nodes of all.
+
+Sets of nodes are whole numbers, as in ``room``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator
 
-from emulator.policies.slurm.snapshot import Waiting
+from emulator.policies.slurm.snapshot import Snapshot, Waiting
 
 
-def place(
-    waiting: Waiting, free: Mapping[str, int], nodes: Iterable[str], order: Mapping[str, int]
-) -> tuple[str, ...] | None:
-    """The nodes for a job, in their order; None if there are too few among ``nodes``.
+def place(snapshot: Snapshot, waiting: Waiting, fits: int, free: Callable[[str], int]) -> tuple[str, ...] | None:
+    """The nodes for a job, in their order; None if there are too few among ``fits``, which have the CPUs it needs.
 
-    ``free`` are the free CPUs of each node, ``order`` the place of each in ``slurm.conf``.
+    ``free`` says the free CPUs of a node.
     """
-    job, stopped_on = waiting.job, waiting.stopped_on
-    fits = [node for node in nodes if free[node] >= job.cpus]
-    if len(fits) < job.nodes or not stopped_on <= set(fits):
+    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on)
+    if fits.bit_count() < needed or must & ~fits:
         return None
-    fits.sort(key=order.__getitem__)
-    if stopped_on:
-        others = [node for node in fits if node not in stopped_on]
-        return tuple(sorted([*stopped_on, *others[: job.nodes - len(stopped_on)]], key=order.__getitem__))
-    enough = [run for run in _runs(fits, order) if len(run) >= job.nodes]
-    found = min(enough, key=len, default=fits)
-    if job.nodes == 1:
-        return (min(found, key=free.__getitem__),)
-    return tuple(found[: job.nodes])
+    if must:
+        others = _first(fits & ~must, needed - must.bit_count())
+        return tuple(snapshot.names(must | others))
+    enough = [run for run in _runs(fits) if run.bit_count() >= needed]
+    found = min(enough, key=int.bit_count, default=fits)
+    if needed == 1:
+        return (min(snapshot.names(found), key=free),)
+    return tuple(snapshot.names(_first(found, needed)))
 
 
-def _runs(nodes: list[str], order: Mapping[str, int]) -> list[list[str]]:
-    """Sets of consecutive nodes."""
-    runs: list[list[str]] = []
-    for node in nodes:
-        if runs and order[node] == order[runs[-1][-1]] + 1:
-            runs[-1].append(node)
-        else:
-            runs.append([node])
-    return runs
+def _runs(nodes: int) -> Iterator[int]:
+    """Sets of consecutive nodes, in their order."""
+    while nodes:
+        rest = nodes & (nodes + (nodes & -nodes))  # the carry of the lowest node runs through its neighbours
+        yield nodes & ~rest
+        nodes = rest
+
+
+def _first(nodes: int, count: int) -> int:
+    """The first of a set of nodes."""
+    rest = nodes
+    for _ in range(count):
+        rest &= rest - 1
+    return nodes & ~rest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from functools import partial
 
 from emulator.policies.slurm.model import SECOND_NS, Job
 from emulator.policies.slurm.placement import place
@@ -49,7 +50,7 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            where = self._place(job, fits, at_ns)
+            where = place(self._snapshot, job, fits, partial(self._snapshot.free_at, at_ns=at_ns)) or ()
             mask = self._snapshot.mask(where)
             if where and not mask & ~free:
                 self._keep(mask, at_ns, at_ns + job.limit_ns)
@@ -73,12 +74,6 @@ class Plan:
         ends_ns = self._snapshot.ends_ns
         together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
-
-    def _place(self, job: Waiting, fits: int, at_ns: int) -> tuple[str, ...]:
-        """The nodes for a job that has room on all of ``fits`` by then; none: those that it must have are not there."""
-        names = self._snapshot.names(fits)
-        free = {node: self._snapshot.free_at(node, at_ns) for node in names}
-        return place(job, free, names, self._snapshot.order) or ()
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""

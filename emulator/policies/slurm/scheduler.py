@@ -6,12 +6,12 @@ those jobs (sched_config.html).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import stopped_for, victims
-from emulator.policies.slurm.snapshot import Snapshot, Waiting
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
 def main_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
@@ -35,9 +35,9 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     found, fits = None, snapshot.room(job.job.cpus).now & nodes
     stops = stopped_for(snapshot, job)
     if fits.bit_count() >= job.job.nodes:
-        found = place(job, snapshot.free, snapshot.names(fits), snapshot.order)
+        found = place(snapshot, job, fits, snapshot.free.__getitem__)
     elif stops:
-        found = place(job, snapshot.free_without(stops), snapshot.names(nodes), snapshot.order)
+        found = _place_without(snapshot, job, nodes, stops)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -48,9 +48,15 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     told = [each for each in going if not each.preempted or each.end_ns <= now_ns]
     if not told:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
-    free = snapshot.free_without([*stops, *going, *snapshot.going.values()])
-    where = place(job, free, snapshot.names(nodes), snapshot.order) or ()
+    where = _place_without(snapshot, job, nodes, [*stops, *going, *snapshot.going.values()]) or ()
     return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in told))
+
+
+def _place_without(snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[Running]) -> tuple[str, ...] | None:
+    """Where a job would be if these had left."""
+    free = snapshot.free_without(gone)
+    fits = snapshot.mask(node for node in snapshot.names(nodes) if free[node] >= job.job.cpus)
+    return place(snapshot, job, fits, free.__getitem__)
 
 
 def _short(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
