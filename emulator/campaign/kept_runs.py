@@ -2,8 +2,7 @@
 
 ``digests.jsonl`` has the SHA-256 of each summary as it was made, and of what its experiment reads
 (``emulator.experiment.inputs``); a summary has those of its run's other files.  The table of all runs has a line, too.
-A run without a line there is not
-taken: the campaign was killed at that moment, or somebody else put the run there.
+A run without a line there is not taken: the campaign was killed at that moment, or somebody else put the run there.
 """
 
 from __future__ import annotations
