@@ -3,12 +3,12 @@
 Within one queue there is no circle.  A preemptor is ahead of its victims there, by priority or age, and stays the head
 until it starts.  So of what is admitted, written down from the first in the queue's order to the last, the first place
 that changes goes from waiting to admitted; and this can happen only so many times.  What is left to show is that nobody
-outside the queue takes part:
+outside the queue takes part: no other queue shares its quota, or none can borrow, so that each always has all of its
+own.  And where no queue preempts, nobody is evicted.
 
-- no other queue shares its quota, or none can borrow, so that each always has all of its own;
-- or all others never evict nor are evicted: they are done after each has admitted what it can.
-
-Other configurations may be free of circles too.  These are those of which it can be said.
+Other configurations may be free of circles too.  These are those of which it can be said.  That others preempt nobody
+is not enough: what such a queue waits for may be kept for it in the cycle in which a preemptor's victims are going, and
+then the victims are admitted again before their preemptor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from emulator.policies.kueue.snapshot import Node, Snapshot
 ALONE = "no two queues share quota"
 NO_BORROWING = "no queue can borrow"
 NO_PREEMPTION = "no queue preempts"
-OWN_ONLY = "only one queue preempts, and only its own workloads"
 
 
 def argument(cluster: Cluster) -> str | None:
@@ -36,9 +35,8 @@ def argument(cluster: Cluster) -> str | None:
 
 def _of_tree(queues: Sequence[Node], cells: Mapping[tuple[str, str], int]) -> str | None:
     preemption = [queue.settings.preemption for queue in queues]
-    within = sum(each.within_queue is not Policy.NEVER for each in preemption)
-    if all(each.reclaim_within_cohort is Policy.NEVER for each in preemption) and within <= 1:
-        return OWN_ONLY if within else NO_PREEMPTION
+    if all(each.reclaim_within_cohort is each.within_queue is Policy.NEVER for each in preemption):
+        return NO_PREEMPTION
     if len(queues) == 1:
         return ALONE
     return None if any(_can_borrow(queue, cells) for queue in queues) else NO_BORROWING

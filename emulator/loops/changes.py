@@ -86,7 +86,7 @@ def for_an_argument(cluster: Cluster) -> list[list[Change]]:
         for queue in cluster.queues
         if queue.preemption.within_queue is not Policy.NEVER
     ]
-    return sorted((apart, own, [*reclaims, *within[1:]]), key=lambda changes: sum(each.fields for each in changes))
+    return sorted((apart, own, [*reclaims, *within]), key=lambda changes: sum(each.fields for each in changes))
 
 
 def _of_queue(queue: ClusterQueue) -> Iterator[Change]:

@@ -148,10 +148,15 @@ def test_one_of_two_queues_that_leaves_the_cohort_ends_it_by_argument() -> None:
             "no queue can borrow",
         ),
         (
-            "ClusterQueues a, b and c, spec.preemption.reclaimWithinCohort: Never",
-            "only one queue preempts, and only its own workloads",
+            "ClusterQueues a, b and c, spec.preemption.reclaimWithinCohort: Never, and"
+            " ClusterQueue c, spec.preemption.withinClusterQueue: Never",
+            "no queue preempts",
         ),
     ]
+    *others, preempting = three.queues
+    own_only = replace(preempting, preemption=Preemption(Policy.LOWER_PRIORITY))
+    quiet = (replace(each, preemption=Preemption()) for each in others)
+    assert argument(replace(three, queues=(*quiet, own_only))) is None, "a loop was found in such a configuration"
 
 
 def test_a_loop_is_told_with_its_own_tree_only() -> None:
