@@ -60,7 +60,7 @@ def _named(names: list[str]) -> str:
 def single_fields(cluster: Cluster, names: Iterable[str]) -> Iterator[Change]:
     """Changes of one field: of these queues, then of Kueue's own configuration.
 
-    Not to switch fair sharing off: known loops would say nothing about it, since all that preempt would be others.
+    Switching fair sharing off is not among them: other workloads would then preempt, so known loops say nothing of it.
     """
     names = set(names)
     for queue in cluster.queues:
