@@ -22,8 +22,15 @@ from choices import Moved, moves_of, read_choices
 from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
-from analysis.reproduce.tables import accepted, number
-from analysis.reproduce.values import Constant, PaperValues, all_values, source_of
+from analysis.reproduce.tables import accepted, held, interval, number
+from analysis.reproduce.values import (
+    Constant,
+    PaperValues,
+    all_values,
+    cells_of_part,
+    fitted_claims,
+    source_of,
+)
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -180,10 +187,29 @@ def _claim_rows(paper: str, results: Results) -> Iterator[Sequence[str]]:
         holds = "; ".join(
             f"{ENGINES[engine]}: {'yes' if one.ok else 'no: ' + one.why}" for engine, one in found.items() if one
         )
-        measured = [_figures(one.measured) if one else "" for one in found.values()]
+        measured = [_with_intervals(one, results, engine) if one else "" for engine, one in found.items()]
         by = [figure for figure in all_figures().values() if claim.id in figure.claims]
         holds = holds or _not_run(by, "live" if claim.engine == "live" else "sim")
-        yield f"`{claim.id}`", _figures(claim.published), _accepted(claim.accept), *measured, holds
+        basis = " (fitted)" if claim.id in fitted_claims() else ""
+        yield f"`{claim.id}`{basis}", _figures(claim.published), _accepted(claim.accept), *measured, holds
+
+
+def _with_intervals(one: ClaimResult, results: Results, engine: str) -> str:
+    """What was measured, of how many seeds, with the 95% interval of each number that is that of one cell."""
+    made = next(made for made in results.figures if made.engine == engine and one in made.claims)
+    definition, parts = all_figures()[made.id], one.measured if isinstance(one.measured, dict) else {None: one.measured}
+    seeds = f"; {_counted_seeds(made.seeds)}"
+    if len(parts) > _MOST_PARTS:
+        return _figures(one.measured) + seeds
+    texts = []
+    for part, measured in parts.items():
+        names = cells_of_part(definition, one.id, part)
+        cell = made.cells.get(names[0]) if len(names) == 1 else None
+        text = f"{(part or '').replace('_', ' ')} {number(measured)}".strip()
+        if cell is not None and cell.low is not None and cell.high is not None:
+            text += f" ({interval((cell.low, cell.high))})"
+        texts.append(text)
+    return "; ".join(texts) + seeds
 
 
 def _not_run(figures: Sequence[FigureDefinition], engine: str) -> str:
@@ -232,7 +258,7 @@ def _counts(link: str = "{}.md") -> Iterator[str]:
     for paper, (title, page) in PAPERS.items():
         results, total = results_of(paper), len(_claims_of(paper).claims)
         judged = [_judged(results, engine) for engine in ENGINES]
-        cells = [_held(of_engine) if of_engine else "" for of_engine in judged]
+        cells = [_held(of_engine).replace(" claims hold", "") if of_engine else "" for of_engine in judged]
         values = values_of(paper)
         near = next((line for line in summary_lines(values, scores(values, results, "sim"))), "")
         if near.startswith("fitted"):
@@ -266,14 +292,14 @@ def _summary(paper: str) -> Iterator[str]:
     results, values = results_of(paper), values_of(paper)
     for engine, word in ENGINES.items():
         if judged := _judged(results, engine):
-            yield f"- {word}: {_held(judged)} claims hold ({_seeds(results, engine)})"
+            yield f"- {word}: {_held(judged)} ({_seeds(results, engine)})"
             if found := scores(values, results, engine):
                 yield from (f"- {word}, {line}" for line in summary_lines(values, found))
     yield f"- [every figure, claim and value](values-{PAPERS[paper].page}.md)"
 
 
 def _held(judged: Mapping[str, ClaimResult]) -> str:
-    return f"{sum(one.ok for one in judged.values())} of {len(judged)}"
+    return held({id: one.ok for id, one in judged.items()})
 
 
 def _seeds(results: Results, engine: str) -> str:

@@ -247,6 +247,18 @@ def _agrees(value: Value, theirs: float | None) -> bool:
 
 
 @cache
+def fitted_claims() -> frozenset[str]:
+    """The claims that are no predictions: every printed value that they ask for is fitted."""
+    claims, figures = all_claims(), all_figures()
+    bases: dict[str, set[str | None]] = {id: {"fitted"} for id, claim in claims.items() if claim.fitted}
+    for value in (value for paper in all_values().values() for value in paper.printed):
+        for source in source_of(value, claims, figures):
+            for claim in figures[source.figure].claims_of(source.cell):
+                bases.setdefault(claim, set()).add(value.basis)
+    return frozenset(claim for claim, found in bases.items() if found == {"fitted"})
+
+
+@cache
 def all_values() -> dict[str, PaperValues]:
     """The files of all papers, by paper.  Raises ConfigError."""
     folder = Path(str(resources.files("analysis") / "values"))
