@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from choices import Moved, moves_of, read_choices
@@ -311,7 +312,28 @@ def _counted_seeds(seeds: int) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
+def _gives_up() -> Iterator[str]:
+    """Deadlines missed in percent at each load, by what becomes of late jobs: Adaptive's, then Reverse-Adaptive's."""
+    figure = all_figures()["reverse-adaptive/gives-up"]
+    cells = results_of(figure.paper).cells(figure.id, "sim")
+    rules, schedulers = ("never", "by-deadline", "by-forecast"), ("adaptive", "reverse-adaptive")
+    points = list(figure.grid.points) if figure.grid is not None else []
+    columns = ["fifo", *(f"{scheduler}, {rule}" for rule in rules for scheduler in schedulers)]
+    missed = {point: [cells[f"missed: {column}, {point}"].measured or 0.0 for column in columns] for point in points}
+    rows = [(*point.split("x-"), *_in_pairs(of_point)) for point, of_point in missed.items()]
+    rows.append(("mean", "", *_in_pairs([fmean(of_column) for of_column in zip(*missed.values(), strict=True)])))
+    return table(("factors", "load", "FIFO", *(f"`{rule}`" for rule in rules)), rows)
+
+
+def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
+    """The first alone, the others two by two."""
+    first, *others = (f"{one:.1f}" for one in missed)
+    yield first
+    yield from (f"{one} / {other}" for one, other in zip(others[::2], others[1::2], strict=True))
+
+
 PARTS: dict[str, Any] = {
+    "gives-up": _gives_up,
     "counts": _counts,
     "counts-from-root": lambda: _counts("docs/{}.md"),
     "failing": _failing,
