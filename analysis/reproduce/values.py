@@ -133,6 +133,12 @@ class PaperValues(Strict):
     constants: tuple[Constant, ...] = ()
 
     @property
+    def figures_of(self) -> str:
+        """What the ids of its figures in ``analysis/claims`` begin with."""
+        ids = (id for figure in self.figures for id in figure.commands if not id.startswith("docs/"))
+        return next(ids, self.paper).partition("/")[0]
+
+    @property
     def printed(self) -> tuple[Value, ...]:
         """All but what only pictures show."""
         return tuple(value for value in self.values if not value.picture)
