@@ -194,7 +194,8 @@ class RunDirectory:
 
         Raises RunError.
         """
-        whole = {**summary, SUMMARY_DIGEST: summary_digest(msgspec.json.decode(json.dumps(summary)))}
+        read_again = msgspec.json.decode(json.dumps(summary, allow_nan=False))
+        whole = {**summary, SUMMARY_DIGEST: summary_digest(read_again)}
         write_json(self.path / SUMMARY_NAME, whole)
         return whole
 
