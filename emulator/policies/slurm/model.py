@@ -105,6 +105,14 @@ class Cluster(Frozen):
                 return each
         raise KeyError(name)
 
+    def can_hold(self, partition: str, nodes: int, cpus: int) -> bool:
+        """Whether a job of this size fits on the empty nodes of its partition; Slurm refuses others.
+
+        Raises:
+            KeyError: there is no such partition.
+        """
+        return sum(self.nodes[node] >= cpus for node in self.partition(partition).nodes) >= nodes
+
 
 class Job(Frozen):
     """A rigid job: it runs on so many nodes at once, with so many CPUs of each, or not at all."""
