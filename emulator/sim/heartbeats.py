@@ -194,9 +194,10 @@ class HeartbeatsThatMatter:
             self._keep_free(node)
         self._nodes_told.clear()
         for beats in touched.values():
-            due_ns = None if self._is_next_planned(beats) else self._own_due_ns(beats)
-            if due_ns is not None:
-                self._plan(beats, due_ns)
+            if beats.planned_ns is None or not self._is_next(beats, beats.planned_ns):
+                due_ns = self._own_due_ns(beats)
+                if due_ns is not None:
+                    self._plan(beats, due_ns)
         if not self._free or self._manager is None:
             return
         # After a free node's beat it is the next one's turn, even if the network has lost the heartbeat.
@@ -205,11 +206,11 @@ class HeartbeatsThatMatter:
             if due_ns is not None:
                 self._wake_free(due_ns)
 
-    def _is_next_planned(self, beats: _Beats) -> bool:
-        """Whether the very next beat is planned already; whether it matters is asked again when it comes."""
-        if beats.planned_ns is None or self._horizon_ns >= beats.phase.period_ns:
+    def _is_next(self, beats: _Beats, planned_ns: int) -> bool:
+        """Whether the beat planned is the very next one; whether it matters is asked again when it comes."""
+        if self._horizon_ns >= beats.phase.period_ns:
             return False
-        return beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
+        return planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
 
     def _own_due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter to its machine, or to the ResourceManager other than as that of a free node;

@@ -12,6 +12,7 @@ Reading all missed readings at once gives the same estimates as reading every pe
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from emulator.core.application_master.image_costs import ImageCosts
@@ -50,11 +51,16 @@ class Releaser:
         self._eviction = settings.scheduler.task_eviction
         self._mechanism = settings.scheduler.mechanism
         self._own = None if facts.mechanism is None else MechanismDecision(facts.mechanism)
-        self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
+        self._estimate_period_ns = settings.protocol.estimate_period_ns
         self._decisions = 0
         self._images = ImageCosts(settings.tier, facts)
         self._minimum_runtime_ns = facts.minimum_runtime_ns
         self._has_device = settings.tier is not None
+
+    @cached_property
+    def _refresh(self) -> Phase:
+        """When estimates are refreshed; drawn only for jobs whose progress is read."""
+        return Phase(self._seed, f"am:{self.job}", "estimates", self._estimate_period_ns)
 
     @property
     def owes(self) -> bool:
