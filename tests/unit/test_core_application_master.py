@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
@@ -53,7 +54,7 @@ class Bench:
     ) -> None:
         job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * reduces)
         settings = make_settings(mechanism=mechanism, slow_start_ppm=0)
-        policy = replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
+        policy = structs.replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
         settings = replace(settings, scheduler=replace(settings.scheduler, mechanism=policy))
         self.machine = ApplicationMaster(job, settings)
         self.now_ns = 0
