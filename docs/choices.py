@@ -1,7 +1,7 @@
 """How far claims and values move when a constant that a paper leaves open is halved and doubled.
 
     python docs/choices.py natjam                    # all constants of a paper that are numbers
-    python docs/choices.py natjam --only heartbeats  # one of them
+    python docs/choices.py natjam --only heartbeats  # some of them, by name
 
 Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds; where that
 takes minutes and the figure's live runs have a form of their own, in that form, simulated.  What is found is kept in
@@ -219,9 +219,15 @@ def _smallest_form(figure: FigureDefinition) -> _Form:
 
 
 def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds: int | None) -> Iterator[Moved]:
-    """Make the runs of a trial, with the first ``seeds`` of its seeds or all."""
+    """Make the runs of a trial, with the first ``seeds`` of its seeds or all; those with ours serve all constants."""
+    form = out / f"{trial.figure.id.replace('/', '-')}{'-live' if trial.as_live else ''}"
+    changed = form / str(paper.constants.index(constant))
     measured = {
-        factor: _measured(trial.figure, at_most_seeds({trial.figure.id: variants}, seeds), out / f"{factor:g}")
+        factor: _measured(
+            trial.figure,
+            at_most_seeds({trial.figure.id: variants}, seeds),
+            form / "ours" if factor == 1.0 else changed / f"{factor:g}",
+        )
         for factor, variants in trial.variants.items()
     }
     for cell in trial.cells:
@@ -257,30 +263,32 @@ def main() -> None:
     """Try the constants of a paper, and keep what is found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paper", choices=sorted(all_values()))
-    parser.add_argument("--only", help="the name of one constant")
+    parser.add_argument("--only", nargs="+", help="the names of some constants")
     parser.add_argument("--seeds", type=int, help="fewer than the five of a quick reproduction")
     given = parser.parse_args()
     paper, console = all_values()[given.paper], results_console()
-    for constant in paper.constants:
-        if given.only not in (None, constant.name):
-            continue
-        try:
-            trial = trial_of(paper, constant)
-        except ConfigError as error:
-            console.print(f"{constant.name}: not tried: {error.message}", markup=False)
-            _keep(paper, constant, refused=[Refused(paper=paper.paper, constant=constant.name, why=error.message)])
-            continue
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                moved = list(tried(paper, constant, trial, Path(folder), given.seeds))
-        except (NatjamError, ValueError) as error:
-            console.print(f"{constant.name}: failed: {str(error).splitlines()[0]}", markup=False)
-            continue
-        _keep(paper, constant, moved)
-        for one in moved:
-            console.print(
-                f"{constant.name}: {one.figure}, {one.fed}: {one.base}, {one.halved}, {one.doubled}", markup=False
-            )
+    chosen = [constant for constant in paper.constants if given.only is None or constant.name in given.only]
+    with tempfile.TemporaryDirectory() as folder:
+        for constant in chosen:
+            for line in _try(paper, constant, Path(folder), given.seeds):
+                console.print(f"{constant.name}: {line}", markup=False)
+
+
+def _try(paper: PaperValues, constant: Constant, out: Path, seeds: int | None) -> Iterator[str]:
+    """Try one constant, keep what is found, and say it."""
+    try:
+        trial = trial_of(paper, constant)
+    except ConfigError as error:
+        _keep(paper, constant, refused=[Refused(paper=paper.paper, constant=constant.name, why=error.message)])
+        yield f"not tried: {error.message}"
+        return
+    try:
+        moved = list(tried(paper, constant, trial, out, seeds))
+    except (NatjamError, ValueError) as error:
+        yield f"failed: {str(error).splitlines()[0]}"
+        return
+    _keep(paper, constant, moved)
+    yield from (f"{one.figure}, {one.fed}: {one.base}, {one.halved}, {one.doubled}" for one in moved)
 
 
 def _keep(paper: PaperValues, constant: Constant, moved: Sequence[Moved] = (), refused: Sequence[Refused] = ()) -> None:

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from choices import Moved, moves_of, read_choices
@@ -22,8 +23,15 @@ from choices import Moved, moves_of, read_choices
 from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
-from analysis.reproduce.tables import accepted, number
-from analysis.reproduce.values import Constant, PaperValues, all_values, source_of
+from analysis.reproduce.tables import accepted, held, interval, number
+from analysis.reproduce.values import (
+    Constant,
+    PaperValues,
+    all_values,
+    cells_of_part,
+    fitted_claims,
+    source_of,
+)
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -180,10 +188,29 @@ def _claim_rows(paper: str, results: Results) -> Iterator[Sequence[str]]:
         holds = "; ".join(
             f"{ENGINES[engine]}: {'yes' if one.ok else 'no: ' + one.why}" for engine, one in found.items() if one
         )
-        measured = [_figures(one.measured) if one else "" for one in found.values()]
+        measured = [_with_intervals(one, results, engine) if one else "" for engine, one in found.items()]
         by = [figure for figure in all_figures().values() if claim.id in figure.claims]
         holds = holds or _not_run(by, "live" if claim.engine == "live" else "sim")
-        yield f"`{claim.id}`", _figures(claim.published), _accepted(claim.accept), *measured, holds
+        basis = " (fitted)" if claim.id in fitted_claims() else ""
+        yield f"`{claim.id}`{basis}", _figures(claim.published), _accepted(claim.accept), *measured, holds
+
+
+def _with_intervals(one: ClaimResult, results: Results, engine: str) -> str:
+    """What was measured, of how many seeds, with the 95% interval of each number that is that of one cell."""
+    made = next(made for made in results.figures if made.engine == engine and one in made.claims)
+    definition, parts = all_figures()[made.id], one.measured if isinstance(one.measured, dict) else {None: one.measured}
+    seeds = f"; {_counted_seeds(made.seeds)}"
+    if len(parts) > _MOST_PARTS:
+        return _figures(one.measured) + seeds
+    texts = []
+    for part, measured in parts.items():
+        names = cells_of_part(definition, one.id, part)
+        cell = made.cells.get(names[0]) if len(names) == 1 else None
+        text = f"{(part or '').replace('_', ' ')} {number(measured)}".strip()
+        if cell is not None and cell.low is not None and cell.high is not None:
+            text += f" ({interval((cell.low, cell.high))})"
+        texts.append(text)
+    return "; ".join(texts) + seeds
 
 
 def _not_run(figures: Sequence[FigureDefinition], engine: str) -> str:
@@ -232,7 +259,7 @@ def _counts(link: str = "{}.md") -> Iterator[str]:
     for paper, (title, page) in PAPERS.items():
         results, total = results_of(paper), len(_claims_of(paper).claims)
         judged = [_judged(results, engine) for engine in ENGINES]
-        cells = [_held(of_engine) if of_engine else "" for of_engine in judged]
+        cells = [_held(of_engine).replace(" claims hold", "") if of_engine else "" for of_engine in judged]
         values = values_of(paper)
         near = next((line for line in summary_lines(values, scores(values, results, "sim"))), "")
         if near.startswith("fitted"):
@@ -266,14 +293,14 @@ def _summary(paper: str) -> Iterator[str]:
     results, values = results_of(paper), values_of(paper)
     for engine, word in ENGINES.items():
         if judged := _judged(results, engine):
-            yield f"- {word}: {_held(judged)} claims hold ({_seeds(results, engine)})"
+            yield f"- {word}: {_held(judged)} ({_seeds(results, engine)})"
             if found := scores(values, results, engine):
                 yield from (f"- {word}, {line}" for line in summary_lines(values, found))
     yield f"- [every figure, claim and value](values-{PAPERS[paper].page}.md)"
 
 
 def _held(judged: Mapping[str, ClaimResult]) -> str:
-    return f"{sum(one.ok for one in judged.values())} of {len(judged)}"
+    return held({id: one.ok for id, one in judged.items()})
 
 
 def _seeds(results: Results, engine: str) -> str:
@@ -285,7 +312,28 @@ def _counted_seeds(seeds: int) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
+def _gives_up() -> Iterator[str]:
+    """Deadlines missed in percent at each load, by what becomes of late jobs: Adaptive's, then Reverse-Adaptive's."""
+    figure = all_figures()["reverse-adaptive/gives-up"]
+    cells = results_of(figure.paper).cells(figure.id, "sim")
+    rules, schedulers = ("never", "by-deadline", "by-forecast"), ("adaptive", "reverse-adaptive")
+    points = list(figure.grid.points) if figure.grid is not None else []
+    columns = ["fifo", *(f"{scheduler}, {rule}" for rule in rules for scheduler in schedulers)]
+    missed = {point: [cells[f"missed: {column}, {point}"].measured or 0.0 for column in columns] for point in points}
+    rows = [(*point.split("x-"), *_in_pairs(of_point)) for point, of_point in missed.items()]
+    rows.append(("mean", "", *_in_pairs([fmean(of_column) for of_column in zip(*missed.values(), strict=True)])))
+    return table(("factors", "load", "FIFO", *(f"`{rule}`" for rule in rules)), rows)
+
+
+def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
+    """The first alone, the others two by two."""
+    first, *others = (f"{one:.1f}" for one in missed)
+    yield first
+    yield from (f"{one} / {other}" for one, other in zip(others[::2], others[1::2], strict=True))
+
+
 PARTS: dict[str, Any] = {
+    "gives-up": _gives_up,
     "counts": _counts,
     "counts-from-root": lambda: _counts("docs/{}.md"),
     "failing": _failing,

@@ -205,14 +205,16 @@ NO_TRACE = frozenset(
             "SizedClusterState.attention",
             "MasterNews._changed",
             "ByQueues._all_asked",
+            "ByQueues._decision",
             "CommandLedger.due_ns",
         ),
         *("Preemptor.due_ns", "Application.view", "Capacity._until", "Capacity._sums", "Capacity._of_a_period"),
     }
 )
-"""What a heartbeat that says nothing may change: who is waited for, that the Preemptor has nothing more to ask for as
-things stand, from when on to look for orders to repeat and reclaims that expire, and views that have been made of jobs
-as they are, and what has been worked out of a capacity; no decision rests on whether they are there."""
+"""What a heartbeat that says nothing may change: who is waited for, what the allocation last said and that there is
+nothing more to ask for as things stand, from when on to look for orders to repeat and reclaims that expire, and views
+that have been made of jobs as they are, and what has been worked out of a capacity; no decision rests on whether they
+are there."""
 
 
 @dataclass(frozen=True)

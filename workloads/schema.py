@@ -257,6 +257,12 @@ class JobEntry(Strict):
         return self.maps + self.reduces if self.tasks is None else self.tasks.count
 
     @property
+    def largest_task_gb(self) -> float:
+        """Memory that its largest task holds; 0: none says."""
+        held = [one.memory_gb for one in (self.groups or (self.tasks or self,)) if one.memory_gb is not None]
+        return max((size for sizes in held for size in (sizes if isinstance(sizes, tuple) else (sizes,))), default=0.0)
+
+    @property
     def gang_minimum(self) -> int | None:
         """How many of its tasks must have room at once; None: each starts by itself."""
         if isinstance(self.gang, Gang):

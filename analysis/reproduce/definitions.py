@@ -59,6 +59,8 @@ class Claim(Strict):
     recorded: Recorded | None = None
     """Instead of it: where its parts were recorded."""
     accept: Annotated[dict[str, Any], Field(min_length=1)]
+    fitted: bool = False
+    """Whether a workload or constant was chosen with it known, where no value of ``analysis/values`` says so."""
     note: str = ""
 
     def published_of(self, part: str | None) -> float | None:
@@ -363,6 +365,13 @@ class FigureDefinition(Strict):
     def claims(self) -> list[str]:
         """The claims that it measures."""
         return list(dict.fromkeys([*(cell.claim for cell in self.cells.values() if cell.claim), *self.orders]))
+
+    def claims_of(self, name: str) -> list[str]:
+        """The claims that a cell is judged by."""
+        own = self.cells[name].claim
+        ordered = {claim: self.ordered(claim).values() for claim in self.orders}
+        orders = [claim for claim, points in ordered.items() if any(name in cells.values() for cells in points)]
+        return orders if own is None else [own, *orders]
 
     @model_validator(mode="before")
     @classmethod

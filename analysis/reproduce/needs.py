@@ -15,8 +15,11 @@ from emulator.campaign.plan import Variant, planned_runs
 from emulator.display.work_display import in_words
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
+from emulator.live.dumpers.criu import why_no_criu
+from emulator.live.memory.nodes import why_no_swap
 from emulator.sim.session import calibration_warning
 
+_IMAGE_MECHANISMS = ("image", "adaptive")
 _START_REAL_S = 3.0
 """Start and end of a live run."""
 
@@ -77,13 +80,23 @@ def _run_real_s(took: Took, experiment: Experiment) -> float:
 
 
 def lacking(variants: Mapping[str, Sequence[Variant]]) -> dict[str, str]:
-    """Figures that cannot be made on this machine as it is, and why: it has not been measured, and they simulate it."""
-    found = {}
-    for figure, of_figure in variants.items():
-        for experiment in (variant.experiment for variant in of_figure if variant.experiment.engine == "sim"):
-            try:
-                calibration_warning(experiment)
-            except ConfigError as error:
-                found[figure] = error.message
-                break
-    return found
+    """Figures that cannot be made on this machine as it is, and why: they simulate it, and it has not been measured;
+    or they are live, and save programs or swap, which it cannot."""
+    found = {figure: filter(None, (_lacks(one.experiment) for one in of_them)) for figure, of_them in variants.items()}
+    return {figure: why for figure, whys in found.items() if (why := next(whys, None)) is not None}
+
+
+def _lacks(experiment: Experiment) -> str | None:
+    if experiment.engine == "sim":
+        try:
+            calibration_warning(experiment)
+        except ConfigError as error:
+            return error.message
+        return None
+    jobs, cluster = experiment.workload.jobs or (), experiment.cluster
+    saves = experiment.scheduler.choice("mechanism").name in _IMAGE_MECHANISMS
+    if saves and any(job.tasks for job in jobs) and (why := why_no_criu()):
+        return f"its programs are saved by criu: {why}"
+    if cluster.swap_gb and sum(job.largest_task_gb for job in jobs) > cluster.memory_gb and (why := why_no_swap()):
+        return f"its tasks hold more than cluster.memory_gb: {why}"
+    return None

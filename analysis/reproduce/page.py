@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from matplotlib.figure import Figure
@@ -25,34 +25,55 @@ th:first-child, td:first-child, th:nth-last-child(-n+2), td:nth-last-child(-n+2)
 .no { color: #a00; font-weight: 600; } .source { color: #555; } svg { max-width: 100%; height: auto; }
 """
 _TEXT_HEADS = ("", "what it shows", "", "how, or why not")
+_CAUSE_HEADS = (*HEADS[:4], "what a run shows of the cause")
 
 
 def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figure]) -> str:
-    """The page; ``drawings`` by the figures' ids."""
-    titles = ", ".join(figure.definition.id for figure in reproduction.figures)
-    papers = papers_of([figure.definition for figure in reproduction.figures])
-    body = "".join(_values(paper, results, reproduction.engine) for paper in papers)
-    body += "".join(_section(figure, drawings[figure.definition.id]) for figure in reproduction.figures)
+    """The page, paper by paper; ``drawings`` by the figures' ids."""
+    by_paper: dict[str, list[Reproduced]] = {}
+    for figure in reproduction.figures:
+        by_paper.setdefault(figure.definition.paper, []).append(figure)
+    printed = {paper.figures_of: paper for paper in papers_of([figure.definition for figure in reproduction.figures])}
+    body = ""
+    for name, figures in by_paper.items():
+        body += f'<h2 id="{escape(name)}">{escape(name)}</h2>'
+        body += _values(printed[name], results, reproduction.engine) if name in printed else ""
+        body += "".join(_section(figure, drawings[figure.definition.id]) for figure in figures)
     closing = "".join(f"<li>{escape(line)}</li>" for line in closing_lines(reproduction))
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(titles)}</title>'
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(", ".join(by_paper))}</title>'
         f"<style>{_STYLE}</style></head><body><h1>Published and measured</h1>"
-        f"<p>{escape(titles)}, by the {escape(reproduction.engine)} engine: {len(reproduction.campaign.runs)} runs.  "
+        f"<p>By the {escape(reproduction.engine)} engine: {len(reproduction.campaign.runs)} runs.  "
         "Times are emulated seconds; diamonds are the paper's values, whiskers one standard deviation.</p>"
-        f"<ul>{closing}</ul>{body}</body></html>\n"
+        f"<ul>{_contents(by_paper)}</ul><ul>{closing}</ul>{body}</body></html>\n"
     )
+
+
+def _contents(by_paper: Mapping[str, Sequence[Reproduced]]) -> str:
+    """A line for each paper, with its figures."""
+    return "".join(
+        f"<li>{_link(name, name)}: "
+        + ", ".join(_link(figure.definition.id, figure.definition.id.partition("/")[2]) for figure in figures)
+        + "</li>"
+        for name, figures in by_paper.items()
+    )
+
+
+def _link(id: str, text: str) -> str:
+    return f'<a href="#{escape(id)}">{escape(text)}</a>'
 
 
 def _values(paper: PaperValues, results: Results, engine: str) -> str:
     """What the paper prints, beside what was measured."""
     found = scores(paper, results, engine)
     lines = "".join(f"<li>{escape(line)}</li>" for line in summary_lines(paper, found))
-    tables = [("", found), (f"<h3>The {WORST} farthest away</h3>", worst(found))]
     text = [(figure.name, figure.shows, figure.state, figure.how()) for figure in paper.figures]
+    farthest = [(*score.texts[:4], score.value.cause) for score in worst(found)]
     return (
-        f"<h2>{escape(paper.paper)}: figures and tables of the text</h2>{_table('text', _TEXT_HEADS, text)}"
-        f"<h2>{escape(paper.paper)}: printed values</h2><ul>{lines}</ul>"
-        + "".join(head + _table("values", HEADS, [score.texts for score in rows]) for head, rows in tables if rows)
+        f"<h3>Figures and tables of the text</h3>{_table('text', _TEXT_HEADS, text)}"
+        f"<h3>Printed values</h3><ul>{lines}</ul>"
+        + (_table("values", HEADS, [score.texts for score in found]) if found else "")
+        + (f"<h3>The {WORST} farthest away</h3>{_table('text', _CAUSE_HEADS, farthest)}" if farthest else "")
     )
 
 
@@ -68,7 +89,7 @@ def _cells(tag: str, texts: Iterable[str]) -> str:
 def _section(figure: Reproduced, drawing: Figure) -> str:
     definition = figure.definition
     return (
-        f"<h2>{escape(definition.id)}: {escape(definition.title)}</h2>"
+        f'<h3 id="{escape(definition.id)}">{escape(definition.id)}: {escape(definition.title)}</h3>'
         f'<p class="source">{escape(definition.source)}. {escape(definition.about)}</p>'
         f"{_svg(drawing)}<table><thead><tr>{_cells('th', columns(figure))}</tr></thead>"
         f"<tbody>{''.join(_lines(figure))}</tbody></table>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from analysis.reproduce.definitions import FigureDefinition, all_claims
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import Reproduced, Reproduction
+from analysis.reproduce.values import fitted_claims
 from analysis.reproduce.verdict import NUMBERS_WITHIN, Verdict, misses
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 
@@ -139,7 +140,7 @@ def figure_table(figure: Reproduced) -> Table:
 def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     """How many claims hold, the mean error, and which do not."""
     verdicts = reproduction.verdicts
-    yield f"{sum(verdict.ok for verdict in verdicts)} of {len(verdicts)} claims hold"
+    yield held({verdict.claim.id: verdict.ok for verdict in verdicts})
     if reproduction.mean_abs_error is not None:
         cells = sum(len(figure.errors) for figure in reproduction.figures)
         yield f"mean error against the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
@@ -164,6 +165,16 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     for verdict in verdicts:
         if not verdict.ok:
             yield f"does not hold: {verdict.claim.id}: {verdict.why}"
+
+
+def held(claims: Mapping[str, bool]) -> str:
+    """How many claims hold, those on fitted values apart."""
+    texts = []
+    for is_fitted, what in ((False, "claims hold"), (True, "on fitted values")):
+        ok = [holds for claim, holds in claims.items() if (claim in fitted_claims()) == is_fitted]
+        if ok or not is_fitted:
+            texts.append(f"{sum(ok)} of {len(ok)} {what}")
+    return "; ".join(texts)
 
 
 def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]]) -> Table:

@@ -133,6 +133,12 @@ class PaperValues(Strict):
     constants: tuple[Constant, ...] = ()
 
     @property
+    def figures_of(self) -> str:
+        """What the ids of its figures in ``analysis/claims`` begin with."""
+        ids = (id for figure in self.figures for id in figure.commands if not id.startswith("docs/"))
+        return next(ids, self.paper).partition("/")[0]
+
+    @property
     def printed(self) -> tuple[Value, ...]:
         """All but what only pictures show."""
         return tuple(value for value in self.values if not value.picture)
@@ -244,6 +250,18 @@ def _agrees(value: Value, theirs: float | None) -> bool:
     if value.statistic != "mean":
         return True
     return theirs is None or any(_same(theirs * factor, value.published) for factor in factors)
+
+
+@cache
+def fitted_claims() -> frozenset[str]:
+    """The claims that are no predictions: every printed value that they ask for is fitted."""
+    claims, figures = all_claims(), all_figures()
+    bases: dict[str, set[str | None]] = {id: {"fitted"} for id, claim in claims.items() if claim.fitted}
+    for value in (value for paper in all_values().values() for value in paper.printed):
+        for source in source_of(value, claims, figures):
+            for claim in figures[source.figure].claims_of(source.cell):
+                bases.setdefault(claim, set()).add(value.basis)
+    return frozenset(claim for claim, found in bases.items() if found == {"fitted"})
 
 
 @cache

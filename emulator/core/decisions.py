@@ -47,9 +47,14 @@ class PolicyError(Exception):
     """A policy has returned something that its Protocol does not allow; the message names the policy."""
 
 
-def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
-    """Which queue is served next, and who may take back from whom.  Raises PolicyError."""
+def allocate(
+    policy: AllocationPolicy, view: ClusterView, accepted: AllocationDecision | None = None
+) -> AllocationDecision:
+    """Which queue is served next, and who may take back from whom; ``accepted``: an earlier decision on the same
+    queues, which need not be checked again.  Raises PolicyError."""
     decision = policy.function(view)
+    if decision == accepted and accepted is not None and accepted.valid_until_ns is None:
+        return accepted
     if isinstance(decision, ShareDecision):
         raise PolicyError(f"allocation policy {policy.name} gives shares; name a ShareAllocation of it")
     if not isinstance(decision, AllocationDecision):

@@ -15,6 +15,10 @@ class JobData:
         self._job = job
         self._keys = sum(job.reduce_keys)
         self._maps = max(1, len(job.map_ns))
+        self._outputs: tuple[str, ...] = ()
+        """The nodes of the maps' outputs, as the last reduce has found them."""
+        self._nodes: frozenset[str] = frozenset()
+        """The same, each once."""
         # One key in three is emitted by one map, one by two and one by three, drawn with replacement.
         missed = 1 - Fraction(1, self._maps)
         per_key = sum((self._maps * (1 - missed**draws) for draws in (1, 2, 3)), Fraction(0)) / 3
@@ -31,11 +35,12 @@ class JobData:
 
     def reduce_input(self, reduce: int, node: str, outputs: tuple[str, ...]) -> DataSize:
         """The input of a reduce on ``node``; ``outputs``: the node of each map's output; empty: made on ``node``."""
+        if outputs is not self._outputs:
+            self._outputs, self._nodes = outputs, frozenset(outputs)
         size_bytes = self._share(reduce, self._job.shuffle_bytes)
-        remote = [place for place in outputs if place != node]
-        remote_bytes = size_bytes * len(remote) // max(1, len(outputs))
+        remote_bytes = size_bytes * (len(outputs) - outputs.count(node)) // max(1, len(outputs))
         records = self._records(self._job.reduce_keys[reduce])
-        return DataSize(records, size_bytes, remote_bytes, len(set(remote)))
+        return DataSize(records, size_bytes, remote_bytes, len(self._nodes) - (node in self._nodes))
 
     def reduce_output_bytes(self, reduce: int) -> int:
         """Bytes of output of a reduce."""

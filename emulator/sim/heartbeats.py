@@ -103,6 +103,9 @@ class _Beats:
     """Due times of the beats that the kernel has an event for, planned or not any more."""
     awake_until_ns: int = -1
     """Until then all beats are run, because an earlier one could still be overtaken."""
+    may_be_awaited: bool = True
+    """Whether it has sent a heartbeat, or there was more to tell it, since the ResourceManager last did not await it.
+    """
     free: bool = False
     """Whether its node is known to have a free container."""
     place: tuple[int, int] = field(init=False)
@@ -150,7 +153,11 @@ class HeartbeatsThatMatter:
         self._catch_up(beats)  # what it has already sent still arrives
         del self._beats[address]
         self._touched.pop(address, None)
-        self._set_free(beats, False)
+        if beats.free:  # if it was its turn, it is now the next one's
+            self._set_free(beats, False)
+            manager = self._beats.get(RESOURCE_MANAGER)
+            if manager is not None:
+                self._touched[RESOURCE_MANAGER] = manager
 
     def before(self, address: str) -> None:
         if address != RESOURCE_MANAGER:
@@ -159,20 +166,27 @@ class HeartbeatsThatMatter:
                 self._catch_up(beats)
 
     def after(self, address: str, message: Message) -> None:
+        if type(message) in _NO_NEWS:
+            return
         beats = self._beats.get(address)
-        if beats is None or type(message) in _NO_NEWS:
+        if beats is None:
             return
         self._touched[address] = beats
-        manager = self._manager
-        if manager is not None and beats.machine is manager:
-            for awaited in manager.state.attention.newly_awaited:
-                if awaited in self._beats:
-                    self._touched[awaited] = self._beats[awaited]
-                    self._catch_up(self._beats[awaited])
-            if isinstance(message, _OF_NODES):
-                self._nodes_told[message.node] = None
+        if beats.machine is self._manager:
+            self._after_manager(message)
         if self._horizon_ns:
             self.settle()
+
+    def _after_manager(self, message: Message) -> None:
+        assert self._manager is not None
+        for address in self._manager.state.attention.newly_awaited:
+            awaited = self._beats.get(address)
+            if awaited is not None:
+                awaited.may_be_awaited = True
+                self._touched[address] = awaited
+                self._catch_up(awaited)
+        if isinstance(message, _OF_NODES):
+            self._nodes_told[message.node] = None
 
     def settle(self) -> None:
         """Plan the beats that may matter, in the present state."""
@@ -201,10 +215,11 @@ class HeartbeatsThatMatter:
     def _own_due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter to its machine, or to the ResourceManager other than as that of a free node;
         None: never."""
-        now_ns, manager = self._kernel.now_ns, self._manager
-        machine = beats.machine
-        if manager is not None and manager.awaits(machine.address, machine.heard_id):
-            return now_ns
+        now_ns, machine = self._kernel.now_ns, beats.machine
+        if beats.may_be_awaited and self._manager is not None:
+            if self._manager.awaits(machine.address, machine.heard_id):
+                return now_ns
+            beats.may_be_awaited = False
         due_ns = machine.heartbeat_due_ns(now_ns)
         return None if due_ns is None else max(due_ns, now_ns)
 
@@ -268,7 +283,7 @@ class HeartbeatsThatMatter:
             beats.awake_until_ns = due_ns + self._horizon_ns
         if beats.planned_ns is not None and beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < due_ns:
             return  # the one before it is too early
-        nominal_ns = max(beats.phase.until(due_ns - self._longest_lag_ns), beats.phase.after(beats.run_ns))
+        nominal_ns = beats.phase.after(max(due_ns - self._longest_lag_ns - 1, beats.run_ns))
         while True:
             fires_ns = self._fires_ns(beats, nominal_ns)
             if fires_ns >= due_ns and not self._has_passed(beats, fires_ns):
@@ -311,7 +326,7 @@ class HeartbeatsThatMatter:
             nominal_ns += beats.phase.period_ns
 
     def _run_beat(self, beats: _Beats, nominal_ns: int, fires_ns: int) -> None:
-        beats.run_ns = nominal_ns
+        beats.run_ns, beats.may_be_awaited = nominal_ns, True
         self._run(beats.machine.address, Tick(nominal_ns), fires_ns)
 
     def _fires_ns(self, beats: _Beats, nominal_ns: int) -> int:

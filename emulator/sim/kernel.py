@@ -69,20 +69,23 @@ class Kernel:
         self.stopped = True
 
     def run(self, limit_ns: int, most_events: int | None = None, until: Callable[[], bool] | None = None) -> None:
-        """Run until ``stop`` is called, until ``until()`` holds, or for ``most_events`` events.
+        """Run until ``stop`` is called, or to the end of the instant in which ``until()`` holds or ``most_events`` are
+        done.
 
         Raises RuntimeError if nothing is left to do or ``limit_ns`` is passed.
         """
-        soon = self._soon
-        last = None if most_events is None else self.events + most_events
+        soon, take = self._soon, self._soon.popleft
+        last = math.inf if most_events is None else self.events + most_events
         self.stopped = False
-        while self.events != last and not self.stopped and not (until is not None and until()):
-            action = soon.popleft() if soon else self._next_instant(limit_ns)
-            self.events += 1
-            action()
+        while self.events < last and not self.stopped and not (until is not None and until()):
+            if not soon:
+                self._begin_next(limit_ns)
+            while soon and not self.stopped:
+                self.events += 1
+                take()()
 
-    def _next_instant(self, limit_ns: int) -> Action:
-        """The first action of the next instant, or the next beat of this one."""
+    def _begin_next(self, limit_ns: int) -> None:
+        """Begin the next instant with its events, or else with its first beat; or the next beat of this one."""
         self.settle()
         heap = self._heap
         if not heap:
@@ -90,14 +93,14 @@ class Kernel:
         if heap[0][0] > limit_ns:
             raise RuntimeError(f"not finished after {limit_ns / 1e9:.0f} emulated seconds")
         at_ns, priority, rank, _, action = heappop(heap)
+        self.soon(action)
         if at_ns != self.now_ns:
             self.now_ns, self.beat_rank = at_ns, -1
         if priority == _BEAT:
             self.beat_rank = rank
         else:
             while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
-                self._soon.append(heappop(heap)[4])
-        return action
+                self.soon(heappop(heap)[4])
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """How far simulations are from live runs in containers of several sizes, with gangs: ten random experiments.
 
-Run with ``pytest tests/benchmarks/test_fidelity_of_sizes.py -s`` on an otherwise idle machine; ``TIME_SCALE`` in the
-environment sets another time scale.
+Run with ``pytest tests/benchmarks/test_fidelity_of_sizes.py -s`` on an otherwise idle machine, after
+``natjam measure``; ``TIME_SCALE`` in the environment sets another time scale.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from emulator.files.yaml_values import dump_yaml
 from tests.live_runs import REPOSITORY
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.slow]
+pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SEEDS = (3801, 3802, 3803, 3804, 3805, 3806, 3807, 3808, 3809, 3810)
 """Written down before the first run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -103,3 +104,13 @@ def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_
     (figure, why), *others = lacking(variants).items()
     assert (figure, others) == ("os-assisted/fig2", [])
     assert "run 'natjam measure' first" in why
+
+
+def test_live_figures_that_need_criu_or_swap_are_left_out_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = ["natjam/fig4", "adaptive-checkpointing/fig4", "os-assisted/fig2-program", "os-assisted/fig4-program"]
+    variants = planned([figure.by("live") for figure in chosen_figures(figures)], "live", None, quick=True)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    saved, swapped = lacking(variants).items()
+    assert saved[0] == "adaptive-checkpointing/fig4"
+    assert saved[1].startswith("its programs are saved by criu: ")
+    assert swapped == ("os-assisted/fig4-program", "its tasks hold more than cluster.memory_gb: real swap needs root")

@@ -137,6 +137,18 @@ def test_a_job_goes_on_where_its_node_has_returned(silent: bool, after_s: float)
     assert Outcome.SUCCEEDED in {row.outcome for row in again}
 
 
+@pytest.mark.parametrize("node", ["node-1", "node-2"])
+def test_a_request_gets_its_container_elsewhere_if_the_free_node_whose_turn_it_is_falls_silent(node: str) -> None:
+    def disturb(cluster: CheckedCluster) -> None:
+        cluster.kernel.at(SECOND_NS // 1000, partial(cluster.silence_node, node))
+
+    settings, jobs = make_settings(nodes=2, containers=2), (make_job("research", reduces_s=(5.0,)),)
+    thrifty, full = [
+        run_checked(settings, jobs, disturb=disturb, every_heartbeat=every).records for every in (False, True)
+    ]
+    assert merge(thrifty) == merge(full)
+
+
 def test_a_master_outside_containers_waits_for_a_node_to_return() -> None:
     settings = make_settings(nodes=1, containers=2, masters_outside=True)
     job = make_job("research", reduces_s=(20.0, 20.0))

@@ -708,6 +708,9 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     page = (tmp_path / "index.html").read_text()
     assert "<svg" in page
     assert re.search(r"<td>Fig. 4</td><td>[^<]+</td><td>reproduced</td><td>natjam reproduce natjam/fig4</td>", page)
+    assert '<a href="#natjam/fig4">' in page
+    assert '<h3 id="natjam/fig4">' in page
+    assert "with 0.5 s in place of 1 s it is 5.8 s" in page, "why the farthest values are far away"
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!#)', page), "it needs nothing from elsewhere"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/**/summary.json")}

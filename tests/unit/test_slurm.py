@@ -288,6 +288,16 @@ def test_jobs_of_one_pass_are_launched_the_later_the_more_they_are() -> None:
     assert {each[0].start_ns for each in stays.values()} == {9}
 
 
+def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it() -> None:
+    """Of ``low0`` the time limit is over when ``high0`` could be seen; ``low1`` is ended while it is launched."""
+    jobs = [job("low0", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high0", 4, 8, 6, 25)]
+    stays = Player(cluster(Mode.OFF), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
+    assert (stays["low0"][0].end_ns, stays["high0"][0].start_ns) == (30 * SECOND_NS, 31 * SECOND_NS)
+    costs = Costs(launch_ns=2 * SECOND_NS, gone_ns=SECOND_NS // 10)
+    stays = Player(cluster(), [job("low1", 4, 8), job("high1", 4, 8, 6, 0.9)], costs).play()
+    assert (stays["low1"][0].end_ns, stays["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
+
+
 def with_grace(grace_s: int) -> Cluster:
     low, high = cluster().partitions
     return replace(cluster(), partitions=(replace(low, grace_ns=grace_s * SECOND_NS), high))

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from analysis.papers.slurm_runs import recorded_runs, simulated
+from analysis.papers.slurm_runs import recorded_costs, recorded_runs, simulated
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.core.messages import JobState
@@ -34,7 +34,7 @@ from emulator.policies.news import (
 )
 from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
-from emulator.policies.slurm.player import Player
+from emulator.policies.slurm.player import NO_COSTS, Player
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
@@ -104,13 +104,14 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
     return Cluster(nodes, partitions, settings, qos), jobs
 
 
-@given(site=sites())
+@given(site=sites(), has_costs=st.booleans())
 @drawn
-def test_drawn_sites_do_too(site: tuple[Cluster, list[Job]]) -> None:
+def test_drawn_sites_do_too(site: tuple[Cluster, list[Job]], has_costs: bool) -> None:
     of, jobs = site
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-        ours = in_machines(of, jobs, Path(folder), **NOTHING_COSTS)
-    assert [*differences(ours, played(Player(of, jobs).play()))] == []
+        ours = in_machines(of, jobs, Path(folder), **({} if has_costs else NOTHING_COSTS))
+    theirs = Player(of, jobs, recorded_costs() if has_costs else NO_COSTS).play()
+    assert [*differences(ours, played(theirs))] == []
 
 
 @pytest.mark.parametrize(("mechanism", "gone_s", "again_s"), [("kill", 20, 60), ("checkpoint", 21, 39)])

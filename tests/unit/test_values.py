@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.reproduce.definitions import all_claims, all_figures
-from analysis.reproduce.values import PaperValues, all_values, read_values, source_of
+from analysis.reproduce.tables import held
+from analysis.reproduce.values import PaperValues, all_values, fitted_claims, read_values, source_of
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import dump_yaml
 
@@ -38,6 +39,16 @@ def test_every_file_reads_and_its_values_are_measured_or_say_why_not(path: Path)
 def test_all_values_are_found_by_paper() -> None:
     assert set(all_values()) == {path.stem for path in FOLDER.glob("*.yaml")}
     assert all_values()["yarn"].printed
+
+
+def test_claims_whose_values_were_all_known_beforehand_are_counted_apart() -> None:
+    known = fitted_claims()
+    assert {"natjam.fig3.alone", "flex.base.fair", "ckpt.fig12.io_bandwidth_pct"} <= known, "by claim, and by cell"
+    assert "natjam.fig10.mlf_over_mdf" in known, "by its own word"
+    assert not {"natjam.fig4.natjam.production", "ckpt.fig8.waste_reduction", "yarn.completion"} & known
+    claims = {"natjam.fig3.alone": False, "yarn.completion": True, "yarn.preempted": False}
+    assert held(claims) == "1 of 2 claims hold; 0 of 1 on fitted values"
+    assert held({"yarn.completion": True}) == "1 of 1 claims hold"
 
 
 def written(tmp_path: Path, **changed: Any) -> Path:

@@ -120,10 +120,12 @@ class ApplicationMaster(StateMachine):
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message; see ``emulator.core.machine.Machine``."""
+        if not self._tells_at_once:
+            return super().handle(message, now_ns)
         asks = self.tasks.asks
         answer_id = asks.answer_id
         effects = super().handle(message, now_ns)
-        if self._tells_at_once and self.state is JobState.RUNNING and (asks.is_new or asks.answer_id > answer_id):
+        if self.state is JobState.RUNNING and (asks.is_new or asks.answer_id > answer_id):
             effects += self._heartbeat(now_ns)
         return effects
 

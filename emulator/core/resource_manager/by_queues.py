@@ -22,7 +22,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_contract import ByContract, Parts
 from emulator.core.resource_manager.offers import TASKS, Offer
 from emulator.policies.policy import Reads
-from emulator.policies.views import JobView
+from emulator.policies.views import AllocationDecision, ClusterView, JobView
 from emulator.vocabulary import Resources
 
 
@@ -40,6 +40,8 @@ class ByQueues(ByContract):
         """Queues that may ever take containers back."""
         self._all_asked: tuple[int, int, int] | None = None
         """State of queues and Preemptor when everything possible had been asked for."""
+        self._decision: AllocationDecision | None = None
+        """The allocation's last."""
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
 
@@ -47,10 +49,14 @@ class ByQueues(ByContract):
         """What taking the container back makes free; empty where all containers have one size."""
         return self._offers.reservations.frees(container)
 
+    def _decided(self, view: ClusterView) -> AllocationDecision:
+        self._decision = allocate(self._policy, view, self._decision)
+        return self._decision
+
     # ---- giving ----
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
-        decision = allocate(self._policy, offer.view)
+        decision = self._decided(offer.view)
         if decision.per_heartbeat is not None and offer.given >= decision.per_heartbeat:
             offer.is_for_others = True
             self._state.attention.expect(offer.node.address)  # a task may wait for this node
@@ -140,7 +146,7 @@ class ByQueues(ByContract):
 
     def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         view = self._state.view(now_ns)
-        decision = allocate(self._policy, view)
+        decision = self._decided(view)
         rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
         all_asked = True
         for queue, victims in decision.reclaim:

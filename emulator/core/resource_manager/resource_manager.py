@@ -107,9 +107,11 @@ class ResourceManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When something may have to be taken back; see ``emulator.core.machine.PeriodicMachine``."""
+        allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
+        if allocation_ns == now_ns:
+            return now_ns
         parts = (self._contracts, self._orders, self._recovery, self._withholding)
         times_ns = [due_ns for part in parts if (due_ns := part.due_ns) is not None]
-        allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
         return min(times_ns if allocation_ns is None else [*times_ns, allocation_ns], default=None)
 
     def awaits(self, address: str, heard_id: int) -> bool:

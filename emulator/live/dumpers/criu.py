@@ -60,6 +60,14 @@ def find_criu() -> CriuFound | None:
     return first
 
 
+def why_no_criu() -> str | None:
+    """Why processes cannot be saved by criu on this machine; None: they can."""
+    found = find_criu()
+    if found is None:
+        return "there is none here ('make criu' gets one)"
+    return None if found.problem is None else f"{found.path}: {found.problem}"
+
+
 def _candidates() -> Iterator[str]:
     if named := os.environ.get(CRIU_VARIABLE):
         yield named

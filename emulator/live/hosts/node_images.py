@@ -13,7 +13,7 @@ from typing import Any
 from emulator.core import effects as fx
 from emulator.core.saved import ProcessImage
 from emulator.errors import RunError
-from emulator.live.dumpers.criu import CriuDumper, find_criu
+from emulator.live.dumpers.criu import CriuDumper, find_criu, why_no_criu
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.hosts.plan import RunPlan
 from emulator.live.tasks.imaging import ImageParameters, ImageSource
@@ -55,8 +55,9 @@ class NodeImages:
             self.dumper, self._criu = CriuDumper.name, found.path
             return
         if wanted == CriuDumper.name:
-            why = "there is none here ('make criu' gets one)" if found is None else f"{found.path}: {found.problem}"
-            raise RunError(f"images by criu cannot be made: {why}; natjam's own tasks can be saved by 'dumper: pages'")
+            raise RunError(
+                f"images by criu cannot be made: {why_no_criu()}; natjam's own tasks can be saved by 'dumper: pages'"
+            )
         self.dumper = PagesDumper.name
 
     def first_pid(self) -> int | None:

@@ -59,7 +59,7 @@ def memory_warnings(experiment: Experiment) -> Iterator[str]:
     """What of the memory that the experiment asks for a live run on this machine cannot have."""
     if experiment.live.memory == "container" and (why := why_no_containers()) is not None:
         yield f"live.memory container is taken for node: {why}"
-    holds = any(job.memory_gb for job in experiment.workload.jobs or ())
+    holds = any(job.largest_task_gb for job in experiment.workload.jobs or ())
     if holds and experiment.cluster.swap_gb and os.geteuid() != 0:
         yield (
             f"cluster.swap_gb {experiment.cluster.swap_gb:g} is taken for 0: {why_no_swap()}; what does not fit"

@@ -28,7 +28,7 @@ class Costs(Frozen):
     launch_more_ns: int = 0
     """How much longer that takes for each other job that starts in the same pass."""
     gone_ns: int = 0
-    """From the order to end a victim until it has left its nodes."""
+    """From the order to end a job that has begun to work until it has left its nodes."""
     save_period_ns: int | None = None
     """How often programs save what they have done, so that a requeued job goes on from there; None: never."""
 
@@ -156,11 +156,13 @@ class Player:
         if self._work.get(name) is not work or work.due_ns != self._agenda.now_ns:
             return  # it was stopped, or has gone, in between
         is_over = work.left_ns > self._agenda.now_ns - (work.since_ns or 0)
-        if is_over and work.running.preempted:
+        if not is_over:
+            work.stay.end_ns, work.stay.end = self._agenda.now_ns, End.DONE
+            self._leave(work)
+        elif work.running.preempted:
             self._evict(work)
-            return
-        work.stay.end_ns, work.stay.end = self._agenda.now_ns, End.TIMEOUT if is_over else End.DONE
-        self._leave(work)
+        else:
+            self._end(work, End.TIMEOUT)
 
     def _tick(self, at_ns: int) -> None:
         if self._controller.tick_ns == at_ns:
@@ -219,12 +221,18 @@ class Player:
             self._set_due(work)
 
     def _evict(self, work: _Work) -> None:
-        """End it for others; it is on its nodes a little longer."""
-        now_ns, is_cancelled = self._agenda.now_ns, work.running.waiting.terms.mode is Mode.CANCEL
-        work.due_ns = FOREVER_NS
-        work.stay.end_ns, work.stay.end = now_ns, End.CANCELLED if is_cancelled else End.REQUEUED
-        self._controller.snapshot.send_off(work.running, now_ns)
-        self._agenda.add(now_ns + self._costs.gone_ns, _Kind.END, lambda: self._gone(work))
+        """End it for others, if its time limit has not ended it."""
+        self._controller.snapshot.send_off(work.running, self._agenda.now_ns)
+        if work.stay.end is None:
+            is_cancelled = work.running.waiting.terms.mode is Mode.CANCEL
+            self._end(work, End.CANCELLED if is_cancelled else End.REQUEUED)
+
+    def _end(self, work: _Work, end: End) -> None:
+        """The order to end it; if it has begun to work, it is on its nodes a little longer."""
+        now_ns = self._agenda.now_ns
+        has_begun = work.stay.start_ns < now_ns
+        work.stay.end_ns, work.stay.end, work.due_ns = now_ns, end, FOREVER_NS
+        self._agenda.add(now_ns + self._costs.gone_ns * has_begun, _Kind.END, lambda: self._gone(work))
 
     def _gone(self, work: _Work) -> None:
         self._leave(work)
