@@ -156,7 +156,8 @@ class Releaser:
 
     def forget_ended(self, live: Container[str]) -> None:
         """Containers asked back by name that are not among ``live`` have been given by their end."""
-        self.named = {name: wait for name, wait in self.named.items() if wait is None or name in live}
+        if self.named:
+            self.named = {name: wait for name, wait in self.named.items() if name in live}
 
     def _weighed(self, task: TaskView, now_ns: int) -> TaskView:
         return self._images.weighed(task, now_ns, self.named.get(task.container))

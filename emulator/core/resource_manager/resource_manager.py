@@ -336,8 +336,9 @@ class ResourceManager(StateMachine):
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
-        if self.state.nodes[held.node].freed(now_ns, owner, slot or Slot.ANY, room):
-            self.state.free_nodes[held.node] = None
+        node = self.state.nodes[held.node]
+        if node.freed(now_ns, owner, slot or Slot.ANY, room):
+            self.state.has_free(node)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int
