@@ -47,8 +47,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
         summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
         failed += [f"{title}: {failure}" for failure in failures(summary)]
         summaries.append(summary)
-    together = summarise_repeats(summaries)
-    directory.write_summary(together)
+    together = directory.write_summary(summarise_repeats(summaries))
     if failed:
         raise RunError("; ".join(failed))
     return together

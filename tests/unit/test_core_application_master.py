@@ -258,6 +258,15 @@ def test_a_request_that_a_kill_has_paid_is_withdrawn() -> None:
     assert bench.machine.tasks.releaser.debt == 1
 
 
+def test_a_container_that_is_asked_back_by_name_after_its_end_is_owed_no_more() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    bench.answer(named=("c1",))
+    bench.heartbeat()
+    assert not bench.machine.tasks.releaser.owes
+
+
 def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:
     bench = Bench(reduces=2)
     bench.run("c1")

@@ -11,6 +11,7 @@ differ a little: a report of a free slot is matched to a stop or an end by the r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -97,6 +98,8 @@ class HistoryBuilder:
         self._choices = KeptChoices()
         self._kills = 0
         """How many attempts were killed since a task last succeeded."""
+        self._most_kills: float = math.inf
+        """How many may be; infinity: none was, or any number."""
         self._killed_tasks: set[tuple[str, str, int]] = set()
         """Their tasks."""
         self._committed: dict[str, str] = {}
@@ -140,7 +143,7 @@ class HistoryBuilder:
         """
         for record in records:
             self.add(record)
-            if self._bounded and self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
+            if self._kills > self._most_kills:
                 raise EndlessPreemptionError(
                     "tasks are preempted without end: since one last succeeded, others were killed "
                     f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "
@@ -318,6 +321,8 @@ class HistoryBuilder:
         elif report.outcome is Outcome.KILLED and story.start is not None:
             self._kills += 1
             self._killed_tasks.add((story.start.job, story.start.group, story.start.task))
+            if self._bounded:
+                self._most_kills = _KILLS_IN_VAIN * len(self._killed_tasks)
 
     # ---- messages to the ResourceManager ----
 
