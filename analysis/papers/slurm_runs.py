@@ -93,15 +93,17 @@ def recorded_runs(paths: Sequence[Path] = ()) -> Iterator[dict[str, Any]]:
 def hold(run: Mapping[str, Any]) -> Held:
     """Simulate a run and compare."""
     stays, jobs = simulated(run), run["jobs"]
-    ended = [job for job in jobs if job["end"] is not None and stays[job["name"]][-1].is_done]
-    completions = {job["name"]: _completions(job, stays[job["name"]][-1]) for job in ended}
+    last = {name: each[-1] for name, each in stays.items() if each}
+    done = {name for name, stay in last.items() if stay.is_done}
+    ended = [job for job in jobs if job["end"] is not None and job["name"] in done]
+    completions = {job["name"]: _completions(job, last[job["name"]]) for job in ended}
     of = {name: [completions[job["name"]] for job in ended if job["partition"] == name] for name in _partitions(ended)}
     return Held(
         config=run["config"],
         seed=run["seed"],
         means={name: (fmean(a for a, _ in each), fmean(b for _, b in each)) for name, each in of.items()},
         completions=completions,
-        within=[_completes_within(job, completions.get(job["name"]), stays[job["name"]][-1]) for job in jobs],
+        within=[_completes_within(job, completions.get(job["name"]), job["name"] in done) for job in jobs],
         starts_within=[_starts_within(job, stays[job["name"]]) for job in jobs],
         preempted=(
             {job["name"] for job in jobs if job["terms"] or job["stopped"]},
@@ -175,9 +177,9 @@ def _completions(job: Mapping[str, Any], last: Stay) -> tuple[float, float]:
     return job["end"] - job["submitted"], (last.end_ns or 0) / SECOND_NS - job["submitted"]
 
 
-def _completes_within(job: Mapping[str, Any], completions: tuple[float, float] | None, last: Stay) -> bool:
+def _completes_within(job: Mapping[str, Any], completions: tuple[float, float] | None, is_done: bool) -> bool:
     if completions is None:
-        return job["end"] is None and not last.is_done
+        return job["end"] is None and not is_done
     return _is_near(*completions)
 
 

@@ -6,9 +6,10 @@ import contextlib
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator import __version__
 from emulator.core.job import JobSpec

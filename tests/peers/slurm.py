@@ -29,6 +29,7 @@ from analysis.papers.slurm_runs import (
     recorded_runs,
     simulated,
 )
+from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
@@ -122,4 +123,9 @@ def run_in_machines(run: Mapping[str, Any], folder: Path) -> Stays:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, ValueError, ConfigError) as error:
+        sys.exit(f"slurm.py: {error}")
+    except KeyError as error:
+        sys.exit(f"slurm.py: a run has no {error}: no such key, or no such partition in its slurm.conf")

@@ -166,6 +166,17 @@ def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, 
         assert not ended
 
 
+def test_a_job_that_fits_nowhere_is_refused_and_the_play_ends() -> None:
+    run = next(run for run in RUNS if run["config"] == "requeue")
+    smaller = {**run, "slurm_conf": run["slurm_conf"].replace("CPUs=8", "CPUs=4")}
+    stays = simulated(smaller)
+    refused = {each["name"] for each in run["jobs"] if each["cpus"] == 8}
+    assert {name for name, each in stays.items() if not each} == refused
+    assert {each["name"] for each, within in zip(run["jobs"], hold(smaller).within, strict=True) if within}.isdisjoint(
+        refused
+    )
+
+
 # ---- one decision ----
 
 

@@ -44,6 +44,37 @@ PartitionName=batch Nodes=dev[9-17] MinNodes=4 \\
     GraceTime=120 PriorityTier=5
 PartitionName=long Nodes=ALL MaxTime=2-12 AllowGroups=admin
 """
+# The settings of slurm.conf.simple, which Debian's package slurmctld ships, and of its slurm.conf.cgroup.
+PACKAGED = """\
+ClusterName=cluster
+SlurmctldHost=workstation
+ProctrackType=proctrack/linuxproc
+ReturnToService=2
+SlurmctldPidFile=/run/slurmctld.pid
+TaskPlugin=task/none
+SchedulerType=sched/backfill
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStoreFlags=job_comment
+JobCompType=jobcomp/none
+NodeName=server CPUs=16 RealMemory=64000
+PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+# After the examples of https://slurm.schedmd.com/preempt.html and slurm.conf's section on nodesets.
+PREEMPTING = """\
+PreemptType = preempt/partition_prio
+PreemptMode = SUSPEND,GANG
+JobRequeue=0
+SchedulerParameters=bf_interval=-1,sched_interval=-1,bf_max_job_test=50
+NodeName=n[12-16] CPUs=4 Features=fast,gpu Reason="it's new = fast"
+NodeName=n17
+NodeSet=fast Feature=fast Nodes=n17
+PartitionName=active PriorityTier=1000 Nodes=n[12-16] Shared=FORCE:1
+PartitionName=hipri PriorityTier=500 Nodes=fast PreemptMode=OFF
+PartitionName=none Nodes=
+PartitionName=hipri Nodes=n12
+"""
 CONF = """\
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -96,6 +127,39 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
         assert (
             ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
         ) == (is_listed)
+
+
+def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(PACKAGED)
+    cluster, left_out = read_conf(path)
+    assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
+    lines = [PACKAGED.splitlines()[int(each.where.rpartition(":")[2]) - 1] for each in left_out]
+    assert [line.partition("=")[0] for line in lines] == [
+        *("ProctrackType", "ReturnToService", "TaskPlugin", "SelectTypeParameters", "AccountingStorageType"),
+        *("AccountingStoreFlags", "JobCompType", "NodeName"),
+    ]
+
+
+def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(PREEMPTING)
+    cluster, left_out = read_conf(path)
+    assert [(each.name, len(each.nodes), each.tier, each.mode) for each in cluster.partitions] == [
+        ("active", 5, 1000, Mode.SUSPEND),
+        ("hipri", 6, 500, Mode.OFF),
+        ("none", 0, 1, Mode.SUSPEND),
+    ]
+    settings = cluster.settings
+    assert (settings.preempts, settings.gang, settings.backfills) == (True, True, False)
+    assert (settings.bf_max_job_test, settings.sched_interval_ns) == (50, MINUTE_NS)
+    assert [(each.where.rpartition(":")[2], each.what) for each in left_out] == [
+        ("3", "jobrequeue=0"),
+        ("4", "sched_interval=-1"),
+        ("5", "features=fast,gpu"),
+        ("8", "shared=FORCE:1"),
+        ("11", "partitionname=hipri"),
+    ]
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
@@ -151,9 +215,10 @@ def test_what_is_no_file_is_not_read(conf: Path) -> None:
         ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":3: NodeName: has more than 100,000 nodes"),
         ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
         ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
-        ("PartitionName=high", "PartitionName=low", ":5: PartitionName: 'low' is there twice"),
         ("PreemptType=preempt/partition_prio", "Preempt", ":1: 'Preempt' is not Key=Value"),
         ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":2: "),
+        ("NodeName=", "SchedulerTimeSlice=0\nNodeName=", ":3: SchedulerTimeSlice: must be at least 5, not 0"),
+        ("NodeName=", "SchedulerParameters=bf_interval=0\nNodeName=", ":3: bf_interval: must be at least 1, not 0"),
         ("PriorityTier=10", "GraceTime=1:2:3:4", ":5: GraceTime: '1:2:3:4' is not a time"),
         ("PriorityTier=10", "MaxTime=soon", ":5: MaxTime: 'soon' is not a time"),
         ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":5: DefaultTime: 'now' is not a time"),
@@ -264,6 +329,7 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
         ("partition: high", "partition: other", "slurm.jobs: 12: there is no partition 'other'"),
         ("cpus: 3", "cpus: 0", "slurm.jobs: 12: nodes, cpus and length_ns are at least 1"),
         ("cpus: 3", "cpus: many", "slurm.jobs[1].cpus: "),
+        ("settings:\n", "settings:\n      bf_interval_ns: 0\n", "settings.bf_interval_ns: Expected `int` >= 1"),
     ],
 )
 def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: str, message: str) -> None:

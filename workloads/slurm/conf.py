@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ class Site:
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
+        self.features: dict[str, set[str]] = {}
+        """Of each node."""
+        self.node_sets: dict[str, Line] = {}
         self.partitions: dict[str, tuple[Where, dict[str, str]]] = {}
         self.global_mode = Mode.OFF
         self.preempts_by_qos: Line | None = None
@@ -57,6 +60,8 @@ def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[N
     for line in read_lines(path):
         if line.kind == "nodename":
             _read_nodes(site, line)
+        elif line.kind == "nodeset":
+            site.node_sets[line.pairs["nodeset"]] = line
         elif line.kind == "partitionname":
             _read_partition(site, line)
         else:
@@ -96,10 +101,12 @@ def _read_nodes(site: Site, line: Line) -> None:
         return
     own = _CPU_KEYS & line.pairs.keys()
     cpus = _cpus(line.where, line.pairs if own else site.defaults["nodename"])
+    given = {**site.defaults["nodename"], **line.pairs}
+    features = {*given.get("feature", "").split(","), *given.get("features", "").split(",")}
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
-        site.nodes[name] = cpus
+        site.nodes[name], site.features[name] = cpus, features
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
@@ -129,7 +136,8 @@ def _read_partition(site: Site, line: Line) -> None:
         site.defaults["partitionname"] |= line.pairs
         return
     if name in site.partitions:
-        raise line.where.error("PartitionName", f"'{printable(name)}' is there twice")
+        site.leave_out(line, "partitionname", "it is there before; Slurm ignores the second one")
+        return
     site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
 
 
@@ -137,7 +145,7 @@ def _partition(site: Site, name: str) -> Partition:
     where, pairs = site.partitions[name]
     nodes = tuple(site.nodes)
     if pairs.get("nodes", "ALL").upper() != "ALL":
-        nodes = node_names(where, "Nodes", pairs["nodes"])
+        nodes = tuple(dict.fromkeys(_nodes(site, where, pairs["nodes"])))
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
     mode = read_mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
@@ -152,6 +160,17 @@ def _partition(site: Site, name: str) -> Partition:
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
         time_ns(where, limit_key, limit, MINUTE_NS),
     )
+
+
+def _nodes(site: Site, where: Where, text: str) -> Iterator[str]:
+    """The nodes of a list, which may name sets (``NodeSet``); none of an empty one."""
+    for name in node_names(where, "Nodes", text) if text else ():
+        if (line := site.node_sets.get(name)) is None:
+            yield name
+            continue
+        if listed := line.pairs.get("nodes"):
+            yield from node_names(line.where, "Nodes", listed)
+        yield from (node for node, has in site.features.items() if line.pairs.get("feature") in has)
 
 
 # ---- settings ----
@@ -175,10 +194,13 @@ def _preempt_type(site: Site, line: Line, text: str) -> None:
 def _preempt_mode(site: Site, line: Line, text: str) -> None:
     site.global_mode = read_mode(line.where, text)
     site.settings["gang"] = "GANG" in text.upper().split(",")
+    if "WITHIN" in text.upper().split(","):
+        site.leave_out(line, "preemptmode", "jobs of one QOS do not preempt each other here")
 
 
 def _scheduler_type(site: Site, line: Line, text: str) -> None:
-    site.settings["backfills"] = text.lower() == "sched/backfill"
+    if text.lower() != "sched/backfill":
+        site.settings["backfills"] = False
 
 
 def _select_type(site: Site, line: Line, text: str) -> None:
@@ -193,26 +215,31 @@ def _auth_info(site: Site, line: Line, text: str) -> None:
             site.settings["cred_expire_ns"] = whole(line.where, "AuthInfo", value) * SECOND_NS
 
 
-def _time(key: str, field: str, unit_ns: int) -> Callable[[Site, Line, str], None]:
-    def read(site: Site, line: Line, text: str) -> None:
-        site.settings[field] = time_ns(line.where, key, text, unit_ns) or 0
-
-    return read
+def _exempt_time(site: Site, line: Line, text: str) -> None:
+    site.settings["exempt_ns"] = time_ns(line.where, "PreemptExemptTime", text, MINUTE_NS) or 0
 
 
-_TIMES = {
-    "bf_interval": ("bf_interval_ns", SECOND_NS),
-    "bf_window": ("bf_window_ns", MINUTE_NS),
-    "bf_resolution": ("bf_resolution_ns", SECOND_NS),
-    "sched_interval": ("sched_interval_ns", SECOND_NS),
-    "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS),
-    "batch_sched_delay": ("batch_sched_delay_ns", SECOND_NS),
+def _time_slice(site: Site, line: Line, text: str) -> None:
+    site.settings["time_slice_ns"] = whole(line.where, "SchedulerTimeSlice", text, least=5) * SECOND_NS
+
+
+def _job_requeue(site: Site, line: Line, text: str) -> None:
+    if text == "0":
+        site.leave_out(line, "jobrequeue", "REQUEUE requeues all jobs here, not only those with --requeue")
+
+
+_NUMBERS = {
+    "bf_interval": ("bf_interval_ns", SECOND_NS, 1),
+    "bf_window": ("bf_window_ns", MINUTE_NS, 1),
+    "bf_resolution": ("bf_resolution_ns", SECOND_NS, 1),
+    "sched_interval": ("sched_interval_ns", SECOND_NS, 1),
+    "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS, 0),
+    "batch_sched_delay": ("batch_sched_delay_ns", SECOND_NS, 0),
+    "bf_max_job_test": ("bf_max_job_test", 1, 1),
+    "default_queue_depth": ("default_queue_depth", 1, 1),
+    "preempt_reorder_count": ("reorder_count", 1, 0),
 }
-_COUNTS = {
-    "bf_max_job_test": "bf_max_job_test",
-    "default_queue_depth": "default_queue_depth",
-    "preempt_reorder_count": "reorder_count",
-}
+"""The field of each option, its unit, and the least that it may be."""
 _FLAGS = {"preempt_youngest_first": "youngest_first", "preempt_strict_order": "strict_order"}
 
 
@@ -229,11 +256,13 @@ def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") 
     for option in filter(None, text.split(",")):
         name, _, value = option.partition("=")
         name = begin + name.lower()
-        if name in _TIMES:
-            field, unit_ns = _TIMES[name]
-            site.settings[field] = whole(line.where, name, value) * unit_ns
-        elif name in _COUNTS:
-            site.settings[_COUNTS[name]] = whole(line.where, name, value)
+        if option == "bf_interval=-1":
+            site.settings["backfills"] = False
+        elif option == "sched_interval=-1":
+            site.left_out.append(NotTaken(option, str(line.where), "the main scheduler runs here"))
+        elif name in _NUMBERS:
+            field, unit, least = _NUMBERS[name]
+            site.settings[field] = whole(line.where, name, value, least) * unit
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
         else:
@@ -248,8 +277,9 @@ def _selected(site: Site, line: Line, text: str) -> None:
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
     "preempttype": _preempt_type,
     "preemptmode": _preempt_mode,
-    "preemptexempttime": _time("PreemptExemptTime", "exempt_ns", MINUTE_NS),
-    "schedulertimeslice": _time("SchedulerTimeSlice", "time_slice_ns", SECOND_NS),
+    "preemptexempttime": _exempt_time,
+    "schedulertimeslice": _time_slice,
+    "jobrequeue": _job_requeue,
     "schedulertype": _scheduler_type,
     "schedulerparameters": _parameters,
     "preemptparameters": _preempt_parameters,

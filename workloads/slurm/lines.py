@@ -24,6 +24,7 @@ MOST_NODES = 100_000
 MOST_INCLUDED = 1000
 DEEPEST_INCLUDED = 10
 UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
+_AROUND_EQUALS = re.compile(r"[ \t]*=[ \t]*")
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BRACKETS = re.compile(r"\[[^][]*\]")
 _DAYS_AND_HOURS = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?")
@@ -96,10 +97,13 @@ def _joined(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _words(where: Where, text: str) -> list[str]:
+    """The words of a line: only ``"`` quotes, and there may be blanks around ``=``."""
+    words = shlex.shlex(_AROUND_EQUALS.sub("=", text), punctuation_chars=False, posix=True)
+    words.whitespace_split, words.commenters, words.quotes, words.escape = True, "", '"', ""
     try:
-        return shlex.split(text)
+        return [*words]
     except ValueError as error:
-        raise ConfigError(f"{where}: {error}: a quote is not closed") from error
+        raise ConfigError(f"{where}: a quote is not closed") from error
 
 
 def _pairs(where: Where, words: list[str]) -> dict[str, str]:
@@ -112,10 +116,12 @@ def _pairs(where: Where, words: list[str]) -> dict[str, str]:
     return pairs
 
 
-def whole(where: Where, key: str, text: str) -> int:
+def whole(where: Where, key: str, text: str, least: int = 0) -> int:
     """A whole number that is not negative."""
     if not re.fullmatch(r"\d{1,15}", text):
         raise where.error(key, f"'{printable(text[:40])}' is not a whole number")
+    if int(text) < least:
+        raise where.error(key, f"must be at least {least}, not {text}")
     return int(text)
 
 

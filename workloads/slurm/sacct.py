@@ -73,8 +73,7 @@ def _why_not(row: Mapping[str, str], partitions: set[str], cluster: Cluster) -> 
     if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
         return "it never ran"
     nodes, cpus = _shape(row)
-    partition = cluster.partition(row["Partition"])
-    if sum(cluster.nodes[node] >= cpus for node in partition.nodes) < nodes:
+    if not cluster.can_hold(row["Partition"], nodes, cpus):
         return f"{nodes} nodes with {cpus} CPUs each are not in its partition"
     return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ def slurm_site(path: Path) -> Site:
     slurm = read_saved(path)
     cluster = _named(slurm.cluster)
     jobs = tuple(
-        replace(job, name=short(job.name), partition=short(job.partition)) for job in _possible(cluster, slurm.jobs)
+        replace(job, name=short(job.name), partition=short(job.partition))
+        for job in slurm.jobs
+        if slurm.cluster.can_hold(job.partition, job.nodes, job.cpus)
     )
     if not jobs:
         raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
@@ -51,14 +52,6 @@ def _named(cluster: Cluster) -> Cluster:
         nodes={short(name): cpus for name, cpus in cluster.nodes.items()},
         partitions=tuple(partitions),
     )
-
-
-def _possible(cluster: Cluster, jobs: Iterable[Job]) -> Iterable[Job]:
-    """The jobs that fit on the empty nodes of their partition; Slurm refuses others."""
-    for job in jobs:
-        nodes = cluster.partition(short(job.partition)).nodes
-        if sum(cluster.nodes[node] >= job.cpus for node in nodes) >= job.nodes:
-            yield job
 
 
 def _mechanisms(cluster: Cluster) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.plan import Plan
-from emulator.policies.slurm.scheduler import decide
+from emulator.policies.slurm.scheduler import decide, too_few
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 
 
@@ -23,7 +23,10 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(snapshot, plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
-        decision = decide(snapshot, job, plan.free_now(job), now_ns)
+        if number < hopeful and not snapshot.cluster.qos:  # under qos, who starts now may be a victim of one behind it
+            decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
+        else:
+            decision = decide(snapshot, job, plan.free_now(job), now_ns)
         if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS) and (planned := plan.add(job)) is not None:
             where, at_ns = planned
             decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)

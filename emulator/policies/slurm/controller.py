@@ -4,10 +4,10 @@ Theory of operation
 -------------------
 The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
 something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
-run, and every ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A preemptor
-waits for its victims; when one has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits
-for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when
-``cred_expire`` is over, in whole seconds.
+run, and every ``sched_interval``, when it looks at all jobs; backfill runs every ``bf_interval`` if something has
+happened since.  A preemptor waits for its victims; when one has gone, the main scheduler runs at once.  Time limits,
+and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone,
+and may start when ``cred_expire`` is over, in whole seconds.
 
 Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
 player of whole days in virtual time (``player``), and the allocation of an experiment (``allocation``).
@@ -92,11 +92,13 @@ class Controller:
         due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
         self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
         is_due = before_ns < due_ns and self._main_ns(due_ns) <= now_ns
+        most = self._settings.default_queue_depth
         if is_due:
+            most = None if self._all_jobs_ns() <= now_ns else most
             self._last_main_ns, self._news = due_ns, False
         if is_due or self._has_room:
             self._has_room = False
-            yield from main_pass(self.snapshot, now_ns)
+            yield from main_pass(self.snapshot, now_ns, most)
         if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
@@ -134,11 +136,15 @@ class Controller:
         settings = self._settings
         if not self.snapshot.waiting:
             return FOREVER_NS
-        due_ns = self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
+        due_ns = self._all_jobs_ns()
         if self._news:
             delay_ns = max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
             due_ns = min(due_ns, self._last_main_ns + delay_ns)
         return self._at_tick(max(due_ns, earliest_ns), SECOND_NS)
+
+    def _all_jobs_ns(self) -> int:
+        """When the main scheduler runs next whatever has happened, and looks at all jobs."""
+        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, self._settings.sched_interval_ns)
 
     def _backfill_ns(self, earliest_ns: int) -> int:
         """When backfill runs next, by what is known."""

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
 
 from emulator.vocabulary import MINUTE_NS, SECOND_NS, Frozen
 
 DAY_NS = 24 * 60 * MINUTE_NS
+_Interval = Annotated[int, Meta(gt=0)]
 
 
 class Mode(StrEnum):
@@ -58,20 +62,20 @@ class Settings(Frozen):
     """Whether PreemptMode has ``GANG``."""
     exempt_ns: int = 0
     """``PreemptExemptTime``: how long a job runs before it can be a victim."""
-    time_slice_ns: int = 30 * SECOND_NS
+    time_slice_ns: _Interval = 30 * SECOND_NS
     """``SchedulerTimeSlice``: how long a job runs before another of its tier has its turn."""
     cred_expire_ns: int = 120 * SECOND_NS
     """``AuthInfo=cred_expire``: how long a requeued job waits at least."""
-    sched_interval_ns: int = MINUTE_NS
+    sched_interval_ns: _Interval = MINUTE_NS
     """How often the main scheduler runs when nothing has happened."""
-    sched_min_interval_ns: int = 2 * SECOND_NS
+    sched_min_interval_ns: int = 2000
     batch_sched_delay_ns: int = 3 * SECOND_NS
     """How long batch jobs may wait for a run of the main scheduler."""
     default_queue_depth: int = 100
-    """How many jobs the main scheduler looks at."""
+    """How many jobs the main scheduler looks at, but every ``sched_interval``, when it looks at all."""
     backfills: bool = True
     """Whether SchedulerType is ``sched/backfill``."""
-    bf_interval_ns: int = 30 * SECOND_NS
+    bf_interval_ns: _Interval = 30 * SECOND_NS
     bf_window_ns: int = DAY_NS
     """How far ahead backfill plans."""
     bf_resolution_ns: int = MINUTE_NS
@@ -100,6 +104,14 @@ class Cluster(Frozen):
             if each.name == name:
                 return each
         raise KeyError(name)
+
+    def can_hold(self, partition: str, nodes: int, cpus: int) -> bool:
+        """Whether a job of this size fits on the empty nodes of its partition; Slurm refuses others.
+
+        Raises:
+            KeyError: there is no such partition.
+        """
+        return sum(self.nodes[node] >= cpus for node in self.partition(partition).nodes) >= nodes
 
 
 class Job(Frozen):

@@ -119,7 +119,8 @@ class Player:
         boot_ns: int = 0,
         on_decision: OnDecision | None = None,
     ) -> None:
-        """``boot_ns``: when the controller started, in the jobs' time.
+        """``boot_ns``: when the controller started, in the jobs' time.  Jobs that fit nowhere are refused, and have no
+        stays.
 
         Raises:
             KeyError: a job names a partition that is not there.
@@ -134,8 +135,9 @@ class Player:
         self.stays: dict[str, list[Stay]] = {}
         """Of each job, in the order of their starts."""
         for job in sorted(jobs, key=lambda each: each.submit_ns):
-            cluster.partition(job.partition)
-            self._agenda.add(job.submit_ns, _Kind.ARRIVE, partial(self._submit, job))
+            self.stays[job.name] = []
+            if cluster.can_hold(job.partition, job.nodes, job.cpus):
+                self._agenda.add(job.submit_ns, _Kind.ARRIVE, partial(self._controller.submit, job))
 
     def play(self) -> dict[str, list[Stay]]:
         """Play until nothing is left to happen: the stays of each job."""
@@ -146,10 +148,6 @@ class Player:
         return self.stays
 
     # ---- what happens ----
-
-    def _submit(self, job: Job) -> None:
-        self._controller.submit(job)
-        self.stays[job.name] = []
 
     def _finish(self, work: _Work) -> None:
         name = work.running.waiting.job.name

@@ -14,11 +14,12 @@ from emulator.policies.slurm.preemption import stopped_for, victims
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 
 
-def main_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
-    """Look at the pending jobs once.  The caller carries out each decision in ``snapshot`` before it takes the next."""
+def main_pass(snapshot: Snapshot, now_ns: int, most: int | None = None) -> Iterator[Decision]:
+    """Look once at the first ``most`` pending jobs, or at all.  The caller carries out each decision in ``snapshot``
+    before it takes the next."""
     blocked: set[str] = set()
     taken = 0
-    for job in snapshot.pending(now_ns, snapshot.cluster.settings.default_queue_depth):
+    for job in snapshot.pending(now_ns, most):
         partition = job.partition.name
         if partition in blocked:
             continue
@@ -41,10 +42,10 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
-        return Decision(name, Outcome.WAITS, why=_short(snapshot, job, nodes))
+        return Decision(name, Outcome.WAITS, why=too_few(snapshot, job, nodes))
     going = victims(snapshot, job, nodes, now_ns)
     if going is None:
-        return Decision(name, Outcome.WAITS, why=_short(snapshot, job, nodes) + ", and no victims would make room")
+        return Decision(name, Outcome.WAITS, why=too_few(snapshot, job, nodes) + ", and no victims would make room")
     told = [each for each in going if not each.preempted or each.end_ns <= now_ns]
     if not told:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
@@ -59,7 +60,8 @@ def _place_without(snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[
     return place(snapshot, job, fits, free.__getitem__)
 
 
-def _short(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
+def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
+    """Why a job has no room on these nodes."""
     fit = (snapshot.room(job.job.cpus).now & nodes).bit_count()
     what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs, it needs {job.job.nodes}"
     left_out = len(job.partition.nodes) - nodes.bit_count()

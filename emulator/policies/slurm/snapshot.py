@@ -183,8 +183,8 @@ class Snapshot:
 
     # ---- what the schedulers ask ----
 
-    def pending(self, now_ns: int, most: int) -> list[Waiting]:
-        """The first that may start, in the order in which they are looked at."""
+    def pending(self, now_ns: int, most: int | None) -> list[Waiting]:
+        """The first that may start, or all, in the order in which they are looked at."""
         return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), most))
 
     def room(self, cpus: int) -> Room:
