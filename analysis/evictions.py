@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from analysis.frames import DataFrame
 from analysis.load import Results, load, load_decisions
 from analysis.run_schema import OF_A_CHOICE
 from emulator.records.history import Chooser
+from emulator.vocabulary import Frozen
 
 Row = Mapping[str, Any]
 """A row of a frame, by column name; None if there is no value."""
@@ -36,8 +39,7 @@ _SCORES = {
 _NO_SCORE = {"deadline_s": "no deadline", "laxity_s": "no deadline", "remaining_s": "no estimate yet"}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Frozen):
     """One choice of victims: the columns of ``load_decisions`` that all its candidates share, and its candidates."""
 
     decision: int
@@ -46,7 +48,7 @@ class Decision:
     rule: str
     requester: str | None
     left_out: int
-    candidates: list[Row] = field(default_factory=list)
+    candidates: list[Row] = msgspec.field(default_factory=list)
     """The next victim first, with the other columns of ``load_decisions``."""
 
     @property
@@ -60,8 +62,7 @@ class Decision:
         return {**{name: getattr(self, name) for name in OF_A_CHOICE}, "candidates": candidates}
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(Frozen):
     """One attempt chosen to give back its container.  Times are emulated seconds; None: this never happened."""
 
     decision: Decision

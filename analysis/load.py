@@ -11,7 +11,6 @@ Every frame has the columns ``run`` (the directory's name) and ``repeat`` (from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,13 @@ from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
 from emulator.records.history import SuspendedSpan, columns_of
 from emulator.records.run_directory import EXPERIMENT_NAME
+from emulator.vocabulary import Frozen
 
 SPAN_COLUMNS = [column.name for column in columns_of(SuspendedSpan)]
 TABLES = ("jobs", "tasks", "attempts", "operations")
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Frozen):
     """The results of some runs."""
 
     runs: DataFrame

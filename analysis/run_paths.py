@@ -6,21 +6,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from analysis.run_schema import check_summary, decode_json_object
 from emulator.campaign.directory import RUNS_NAME
 from emulator.errors import ConfigError
 from emulator.records.run_directory import SUMMARY_NAME
+from emulator.vocabulary import Frozen
 
 _DEPTH = 4
 """How many levels below a given directory runs are searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunPath:
+class RunPath(Frozen):
     """One finished run."""
 
     run: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import numpy
@@ -12,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from analysis.curves import known
 from analysis.frames import DataFrame, pandas
+from emulator.vocabulary import Frozen
 
 CONFIDENCE = 0.95
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
 """The percentiles of per-job differences that the papers quote, and some between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Frozen):
     """A summary of several values; deviation and interval are None for fewer than two."""
 
     n: int
@@ -80,8 +79,7 @@ def pair_jobs(
     return found.assign(difference=found["a"] - found["b"]).reset_index(drop=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Frozen):
     """How paired jobs differ: ``a`` minus ``b``.
 
     Jobs of one run compete for the same containers, so they are not independent, and an interval over jobs would be

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy
 import pyarrow
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from analysis.curves import Curve, summed
 from emulator.core.settings import NodeSettings
 from emulator.policies.resources import PARTS
+from emulator.vocabulary import Frozen
 
 STATES = (
     "application master",
@@ -59,8 +60,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Frozen):
     """One row of the timeline."""
 
     node: str
@@ -102,8 +102,7 @@ class Use(NamedTuple):
     """In thousandths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Frozen):
     """Segments as columns, sorted by lane and time; segments of a lane do not overlap."""
 
     lanes: tuple[Lane, ...]
@@ -135,8 +134,7 @@ def _together(curves: Iterable[Curve]) -> Curve:
     return summed(numpy.concatenate(times), numpy.concatenate(changes))
 
 
-@dataclass(slots=True)
-class _Stay:
+class _Stay(msgspec.Struct):
     """A span in which an attempt is on one lane."""
 
     start_s: float
@@ -154,14 +152,13 @@ class _Stay:
         return next(at_s for at_s, state in reversed(self.cuts) if state != _GONE)
 
 
-@dataclass(slots=True)
-class _Lanes:
+class _Lanes(msgspec.Struct):
     """The lanes of one type on one node."""
 
     capacity: int
-    free: list[tuple[float, int]] = field(default_factory=list)
+    free: list[tuple[float, int]] = msgspec.field(default_factory=list)
     """The free lanes: since when, and number; the one free longest first."""
-    last: list[_Stay | None] = field(default_factory=list)
+    last: list[_Stay | None] = msgspec.field(default_factory=list)
     """The last stay on each lane."""
 
     def take(self, stay: _Stay) -> tuple[int, _Stay | None]:

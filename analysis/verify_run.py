@@ -2,8 +2,8 @@
 
 The journal is checked against its end mark and replayed by fresh machines.  The tables are computed again from it, and
 the summary from them.  The committed output is computed again.  The files of tables and pictures have the digests that
-the summary gives.  A campaign has the runs of its plan, and its table is the one that it wrote.  Each difference is one
-finding.
+the summary gives, and the summary has its own, for what only the run itself could measure.  A campaign has the runs of
+its plan, and its table is the one that it wrote.  Each difference is one finding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from emulator.records.checked_output import what_was_checked, what_was_not_check
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import ROW_TYPES, tables_of
 from emulator.records.replay_run import replay_journal, whole_records
-from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME, SUMMARY_NAME, RunDirectory, has_sha256
+from emulator.records.run_directory import (
+    EXPERIMENT_NAME,
+    JOURNAL_NAME,
+    SUMMARY_DIGEST,
+    SUMMARY_NAME,
+    RunDirectory,
+    has_sha256,
+    summary_digest,
+)
 from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
@@ -118,13 +126,25 @@ def _check_campaign(checked: Checked, campaign: CampaignDirectory) -> None:
 
 def _check(checked: Checked) -> None:
     """Check one run.  If a step cannot be done, the steps that need its result are left out."""
+    try:
+        summary = read_summary(checked.path)
+    except ConfigError as error:
+        checked.findings.append(error.message)
+        return
+    _check_by_journal(checked, summary)
+    _check_digest_of(checked, summary)
+
+
+def _check_by_journal(checked: Checked, summary: Mapping[str, Any]) -> None:
     path = checked.path
     try:
-        summary, _ = read_summary(path), read_configuration(path)
+        read_configuration(path)
         run = resolve(load_experiment(path / EXPERIMENT_NAME))
         journal = RunDirectory(path).found_journal()
         if run.journal == "off" and journal is None:
-            checked.said.append("NOT checked: tables and summary: sim.journal is off, so there is no journal")
+            checked.said.append(
+                "NOT checked: whether tables and summary are right: there is no journal (sim.journal: off)"
+            )
             _check_files(checked, summary)
             return
         journal = journal or RunDirectory(path).journal_path
@@ -144,8 +164,8 @@ def _check(checked: Checked) -> None:
     again = _built_again(history, run, summary, output)
     del again["lag"]  # it is in no other file
     _check_summary(checked, again, summary)
-    others = {*_MEASURED, *summary.keys() - again.keys()} - {"files"}
-    checked.said.append(f"NOT checked: what is in no other file: {', '.join(sorted(others))}")
+    others = {*_MEASURED, *summary.keys() - again.keys()} - {"files", SUMMARY_DIGEST}
+    checked.said.append(f"NOT made again, as it is in no other file: {', '.join(sorted(others))}")
     _check_files(checked, summary)
 
 
@@ -268,6 +288,20 @@ def _check_summary(checked: Checked, expected: Mapping[str, Any], found: Mapping
         checked.said.append("the summary agrees")
 
 
+def _check_digest_of(checked: Checked, summary: Mapping[str, Any]) -> None:
+    """Compare a summary with its own digest; one with other findings needs none more."""
+    file = checked.path / SUMMARY_NAME
+    if any(finding.startswith(f"{file}: ") for finding in checked.findings):
+        return
+    own = summary.get(SUMMARY_DIGEST)
+    if own is None:
+        checked.findings.append(f"{file}: has no digest of itself ('{SUMMARY_DIGEST}'), as every run writes it")
+    elif own != summary_digest(summary):
+        checked.findings.append(f"{file}: is not as the run wrote it: its own digest ('{SUMMARY_DIGEST}') differs")
+    else:
+        checked.said.append("the summary has its digest")
+
+
 def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any) -> None:
     """One finding for each value that differs, or that no run writes; what else a summary has at its top is left."""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -290,3 +324,4 @@ def _check_repeats(checked: Checked, found: Mapping[str, Any]) -> None:
         checked.findings += error.message.splitlines()
         return
     _check_summary(checked, expected, found)
+    _check_digest_of(checked, found)

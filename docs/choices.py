@@ -14,10 +14,11 @@ import argparse
 import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from analysis.reproduce.definitions import FigureDefinition, all_claims, all_figures

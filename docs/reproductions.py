@@ -144,7 +144,7 @@ def values_page(paper: PaperValues) -> str:
 def _causes(found: Iterable[Score]) -> Iterator[str]:
     for score in found:
         _, _, published, measured, *_ = score.texts
-        yield f"- {score.value.id}: {measured} for {published}. {score.value.cause}".rstrip()
+        yield f"- {score.value.id}: {measured} for {published}. {score.why_far}"
 
 
 def _unmeasured(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]:
@@ -357,7 +357,14 @@ def choices_page() -> str:
     ]
     for paper, values in all_values().items():
         if values.constants:
+            fed = [constant for constant in values.constants if constant.feeds]
+            tried = sum(bool(moves_of(kept.moved, paper, constant)) for constant in fed)
+            refused = sum((paper, constant.name) in why_not for constant in fed)
             lines += [f"## {PAPERS[paper].title}\n"]
+            lines += [
+                f"{len(fed)} feed a value or a claim: {tried} tried, {refused} that cannot be,"
+                f" {len(fed) - tried - refused} not run.\n"
+            ]
             rows = [
                 _choice(constant, moves_of(kept.moved, paper, constant), why_not.get((paper, constant.name)))
                 for constant in values.constants

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -200,7 +199,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         else chosen(policies.JOB_SELECTION),
         job_eviction=job_eviction,
         task_eviction=chosen(policies.TASK_EVICTION),
-        mechanism=dataclasses.replace(mechanism, among=mechanism.among.union(own_mechanisms(experiment))),
+        mechanism=replace(mechanism, among=mechanism.among.union(own_mechanisms(experiment))),
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
         fit=chosen(policies.FIT),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +15,7 @@ from emulator.records.journal import Record
 from emulator.records.lag import LagRecorder
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
+from emulator.vocabulary import Frozen
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,8 +39,7 @@ OpenRecords = Callable[[], AbstractContextManager[RecordSink]]
 """Opens the run's journal."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineResult:
+class EngineResult(Frozen):
     """What an engine returns, apart from its records."""
 
     machines: list[dict[str, Any]]

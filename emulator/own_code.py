@@ -5,7 +5,8 @@ Theory of operation
 Code in a process can end it anywhere, with any status: ``os._exit(0)``, or another program in its place.  So success
 has to be said.  Before a command imports code of the user's, its process parts in two.  The new one goes on with the
 command and, when that has come to its end, says so in a pipe.  The old one only waits: it passes signals on, and ends
-with the same status; but if nothing was said, never with 0.
+with the same status; but if nothing was said, never with 0.  The new one hears a signal only between two steps of
+Python.  If there are none, as in ``sum(itertools.repeat(0))``, it is killed some time after the signal.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import sys
 import threading
 from typing import NoReturn
 
+from emulator.interruption import END_PATIENCE_REAL_S, EXIT_CODE
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DONE = b"done"
+PATIENCE_REAL_S = END_PATIENCE_REAL_S + 2
+"""From the first signal to the end by force: a process that hears it ends before."""
 
 
 class _Command:
@@ -65,14 +70,32 @@ def say_done() -> None:
 
 
 def _wait(child: int, said: int) -> NoReturn:
+    forced = False
+
+    def pass_on(number: int, frame: object) -> None:
+        os.kill(child, number)
+        if not signal.getitimer(signal.ITIMER_REAL)[0]:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE_REAL_S)
+
+    def force(number: int, frame: object) -> None:
+        nonlocal forced
+        forced = True
+        os.kill(child, signal.SIGKILL)
+
     for number in _SIGNALS:
-        signal.signal(number, lambda number, frame: os.kill(child, number))
+        if signal.getsignal(number) != signal.SIG_IGN:  # as SIGHUP under nohup
+            signal.signal(number, pass_on)
+    signal.signal(signal.SIGALRM, force)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     _, status = os.waitpid(child, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # there is nobody left to pass them on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})  # there is nobody left to pass them on to
+    if forced:
+        print("natjam: interrupted", file=sys.stderr, flush=True)
+        os._exit(EXIT_CODE)
     code = os.waitstatus_to_exitcode(status)
     if code == 0 and not _is_said(said):
-        os.write(2, b"natjam: the command has not come to its end: code of yours, such as a policy, has ended it\n")
+        said_of_it = "natjam: the command has not come to its end: code of yours, such as a policy, has ended it"
+        print(said_of_it, file=sys.stderr, flush=True)
         code = 1
     os._exit(code if code >= 0 else 128 - code)
 

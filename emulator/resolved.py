@@ -6,7 +6,6 @@ written from it.  The hosts of a live run, which are other processes, get what w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +19,10 @@ from emulator.experiment.model import Experiment, Power
 from emulator.files.times import seconds_to_ns
 from emulator.policies import axes as policies
 from emulator.policies.policy import Policy
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Frozen):
     """One run: of the experiment's repeats, the one with this seed."""
 
     experiment: Experiment
@@ -52,7 +51,7 @@ class Resolved:
     """Whether a simulation runs heartbeats that carry and change nothing too."""
     overheads: str
     calibration: str | None
-    """Where a simulation takes a machine's own costs from (``emulator.costs.calibration.chosen_path``)."""
+    """Where a simulation takes a machine's own costs from (``emulator.costs.calibration_file.chosen_path``)."""
     counted_s: tuple[float, float] | None
     """The part of the time whose jobs count for deadlines; None: all."""
     storage_url: str | None

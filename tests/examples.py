@@ -51,6 +51,7 @@ EXAMPLES = {
         "test_the_same_whatever_crashes_and_whatever_is_lost": 60,
         "test_the_same_over_a_network_that_loses_repeats_and_reorders": 60,
         "test_the_same_at_length": 1000,
+        "test_the_same_with_containers_of_several_sizes": 15,
     },
     "test_image_chains": {"test_the_two_newest_images_of_any_history_restore_what_was_saved": 40},
     "test_journal": {

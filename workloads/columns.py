@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from emulator.vocabulary import Frozen
 
 FIELDS: dict[str, str] = {
     "submit": "when it was submitted",
@@ -30,8 +31,7 @@ _TIME_UNITS = {"": 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MEMORY_UNITS = {"gb": 2**30, "mb": 2**20, "kb": 2**10, "bytes": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """Where a field is found."""
 
     name: str

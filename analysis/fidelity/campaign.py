@@ -17,7 +17,7 @@ from emulator.campaign.plan import PlannedRun
 from emulator.campaign.processes import ProcessWorkers
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.campaign.spread import spread
-from emulator.costs.calibration import AUTO, chosen_path, load_calibration
+from emulator.costs.calibration_file import AUTO, chosen_path, load_calibration
 from emulator.display.work_display import WorkStatus
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment

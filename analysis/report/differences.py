@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from analysis.report.variants import (
@@ -20,10 +19,10 @@ from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import Grid, figure, in_columns, on_terminal, text
 from emulator.display.tables import FittedTable, names, numbers
 from emulator.errors import ConfigError
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Frozen):
     """One variant."""
 
     name: str
@@ -33,8 +32,7 @@ class Row:
     """For each measure; over the seeds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(Frozen):
     """All variants but the baseline, each minus the baseline."""
 
     baseline: str

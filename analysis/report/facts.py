@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from emulator.display.grids import Cell, Grid, figure, in_columns, percent, text
@@ -12,12 +11,12 @@ from emulator.display.tables import names, numbers, words
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.disturbance import disturbances
 from emulator.records.summary import shown_state
+from emulator.vocabulary import Frozen
 
 _Summary = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Frozen):
     """A headline figure."""
 
     label: str

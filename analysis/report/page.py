@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from analysis.report.differences import difference_charts, differences_grid, dif
 from analysis.report.variants import find_variants, interval_charts, variants_grid
 from emulator.display import result_grids
 from emulator.errors import ConfigError
+from emulator.vocabulary import Frozen
 
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
@@ -26,8 +26,7 @@ MOST_TOGETHER = 6
 """Most runs drawn over one another: the number of kinds of curves."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRun:
+class ReportRun(Frozen):
     """One run of a report."""
 
     label: str

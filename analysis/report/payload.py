@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -24,14 +23,14 @@ from analysis.timeline import STATES, Lane, Timeline, make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.policies.capacity import Capacity
 from emulator.policies.resources import PARTS
+from emulator.vocabulary import Frozen
 
 _TICKS = 2**31 - 2
 _NONE = -1
 _Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTables:
+class RunTables(Frozen):
     """The tables of one run, as in its Parquet files, and other values for its timeline."""
 
     jobs: pyarrow.Table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import Cell, Grid, figure, in_columns, on_terminal, percent, text
 from emulator.display.result_grids import failed, mean_completion_s, missed
 from emulator.display.tables import FittedTable, names, numbers
+from emulator.vocabulary import Frozen
 
 _NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
@@ -19,8 +19,7 @@ _Summary = Mapping[str, Any]
 Measure = Callable[[_Summary], float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class VariantRuns:
+class VariantRuns(Frozen):
     """The runs with one name."""
 
     name: str

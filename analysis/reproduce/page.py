@@ -68,7 +68,7 @@ def _values(paper: PaperValues, results: Results, engine: str) -> str:
     found = scores(paper, results, engine)
     lines = "".join(f"<li>{escape(line)}</li>" for line in summary_lines(paper, found))
     text = [(figure.name, figure.shows, figure.state, figure.how()) for figure in paper.figures]
-    farthest = [(*score.texts[:4], score.value.cause) for score in worst(found)]
+    farthest = [(*score.texts[:4], score.why_far) for score in worst(found)]
     return (
         f"<h3>Figures and tables of the text</h3>{_table('text', _TEXT_HEADS, text)}"
         f"<h3>Printed values</h3><ul>{lines}</ul>"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from analysis.fidelity.figures import Fidelity, compare
 from analysis.papers import own_cells
@@ -19,7 +21,7 @@ from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
-from emulator.costs.calibration import chosen_path
+from emulator.costs.calibration_file import chosen_path
 from emulator.engine import OnStatus
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment

@@ -16,6 +16,7 @@ from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 
 NEAR = 0.25
 WORST = 5
+_ALIKE = 0.01
 BASES = ("predicted", "fitted")
 HEADS = ("value", "where", "published", "measured", "95% interval", "seeds", "distance", "basis")
 _SIGNS = {"": "", "at most": "<= ", "at least": ">= ", "within": "+/- ", "the text prints a limit": "limit "}
@@ -55,6 +56,12 @@ class Score:
         """Measured less published in percentage points, where both are shares."""
         is_share = self.value.scale in SHARES and not self.value.bound
         return self.measured - (self.value.published or 0.0) if is_share else None
+
+    @property
+    def why_far(self) -> str:
+        """What a run shows of the cause of the distance, or that there is none to look for."""
+        is_near = self.distance is not None and abs(self.distance) < _ALIKE
+        return self.value.cause or ("Within 1%." if is_near else "No run shows the cause.")
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ def decide():
     coming = len(leaving)
     for job in sorted(waits, key=priority.get, reverse=True):
         for _ in range(waits[job]):
-            lower = [c for c in reversed(running) if c not in leaving and may_go(*running[c], priority[job])]
+            may_go = [c for c, (other, group, _) in running.items() if other in waits and group in victims[other]]
+            lower = [c for c in reversed(may_go) if c not in leaving and priority[running[c][0]] < priority[job]]
             if free:
                 yield {"decision": "grant", "job": job, "node": free.pop(0)}
             elif coming:
@@ -52,14 +53,8 @@ def decide():
                 yield {"decision": "strict-contract", "container": victim}
 
 
-def may_go(job, group, node, above):
-    return job in waits and group in victims[job] and priority[job] < above
-
-
-for line in sys.stdin:
-    news = json.loads(line)
+for news in map(json.loads, sys.stdin):
     hear(news)
     if news["event"] == "decide":
         for decision in [*decide(), {"decision": "done", "question": news["question"]}]:
-            print(json.dumps(decision))
-        sys.stdout.flush()
+            print(json.dumps(decision), flush=True)

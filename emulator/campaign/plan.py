@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from emulator.experiment.model import Experiment
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Frozen):
     """One experiment of a campaign."""
 
     name: str
     """Unique in the campaign, and a relative path: its runs are ``runs/<name>/seed-<n>``."""
     experiment: Experiment
     seeds: tuple[int, ...]
-    factors: Mapping[str, Any] = field(default_factory=dict)
+    factors: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Its values from the campaign's grid, by key."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
+class PlannedRun(Frozen):
     """One run of a campaign."""
 
     variant: str

@@ -7,7 +7,8 @@ Each has a pipe, through which it gets one batch at a time and answers it.  Ther
 processes: their semaphores would have names, and stay on the machine if everything here was killed at once.
 
 Each process watches another pipe, whose other end only this process holds.  When that end is closed, by us or because
-this process has died, the worker ends at once.
+this process has died, the worker ends at once.  If a user's policy keeps its thread from that, the kernel ends it with
+the server.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from emulator.errors import RunError
 from emulator.interruption import deferred, unheard_by_children
+from emulator.parent import end_with
+from emulator.standard_streams import outlast_readers
 
 _END_PATIENCE_REAL_S = 1.0
 
@@ -140,8 +143,12 @@ def _serve(
     environment: Mapping[str, str],
 ) -> None:
     """``environment``: of the process that asks; the server may be older than it."""
+    end_with(os.getppid())
+    if (held := forkserver._forkserver._forkserver_alive_fd) is not None:  # type: ignore[attr-defined]
+        os.close(held)  # while a worker has it open, the server does not end
     os.environ.clear()
     os.environ.update(environment)
+    outlast_readers()  # a user's policy may print
     threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
     while True:
         batch = pipe.recv()

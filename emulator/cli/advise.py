@@ -6,7 +6,6 @@ import contextlib
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ from emulator.cli.traces import Columns, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
+from emulator.vocabulary import Frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 _SIMULATED, _LIVE = "simulated", "live"
 
 
-@dataclass(frozen=True, slots=True)
-class _Trace:
+class _Trace(Frozen):
     """Options for a trace without an experiment."""
 
     format: str | None

@@ -14,12 +14,13 @@ from typing import NoReturn
 from emulator.interruption import EXIT_CODE, interruptible
 from emulator.own_code import part_before_own_code, say_done
 from emulator.own_packages import of_the_same_name
+from emulator.standard_streams import open_standard_streams
 
 
 def main() -> None:
     """Run the command line; ends the process."""
     _use_utf8()
-    _open_standard_streams()
+    open_standard_streams()
     part_before_own_code()
     end_process(run())
 
@@ -32,19 +33,10 @@ def _use_utf8() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def _open_standard_streams() -> None:
-    """Those that are closed lead nowhere: else the next file that is opened would get what is said."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
-            os.set_inheritable(number, True)
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
-
-
 def run() -> int:
     """Run the command line; returns the exit status."""
     if why := of_the_same_name():
-        os.write(2, f"natjam: {why}\n".encode())
+        print(f"natjam: {why}", file=sys.stderr)
         return 2
     gc.set_threshold(300_000)  # most of what a command makes, first its imports, lives until it ends
     try:
@@ -55,7 +47,7 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        os.write(2, b"natjam: interrupted\n")
+        print("natjam: interrupted", file=sys.stderr)
         return EXIT_CODE
     except BaseException:
         traceback.print_exc()

@@ -103,10 +103,9 @@ class StateMachine:
         handler = self.handlers.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for this machine")
+        self._traceless = False
         effects = handler(self, message, now_ns)
-        if self._traceless:
-            self._traceless = False
-        else:
+        if not self._traceless:
             self.revision += 1
         return effects
 

@@ -26,11 +26,6 @@ class SizedLedger(NodeLedger):
         super().__init__(node, _ANY_NUMBER)
         self.charged = (0,) * len(node.resources)
 
-    @property
-    def free(self) -> Resources:
-        """What nothing is charged with."""
-        return minus(self.node.resources, self.charged)
-
     def take(self, container: str, work: Work, memory_bytes: int | None = None, request: Resources = ()) -> None:
         """See ``NodeLedger``; a task whose memory is unknown is charged with the memory that it asked for."""
         if work is Work.MASTER and self.node.masters_outside:
@@ -65,11 +60,12 @@ class SizedLedger(NodeLedger):
     # ---- parts ----
 
     def _charge(self, more: Resources) -> None:
-        if not fits(more, self.free):
+        after = plus(self.charged, more)
+        if not fits(after, self.node.resources):
             names = self.node.resource_names
-            short = written(lacking(more, self.free), names)
+            short = written(lacking(after, self.node.resources), names)
             raise NoRoom(f"{self.node.name} lacks {short} of {written(more, names)}")
-        self.charged = plus(self.charged, more)
+        self.charged = after
 
     def _freed_by_stop(self, container: str) -> Resources:
         request = self._entries[container].request

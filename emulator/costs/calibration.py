@@ -23,25 +23,19 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from emulator.costs.fingerprint import BUSY_SHARE, Fingerprint, this_machine
-from emulator.errors import ConfigError
-from emulator.files.data_folder import data_folder
 from emulator.files.problems import validated
 from emulator.files.strict import Strict
-from emulator.files.yaml_positions import Document, read_document
+from emulator.files.yaml_positions import Document
 
 FORMAT_VERSION = 1
-FORMAT_KEY = "natjam_calibration"
 OLD_DAYS = 30
 """An older calibration gets a warning: kernels and other users of a machine change."""
-AUTO = "auto"
-"""The name of this machine's calibration."""
 
 _STEP_PPM = 20_000
 _EVEN_LEVELS = 50
@@ -264,39 +258,6 @@ class Calibration(Strict):
         }
 
 
-def default_path() -> Path:
-    """Where ``natjam measure`` writes this machine's calibration and simulations look for it."""
-    return data_folder() / "calibration.yaml"
-
-
-def is_file_spec(spec: str) -> bool:
-    """Whether a specification of costs names a file, and not something that comes with natjam."""
-    return "/" in spec or spec.endswith((".yaml", ".yml"))
-
-
-def is_calibration(document: Document) -> bool:
-    """Whether a document is meant as a calibration file."""
-    return FORMAT_KEY in document.data
-
-
-def load_calibration(path: Path) -> Calibration:
-    """Read and check a calibration file.
-
-    Raises:
-        ConfigError: it cannot be read, or a number is missing or impossible; the error names file, line and field.
-    """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; run 'natjam measure' to make one") from None
-    return _load(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=4)
-def _load(path: Path, changed_ns: int, size_bytes: int) -> Calibration:
-    return validate_calibration(read_document(path))
-
-
 def validate_calibration(document: Document) -> Calibration:
     """The calibration of a document; see ``load_calibration``."""
     return validated(document, Calibration)
@@ -320,32 +281,3 @@ def _lines(value: dict[str, Any], indent: str) -> Iterator[str]:
                 yield from rest
         else:
             yield f"{indent}{key}: {json.dumps(below)}"
-
-
-def chosen_path(overheads: str, calibration: str | None) -> Path | None:
-    """The calibration file that a simulation uses; None if it uses only a published profile.
-
-    Args:
-        overheads: the experiment's ``overheads``, a path already absolute.
-        calibration: the experiment's ``calibration``: None, ``auto`` (this machine's) or a path already absolute.
-
-    Raises:
-        ConfigError: the experiment needs this machine's calibration and there is none, or the file that ``overheads``
-            names cannot be read.
-    """
-    if is_file_spec(overheads):
-        path = Path(overheads)
-        if is_calibration(read_document(path)):
-            return path
-    if calibration not in (None, AUTO):
-        return Path(calibration)
-    if overheads != "native" and calibration is None:
-        return None
-    path = default_path()
-    if not path.exists():
-        why = "overheads: native" if overheads == "native" else "calibration: auto"
-        raise ConfigError(
-            f"{why} in a simulation means the costs measured on this machine, and there is no {path}; run "
-            "'natjam measure' first, name another calibration file, or choose a published profile"
-        )
-    return path

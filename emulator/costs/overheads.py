@@ -11,23 +11,22 @@ heartbeats then come from the emulation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from emulator.costs.calibration import is_calibration, is_file_spec, validate_calibration
+from emulator.costs.calibration_file import is_calibration, is_file_spec, load_calibration
 from emulator.costs.probe_file import PROBE_KEY, OverheadNumbers, ProbeFile
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
 from emulator.files.times import seconds_to_ns
 from emulator.files.yaml_positions import read_document
+from emulator.vocabulary import Frozen
 
 NATIVE = "native"
 """The profile that pads nothing: a run has the overheads of its machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverheadProfile:
+class OverheadProfile(Frozen):
     """Totals that each operation is padded to, in emulated nanoseconds; 0 pads nothing."""
 
     name: str
@@ -81,7 +80,7 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
 def _read_profile(path: Path) -> OverheadProfile:
     document = read_document(path)
     if is_calibration(document):
-        validate_calibration(document)
+        load_calibration(path)
         return OverheadProfile(path.name, 0, 0, 0)  # a calibration has costs of a machine, not totals to pad to
     profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
     return OverheadProfile(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from emulator.costs.calibration import Series, default_path, is_file_spec, load_calibration
+from emulator.costs.calibration_file import default_path, is_file_spec, load_calibration
 from emulator.costs.overheads import NATIVE
 from emulator.costs.probe_file import ProbeFile, TierNumbers
 from emulator.errors import ConfigError
@@ -19,6 +20,9 @@ from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import read_document
 from emulator.vocabulary import Tier
+
+if TYPE_CHECKING:
+    from emulator.costs.calibration import Series
 
 
 class _TierFile(Strict):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
 from emulator.display.tables import Column, FittedTable, Kind, new_table
+from emulator.vocabulary import Frozen
 
 ONLY_ON_PAGES = -1
 """The importance of columns that the terminal never shows."""
 _COLOURS = {"good": "green", "bad": "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Frozen):
     """One figure: its exact value, and the text to show."""
 
     value: float | int | str | None
@@ -29,8 +28,7 @@ class Cell:
         return isinstance(self.value, str)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Frozen):
     """A table."""
 
     columns: tuple[Column, ...]

@@ -7,7 +7,6 @@ every few seconds.  The bars' segments differ in shape, not only in colour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from rich.cells import cell_len
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.status import JobStatus, RunStatus
+from emulator.vocabulary import Frozen
 
 PLAIN_PERIOD_S = 5.0
 """Real seconds between two lines of text, if there is no terminal."""
@@ -113,8 +113,7 @@ def _jobs_to_show(jobs: tuple[JobStatus, ...], room: int) -> list[JobStatus]:
     return [jobs[index] for index in sorted(sorted(range(len(jobs)), key=rank)[: room - 1])]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Frozen):
     """A bar with its names and figures."""
 
     name: str
@@ -124,8 +123,7 @@ class _Row:
     counts: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Bars:
+class _Bars(Frozen):
     """Rows below each other.  Where they are too wide, first the bars get shorter, then the queues are left out."""
 
     rows: list[_Row]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
+class JobStatus(Frozen):
     """One job's tasks, maps and reduces together; ``done + running + suspended + waiting == total``."""
 
     name: str
@@ -25,8 +25,7 @@ class JobStatus:
         return self.state in ("succeeded", "failed", "killed")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Frozen):
     """The cluster as known to the ResourceManager."""
 
     emulated_ns: int
@@ -36,8 +35,7 @@ class ClusterStatus:
     """By submitted job: ``submitted``, or how it ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunStatus:
+class RunStatus(Frozen):
     """The state of a run at one time."""
 
     emulated_ns: int

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from enum import Enum
 
 from rich.cells import cell_len
@@ -21,6 +20,8 @@ from rich.style import StyleType
 from rich.table import Column as ShownColumn
 from rich.table import Table
 from rich.text import Text
+
+from emulator.vocabulary import Frozen
 
 ALWAYS = sys.maxsize
 """The importance of columns that are never left out."""
@@ -41,8 +42,7 @@ class Kind(Enum):
     NUMBER = "number"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """A column's head, what it holds, and how important it is: of equal ones, the one on the right goes first."""
 
     head: str | Text

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
 from emulator.display.run_display import PLAIN_PERIOD_S
+from emulator.vocabulary import Frozen
 
 _SILENT_S = 1.0
 _BAR_CELLS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class WorkStatus:
+class WorkStatus(Frozen):
     """The state of the work at one time."""
 
     part: str

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion
+from emulator.vocabulary import Frozen
 
 PREFIX = "catalog:"
 _SENTENCE_END = re.compile(r"(?<!Fig)(?<!Figs)\.\s+(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Frozen):
     """One experiment of the catalogue."""
 
     name: str

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from emulator.costs.calibration import chosen_path, default_path
+from emulator.costs.calibration_file import chosen_path, default_path
 from emulator.costs.overheads import NATIVE
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from emulator.costs.calibration import is_file_spec
+from emulator.costs.calibration_file import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.checks.files import PATH_LOCATIONS, check_files

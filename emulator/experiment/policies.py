@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import re
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Choice
@@ -105,10 +105,10 @@ def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
         raise ConfigError(f"there is no {kind} '{name}'{near} (choose {names}, or module:function)")
     found = _imported(name, base_dir)
     if isinstance(found, axis.record):
-        score = found.score and dataclasses.replace(
+        score = found.score and replace(
             found.score, value=_guarded(f"the score of {axis.name}", name, found.score.value)
         )
-        return dataclasses.replace(found, name=name, function=_guarded(axis.name, name, found.function), score=score)
+        return replace(found, name=name, function=_guarded(axis.name, name, found.function), score=score)
     if not callable(found):
         raise ConfigError(f"'{name}': is neither a function nor a {axis.record.__name__}")
     return axis.own(name, _guarded(axis.name, name, found))

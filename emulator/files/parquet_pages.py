@@ -9,10 +9,11 @@ Parquet format uses a part.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from emulator.vocabulary import Frozen
 
 _HEADER_BYTES, _LONGEST_HEADER_BYTES = 1 << 12, 1 << 24
 _DEEPEST = 8
@@ -25,8 +26,7 @@ _PATH, _COUNT, _UNPACKED, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 3, 5, 6, 7, 9,
 _END_BYTES, _MARK = 8, b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPart:
+class ColumnPart(Frozen):
     """What the footer says of a column in a group of rows."""
 
     path: str

@@ -9,9 +9,9 @@ time, and only errors need them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import yaml
 from yaml._yaml import CParser  # type: ignore
 
@@ -118,8 +118,7 @@ def _read(text: str, source: str, numbered: bool, lines: list[tuple[Location, in
         raise ConfigError(f"{source}: is not valid YAML: {str(error).splitlines()[0]}") from None
 
 
-@dataclass(slots=True)
-class _Anchor:
+class _Anchor(msgspec.Struct):
     """The value that an alias refers to."""
 
     start: yaml.Event

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
+from msgspec.structs import replace
 
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec

@@ -10,17 +10,37 @@ from emulator.policies.allocation_forms import (
     SchedulerAllocation,
     ShareAllocation,
 )
-from emulator.policies.kubernetes.rules import Rules
-from emulator.policies.kubernetes.scheduler import KubeScheduler
-from emulator.policies.kueue.scheduler import KueueRules, KueueScheduler
-from emulator.policies.policy import Axis, Reads
+from emulator.policies.policy import Axis, Elsewhere, Reads
 from emulator.policies.queues import HARD_CAP, SINGLE_QUEUE, SOFT_CAP, TWO_QUEUE
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
-from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.yarn import YARN_CAPACITY
 
 _READS_FORECAST = frozenset({Reads.FORECAST})
+
+
+def _kube_scheduler() -> SchedulerAllocation:
+    from emulator.policies.kubernetes.rules import Rules
+    from emulator.policies.kubernetes.scheduler import KubeScheduler
+
+    return SchedulerAllocation(
+        "kube-scheduler", KubeScheduler, "kube-scheduler 1.36; docs/kubernetes.md", options=Rules
+    )
+
+
+def _kueue() -> SchedulerAllocation:
+    from emulator.policies.kueue.scheduler import KueueRules, KueueScheduler
+
+    source = "Kueue 0.19; docs/kueue.md"
+    return SchedulerAllocation("kueue", KueueScheduler, source, options=KueueRules, spares=True, ends_circles=True)
+
+
+def _slurm() -> SchedulerAllocation:
+    from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
+
+    return SchedulerAllocation("slurm", SlurmScheduler, "Slurm 22.05; docs/slurm.md", options=SlurmRules)
+
+
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
@@ -35,26 +55,9 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             "your own program; docs/outside.md",
             options=Outside,
         ),
-        SchedulerAllocation(
-            "kube-scheduler",
-            KubeScheduler,
-            "kube-scheduler 1.36; docs/kubernetes.md",
-            options=Rules,
-        ),
-        SchedulerAllocation(
-            "kueue",
-            KueueScheduler,
-            "Kueue 0.19; docs/kueue.md",
-            options=KueueRules,
-            spares=True,
-            ends_circles=True,
-        ),
-        SchedulerAllocation(
-            "slurm",
-            SlurmScheduler,
-            "Slurm 22.05; docs/slurm.md",
-            options=SlurmRules,
-        ),
+        Elsewhere("kube-scheduler", _kube_scheduler),
+        Elsewhere("kueue", _kueue),
+        Elsewhere("slurm", _slurm),
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),
         ShareAllocation("flex", flex, "flex, section 3", options=Searching),

@@ -9,11 +9,11 @@ the rules of a scheduler that people run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from emulator.policies.policy import AllocationRule, Policy
 from emulator.policies.views import ClusterView, Take
@@ -36,8 +36,7 @@ class Maximum(Enum):
     NONE = "only jobs have one"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRules:
+class QueueRules(Frozen):
     """The queues that an allocation works with."""
 
     fewest: int = 1
@@ -53,7 +52,6 @@ _MACHINES = frozenset({"live", "sim"})
 FLUID = frozenset({"fluid"})
 
 
-@dataclass(frozen=True, slots=True)
 class AllocationPolicy(Policy[AllocationRule]):
     """An allocation that orders queues and says who may take from whom.
 
@@ -73,7 +71,6 @@ class AllocationPolicy(Policy[AllocationRule]):
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class ShareAllocation(AllocationPolicy):
     """An allocation that gives every job a number of containers."""
 
@@ -100,7 +97,6 @@ class Pace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class PacedAllocation(AllocationPolicy):
     """An allocation that orders queues, and at its own pace takes back containers that it names."""
 
@@ -117,7 +113,6 @@ class PacedAllocation(AllocationPolicy):
         return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
 
 
-@dataclass(frozen=True, slots=True)
 class CycleAllocation(AllocationPolicy):
     """An allocation that is asked whenever something has changed, and chooses nodes for requests."""
 
@@ -132,7 +127,6 @@ class Outside(Frozen):
     """Real seconds within which it must have answered a question."""
 
 
-@dataclass(frozen=True, slots=True)
 class ToldAllocation(AllocationPolicy):
     """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
 
@@ -142,7 +136,6 @@ class ToldAllocation(AllocationPolicy):
     queues: QueueRules = QueueRules(may_be_left_out=True)
 
 
-@dataclass(frozen=True, slots=True)
 class ExternalAllocation(ToldAllocation):
     """An allocation by another process."""
 
@@ -153,7 +146,6 @@ class ExternalAllocation(ToldAllocation):
         return replace(self, outside=cast(Outside, options), options=None)
 
 
-@dataclass(frozen=True, slots=True)
 class SchedulerAllocation(ToldAllocation):
     """An allocation by the rules of a scheduler that people run."""
 

@@ -7,12 +7,13 @@ belongs to this one decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
 
 from emulator.policies.views import (
     AllocationDecision,
@@ -95,8 +96,7 @@ PolicyT = TypeVar("PolicyT", bound="Policy[Any]")
 _UNKNOWN = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Frozen):
     """The number that a rule compares between candidates; it serves the log of why a candidate was chosen.
 
     Policies do not use it: they may consider ties, draws and several numbers.
@@ -115,8 +115,7 @@ class Score:
         return -known if self.largest_first else known
 
 
-@dataclass(frozen=True, slots=True)
-class Policy(Generic[FunctionT]):
+class Policy(Frozen, Generic[FunctionT]):
     """A choice on one axis of a scheduler."""
 
     name: str
@@ -150,7 +149,6 @@ class Policy(Generic[FunctionT]):
         return replace(self, function=bound, options=None)
 
 
-@dataclass(frozen=True, slots=True)
 class MechanismPolicy(Policy[MechanismChoice]):
     """A choice of mechanism."""
 
@@ -166,7 +164,6 @@ class MechanismPolicy(Policy[MechanismChoice]):
         return replace(cast(MechanismPolicy, Policy.with_options(self, options)), among=frozenset(named))
 
 
-@dataclass(frozen=True, slots=True)
 class PlacementPolicy(Policy[Placement]):
     """A choice of placement."""
 
@@ -177,7 +174,6 @@ class PlacementPolicy(Policy[Placement]):
     """Whether it may give up stopped processes, so that it must be asked about them."""
 
 
-@dataclass(frozen=True, slots=True)
 class FitPolicy(Policy[Fit]):
     """A choice of fit."""
 
@@ -185,18 +181,47 @@ class FitPolicy(Policy[Fit]):
     """Whether it is always the node whose heartbeat it is, so that it need not be asked."""
 
 
-@dataclass(frozen=True, slots=True)
+class Elsewhere(Frozen, Generic[PolicyT]):
+    """A policy with modules of its own that few runs need: they are imported when it is asked for."""
+
+    name: str
+    """Its name, as in its record."""
+    record: Callable[[], PolicyT]
+    """Imports it."""
+
+
+class _ByName(Mapping[str, PolicyT]):
+    """The policies of an axis, by name."""
+
+    def __init__(self, policies: Sequence[PolicyT | Elsewhere[PolicyT]]) -> None:
+        self._policies = {policy.name: policy for policy in policies}
+
+    def __getitem__(self, name: str) -> PolicyT:
+        found = self._policies[name]
+        if isinstance(found, Elsewhere):
+            found = self._policies[name] = found.record()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._policies)
+
+    def __len__(self) -> int:
+        return len(self._policies)
+
+
 class Axis(Generic[PolicyT]):
     """One of the choices that make up a scheduler."""
 
-    name: str
-    """Key in the experiment file, below ``scheduler``."""
-    policies: tuple[PolicyT, ...]
-    record: type[PolicyT]
-    by_name: dict[str, PolicyT] = field(init=False, repr=False)
+    def __init__(self, name: str, policies: Sequence[PolicyT | Elsewhere[PolicyT]], record: type[PolicyT]) -> None:
+        """``name``: key in the experiment file, below ``scheduler``; ``record``: the class of its policies."""
+        self.name = name
+        self.record = record
+        self.by_name: Mapping[str, PolicyT] = _ByName(policies)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_name", {policy.name: policy for policy in self.policies})
+    @property
+    def policies(self) -> tuple[PolicyT, ...]:
+        """All its policies."""
+        return tuple(self.by_name.values())
 
     @property
     def names(self) -> tuple[str, ...]:

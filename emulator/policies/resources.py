@@ -31,7 +31,7 @@ def minus(one: Resources, other: Resources) -> Resources:
 
 def lacking(wanted: Resources, there: Resources) -> Resources:
     """What of ``wanted`` is not there."""
-    return tuple([max(0, need - have) for need, have in zip(wanted, there, strict=True)])
+    return tuple([need - have if need > have else 0 for need, have in zip(wanted, there, strict=True)])
 
 
 def common(one: Resources, other: Resources) -> Resources:

@@ -6,8 +6,9 @@ the jobs of a queue give each other, and which containers go (Hadoop 3.4: ``Abst
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from emulator.policies.resources import common, fits, lacking, minus, plus, total
 from emulator.policies.views import JobView, QueueView, Take
@@ -15,8 +16,7 @@ from emulator.policies.yarn_amounts import UNIT, Amounts
 from emulator.vocabulary import Resources
 
 
-@dataclass(slots=True)
-class Need:
+class Need(msgspec.Struct):
     """One queue."""
 
     name: str
@@ -98,8 +98,7 @@ def scale_of(needs: Iterable[Need], allowed: Resources, amounts: Amounts) -> Fra
 # ---- the jobs of a queue ----
 
 
-@dataclass(slots=True)
-class _Claim:
+class _Claim(msgspec.Struct):
     """One job of a queue."""
 
     job: JobView

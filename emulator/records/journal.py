@@ -24,10 +24,11 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 import zstandard
@@ -55,6 +56,7 @@ MAX_LINE_BYTES = 64 * 2**20
 """No record is so long."""
 _BATCH_RECORDS = 4096
 """This many are encoded and compressed at a time."""
+_Line = TypeVar("_Line")
 Kept = Literal["full", "messages"]
 """The fields of a record in a journal: all, or all but its effects."""
 
@@ -125,12 +127,16 @@ def encode_record(record: Record) -> bytes:
 
 def decode_record(line: bytes) -> Record:
     """The record of one line.  Raises JournalError, which says what is wrong."""
-    return decoded(line, _record_decoder.decode, JournalError)
+    return decoded(line, _decoder(Record).decode, JournalError)
+
+
+@cache
+def _decoder(kind: type[_Line]) -> msgspec.json.Decoder[_Line]:
+    """Made when it is needed: it takes longer than to write the journal of a short run."""
+    return msgspec.json.Decoder(kind)
 
 
 _encoder = msgspec.json.Encoder()
-_record_decoder = msgspec.json.Decoder(Record)
-_end_decoder = msgspec.json.Decoder(JournalEnd)
 _ACTOR = attrgetter("actor")
 _END_BEGINS = b'{"natjam_journal_end":'
 
@@ -251,7 +257,7 @@ def _read_records(path: Path, header: bytes, lines: Iterator[bytes], made: Effec
     for number, line in enumerate(lines, start=2):
         try:
             if line.startswith(_END_BEGINS):
-                end = decoded(line, _end_decoder.decode, JournalError)
+                end = decoded(line, _decoder(JournalEnd).decode, JournalError)
                 _check_end(end, counts, digest.hexdigest())
                 break
             record = decode_record(line)

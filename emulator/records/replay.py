@@ -7,17 +7,16 @@ journal.  A difference means another configuration, another version of the code,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from emulator.core.effects import Effect
 from emulator.core.machine import Machine
 from emulator.core.messages import Message
 from emulator.records.journal import EffectsDigest, JournalError, Record
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Frozen):
     """The first record that a fresh machine does not repeat."""
 
     number: int

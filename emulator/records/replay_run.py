@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError,
 from emulator.records.replay import Divergence, replay, with_effects
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
 from emulator.resolved import Resolved, resolve
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Frozen):
     """The result of replaying one journal."""
 
     journal: Path

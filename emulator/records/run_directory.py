@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet
 
 from emulator.errors import ConfigError, RunError
@@ -28,6 +29,8 @@ from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
+SUMMARY_DIGEST = "sha256"
+"""The key of a summary that has the digest of all its others."""
 MOST_JOBS_IN_YAML = 100
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
@@ -40,6 +43,13 @@ _ROWS_A_PART = 10_000
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file.  Raises OSError."""
     return file_digest(path)[0].hex()
+
+
+def summary_digest(summary: Mapping[str, Any]) -> str:
+    """The SHA-256 of the values of a summary as it was read, all but the digest itself; the order of keys is the same
+    to it, as are spaces."""
+    values = {name: value for name, value in summary.items() if name != SUMMARY_DIGEST}
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
@@ -179,9 +189,15 @@ class RunDirectory:
         found = (file.name for file in self.path.glob("[!.]*") if file.suffix in _SUMMED and file.is_file())
         return {name for name in found if name != SUMMARY_NAME}
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write ``summary.json``, the last file of a run.  Raises RunError."""
-        write_json(self.path / SUMMARY_NAME, summary)
+    def write_summary(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """Write ``summary.json``, the last file of a run; returns its content, which has its own digest at the end.
+
+        Raises RunError.
+        """
+        read_again = msgspec.json.decode(json.dumps(summary, allow_nan=False))
+        whole = {**summary, SUMMARY_DIGEST: summary_digest(read_again)}
+        write_json(self.path / SUMMARY_NAME, whole)
+        return whole
 
 
 class _TableFile:

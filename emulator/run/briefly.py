@@ -31,16 +31,14 @@ def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> d
     """
     if experiment.engine == "fluid":
         summary = _shares_over_time(experiment)
-        RunDirectory.create(out_dir).write_summary(summary)
-        return summary
+        return RunDirectory.create(out_dir).write_summary(summary)
     with without_collector():
         summary = _simulated(experiment, out_dir, on_status)
     directory = RunDirectory.create(out_dir)
     directory.write_experiment(experiment)
     left_out = f"only the summary was kept; 'natjam run {out_dir / EXPERIMENT_NAME}' makes the run with all its files"
     summary |= {"left_out": left_out, "files": directory.digests()}
-    directory.write_summary(summary)
-    return summary
+    return directory.write_summary(summary)
 
 
 def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:

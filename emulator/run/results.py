@@ -53,8 +53,7 @@ def write_results(
     else:
         summary["left_out"] = left_out
     summary["files"] = directory.digests()
-    directory.write_summary(summary)
-    return summary
+    return directory.write_summary(summary)
 
 
 def summary_of(

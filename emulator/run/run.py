@@ -6,9 +6,10 @@ import contextlib
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from emulator import __version__
 from emulator.core.job import JobSpec
@@ -46,8 +47,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
         summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
         failed += [f"{title}: {failure}" for failure in failures(summary)]
         summaries.append(summary)
-    together = summarise_repeats(summaries)
-    directory.write_summary(together)
+    together = directory.write_summary(summarise_repeats(summaries))
     if failed:
         raise RunError("; ".join(failed))
     return together

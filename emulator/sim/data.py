@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 
 from emulator.core.job import JobSpec
 from emulator.sim.cost_model import DataSize
@@ -19,13 +20,18 @@ class JobData:
         """The nodes of the maps' outputs, as the last reduce has found them."""
         self._nodes: frozenset[str] = frozenset()
         """The same, each once."""
-        # One key in three is emitted by one map, one by two and one by three, drawn with replacement.
+
+    @cached_property
+    def _records_per_key(self) -> tuple[int, int]:
+        """Numerator and denominator: one key in three is emitted by one map, one by two and one by three, drawn with
+        replacement."""
         missed = 1 - Fraction(1, self._maps)
         per_key = sum((self._maps * (1 - missed**draws) for draws in (1, 2, 3)), Fraction(0)) / 3
-        self._records_numerator, self._records_denominator = per_key.numerator, per_key.denominator
+        return per_key.as_integer_ratio()
 
     def _records(self, keys: int) -> int:
-        return keys * self._records_numerator // self._records_denominator
+        numerator, denominator = self._records_per_key
+        return keys * numerator // denominator
 
     def map_output(self) -> DataSize:
         """The output of one map."""

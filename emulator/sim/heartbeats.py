@@ -135,7 +135,10 @@ class HeartbeatsThatMatter:
         self._nodes_told: dict[str, None] = {}
         """Nodes that the ResourceManager has heard from or lost."""
         self._free: list[tuple[tuple[int, int], _Beats]] = []
-        """Nodes with a free container, in the order of their beats in a period."""
+        """Nodes with a free container, in the order of their beats in a period, except those known to be too small."""
+        self._too_small: dict[str, None] = {}
+        """Nodes that were, since something smaller was last asked for."""
+        self._smaller_asked = 0
 
     def add(self, machine: PeriodicMachine, rank: int) -> None:
         if machine.heartbeat is not None:
@@ -190,13 +193,12 @@ class HeartbeatsThatMatter:
         if not self._touched:
             return
         touched, self._touched = self._touched, {}
-        for node in self._nodes_told:
-            self._keep_free(node)
-        self._nodes_told.clear()
+        self._keep_free()
         for beats in touched.values():
-            due_ns = None if self._is_next_planned(beats) else self._own_due_ns(beats)
-            if due_ns is not None:
-                self._plan(beats, due_ns)
+            if beats.planned_ns is None or not self._is_next(beats, beats.planned_ns):
+                due_ns = self._own_due_ns(beats)
+                if due_ns is not None:
+                    self._plan(beats, due_ns)
         if not self._free or self._manager is None:
             return
         # After a free node's beat it is the next one's turn, even if the network has lost the heartbeat.
@@ -205,11 +207,11 @@ class HeartbeatsThatMatter:
             if due_ns is not None:
                 self._wake_free(due_ns)
 
-    def _is_next_planned(self, beats: _Beats) -> bool:
-        """Whether the very next beat is planned already; whether it matters is asked again when it comes."""
-        if beats.planned_ns is None or self._horizon_ns >= beats.phase.period_ns:
+    def _is_next(self, beats: _Beats, planned_ns: int) -> bool:
+        """Whether the beat planned is the very next one; whether it matters is asked again when it comes."""
+        if self._horizon_ns >= beats.phase.period_ns:
             return False
-        return beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
+        return planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
 
     def _own_due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter to its machine, or to the ResourceManager other than as that of a free node;
@@ -232,10 +234,23 @@ class HeartbeatsThatMatter:
 
     # ---- nodes with a free container ----
 
-    def _keep_free(self, node: str) -> None:
-        beats = self._beats.get(node_address(node))
-        if beats is not None and self._manager is not None:
-            self._set_free(beats, node in self._manager.state.free_nodes)
+    def _keep_free(self) -> None:
+        """Take in what the ResourceManager has learnt of nodes, and what is asked of them."""
+        told, self._nodes_told = self._nodes_told, {}
+        if self._manager is None:
+            return
+        state = self._manager.state
+        if self._smaller_asked != state.attention.smaller_asked:
+            self._smaller_asked = state.attention.smaller_asked
+            told.update(self._too_small)
+            self._too_small.clear()
+        for node in told:
+            beats = self._beats.get(node_address(node))
+            if beats is not None:
+                is_small = beats.machine.address in state.attention.too_small
+                if is_small:
+                    self._too_small[node] = None
+                self._set_free(beats, node in state.free_nodes and not is_small)
 
     def _set_free(self, beats: _Beats, free: bool) -> None:
         if free != beats.free:

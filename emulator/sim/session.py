@@ -15,7 +15,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
-from emulator.costs.calibration import chosen_path, load_calibration
+from emulator.costs.calibration_file import chosen_path, load_calibration
 from emulator.display.machine_status import cluster_status, job_status, unstarted_job_status
 from emulator.display.standstill import standstill, stuck_attempts
 from emulator.display.status import JobStatus, RunStatus
@@ -26,7 +26,6 @@ from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
-from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
 
@@ -139,6 +138,8 @@ def make_costs(run: Resolved, draw: int = 0) -> CostModel:
     path = chosen_path(run.overheads, run.calibration)
     if path is None:
         return CostModel(network_bytes_s=int(run.network_bytes_s))
+    from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number  # here, because few simulations need these
+
     nodes = {node.name: node.containers for node in run.settings.nodes}
     names = tuple(job.name for job in run.jobs)
     seed = keyed_number(run.seed, draw)

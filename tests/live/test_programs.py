@@ -229,6 +229,14 @@ def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
             await becomes_true(lambda: running_of(place) == [], "it is stopped again")
             assert (await host.do("resume", "p"))["event"] == "resumed"
             await becomes_true(grown(place / "lines"), "what was stopped continues")
+        assert (await host.do("suspend", "p"))["event"] == "suspended"
+        goes_on = grown(place / "lines")
+        lines = {process: (process.info["cmdline"] or [""])[-1] for process in psutil.process_iter(["cmdline"])}
+        (writer,) = [process for process, line in lines.items() if line.startswith("trap") and str(place) in line]
+        for process in (*writer.children(), writer):  # it reaps those that have ended
+            process.send_signal(signal.SIGCONT)
+        await becomes_true(goes_on, "somebody else has continued one that it has started")
+        await becomes_true(lambda: running_of(place) == [], "it is stopped again")
         assert (await host.do("kill", "p"))["event"] == "killed"
         assert of_place(place) == []
         assert (await host.do("kill", "p"))["reason"] == "no such container here"

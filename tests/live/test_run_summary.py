@@ -47,7 +47,7 @@ JOB_FIELDS = {
 }
 FIELDS = {
     "disturbed": bool,
-    **dict.fromkeys(("name", "engine", "state"), str),
+    **dict.fromkeys(("name", "engine", "state", "sha256"), str),
     **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s", "energy_j"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
     **dict.fromkeys(

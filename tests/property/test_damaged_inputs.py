@@ -31,7 +31,8 @@ from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import PLAN_NAME, CampaignDirectory
 from emulator.chaos.runner import SavedFaults, replay_faults
 from emulator.chaos.schedule import FaultKind, draw_faults
-from emulator.costs.calibration import dump_calibration, load_calibration
+from emulator.costs.calibration import dump_calibration
+from emulator.costs.calibration_file import load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import NatjamError
 from emulator.experiment.availability import read_steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, storms
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, sized, storms, with_sized_gangs
 from hypothesis import given
 
 from emulator.records.journal import merge
@@ -31,6 +31,12 @@ def test_the_same_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
 @given(cases(BAD_NETWORK, faults=True, restarts=False) | storms())
 @fixed
 def test_the_same_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
+    check_equal(case)
+
+
+@given(with_sized_gangs(cases(CALM).flatmap(sized)) | cases(CALM).flatmap(sized))
+@fixed
+def test_the_same_with_containers_of_several_sizes(case: Case) -> None:
     check_equal(case)
 
 

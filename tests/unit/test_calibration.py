@@ -19,11 +19,10 @@ from emulator.costs.calibration import (
     QUANTILE_LEVELS_PPM,
     Calibration,
     Distribution,
-    chosen_path,
     dump_calibration,
-    load_calibration,
     validate_calibration,
 )
+from emulator.costs.calibration_file import chosen_path, load_calibration
 from emulator.costs.fingerprint import busy_warning
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError

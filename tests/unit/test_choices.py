@@ -14,7 +14,7 @@ from analysis.reproduce.needs import lacking, work_of
 from analysis.reproduce.run import planned
 from analysis.reproduce.values import Constant, all_values
 from emulator.campaign.plan import Variant
-from emulator.costs import calibration
+from emulator.costs import calibration_file
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 
@@ -99,7 +99,7 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
 def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(calibration, "default_path", lambda: tmp_path / "none.yaml")
+    monkeypatch.setattr(calibration_file, "default_path", lambda: tmp_path / "none.yaml")
     variants = planned(chosen_figures(["natjam/fig4", "os-assisted/fig2"]), "sim", None, quick=True)
     (figure, why), *others = lacking(variants).items()
     assert (figure, others) == ("os-assisted/fig2", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
@@ -53,7 +54,7 @@ class Bench:
     ) -> None:
         job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * reduces)
         settings = make_settings(mechanism=mechanism, slow_start_ppm=0)
-        policy = replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
+        policy = structs.replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
         settings = replace(settings, scheduler=replace(settings.scheduler, mechanism=policy))
         self.machine = ApplicationMaster(job, settings)
         self.now_ns = 0
@@ -255,6 +256,15 @@ def test_a_request_that_a_kill_has_paid_is_withdrawn() -> None:
     assert bench.machine.tasks.releaser.debt == 2
     bench.answer(withdrawn=1)
     assert bench.machine.tasks.releaser.debt == 1
+
+
+def test_a_container_that_is_asked_back_by_name_after_its_end_is_owed_no_more() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    bench.answer(named=("c1",))
+    bench.heartbeat()
+    assert not bench.machine.tasks.releaser.owes
 
 
 def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:

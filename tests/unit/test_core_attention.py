@@ -49,6 +49,22 @@ def test_when_every_free_node_got_nothing_each_for_itself_none_is_asked_until_so
     assert (attention.free_node_ns(5, 2), attention.free_node_ns(5, 1)) == (5, None)
 
 
+def test_a_node_that_is_too_small_is_not_asked_again_before_it_grows_or_something_smaller_waits() -> None:
+    attention = Attention()
+    attention.begin()
+    attention.passed_over("nm:small")
+    attention.refused_alone("nm:small", None)
+    assert (attention.free_node_ns(5, 2), attention.free_node_ns(5, 1)) == (5, None)
+    attention.begin()
+    attention.changed()
+    assert attention.free_node_ns(5, 1) is None
+    attention.grown("nm:small")
+    assert attention.free_node_ns(5, 1) == 5
+    attention.passed_over("nm:small")
+    attention.ask_smaller()
+    assert attention.free_node_ns(5, 1) == 5
+
+
 def from_a_time_on(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
     return tuple(job.name for job in jobs if view.now_ns >= job.submit_ns + 5_300_000_000)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.evictions import decisions_of, evictions, find_evictions, why, why_text
 from analysis.explain import Explanation, evictions_table

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.live_runs import REPOSITORY, SMALL, until
+from tests.live_runs import REPOSITORY, SMALL, until, with_variable
 
 BOUND_S = 60
 PROGRAM = "from emulator.cli.script import main; main()"
@@ -128,6 +128,31 @@ def test_what_ends_a_command_with_a_policy_ends_both_its_processes(tmp_path: Pat
     until(lambda: not psutil.pid_exists(int(pids[0])), "the process of the policy to end")
     assert process.returncode == (-number if number is signal.SIGKILL else 130)
     assert said == ("" if number is signal.SIGKILL else "natjam: interrupted\n")
+
+
+DEAF = "import itertools\ndef mine(cluster, task):\n    open('begun', 'w').close()\n    sum(itertools.repeat(0))\n"
+"""A policy that never comes back to where Python would hear a signal, or another thread could do anything."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("command", ["run mine.yaml --out out", "campaign many.yaml --out out"])
+def test_a_policy_that_never_comes_back_ends_with_the_command(
+    tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    (tmp_path / "hostile.py").write_text(DEAF)
+    settings = SMALL.replace("mechanism: suspend", "mechanism: hostile:mine").replace("native", "hadoop-0.23")
+    (tmp_path / "mine.yaml").write_text(settings + "engine: sim\n")
+    (tmp_path / "many.yaml").write_text("name: many\nexperiment: mine.yaml\nseeds: 2\n")
+    impatient = f"import emulator.own_code; emulator.own_code.PATIENCE_REAL_S = 0.2; {PROGRAM}"
+    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": "", "OF_TEST": str(tmp_path)}
+    arguments = [sys.executable, "-c", impatient, *command.split()]
+    with subprocess.Popen(arguments, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as process:
+        until(lambda: (tmp_path / "begun").exists(), "the policy")
+        process.send_signal(number)
+        said = process.communicate(timeout=BOUND_S)[1]
+    assert process.returncode == (130 if number is signal.SIGTERM else -number)
+    assert (b"natjam: interrupted" in said) == (number is signal.SIGTERM)
+    until(lambda: not with_variable("OF_TEST", str(tmp_path)), "the end of all its processes")
 
 
 def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path: Path) -> None:

@@ -303,6 +303,24 @@ def test_a_plan_brings_the_policies_that_were_chosen_and_no_others(tmp_path: Pat
         assert [name for name in sorted(found) if any(in_package(name, other) for other in IS_NOT_FOR[host])] == []
 
 
+IS_NOT_FOR_SIMULATIONS = (
+    *("ray", "pandas", "scipy", "matplotlib", "aiohttp", "requests", "fsspec", "multiprocessing", "pyarrow.compute"),
+    *("emulator.live", "emulator.fluid", "emulator.measure", "emulator.chaos", "emulator.loops"),
+    *("emulator.policies.kubernetes", "emulator.policies.kueue", "emulator.policies.slurm"),
+    *("emulator.costs.calibration", "emulator.sim.calibrated_costs", "workloads.importers", "workloads.load"),
+    *("workloads.kueue", "workloads.kubernetes", "workloads.slurm", "workloads.yarn"),
+)
+"""What a simulated run of a plain experiment must not import: half of the time of a short one is imports."""
+
+
+def test_a_simulated_run_imports_what_it_runs(tmp_path: Path) -> None:
+    code = "import sys; from emulator.cli.main import app; app(sys.argv[1:], standalone_mode=False)"
+    arguments = ("run", str(FIG4), "--engine", "sim", "--out", str(tmp_path / "run"))
+    found = imported_by(f"{code}; print()", *arguments)
+    assert "emulator.sim.session" in found
+    assert [name for name in sorted(found) if any(in_package(name, other) for other in IS_NOT_FOR_SIMULATIONS)] == []
+
+
 def test_a_supervisor_forks_without_the_hook_of_threading() -> None:
     code = "import sys, emulator.live.tasks.supervisor; print('threading' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

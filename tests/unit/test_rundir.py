@@ -19,7 +19,7 @@ from emulator.experiment.model import Experiment
 from emulator.files.whole_files import write_json
 from emulator.records.history import History, JobRow, Operation, TaskRow
 from emulator.records.journal import JournalHeader, Record, read_journal
-from emulator.records.run_directory import RunDirectory
+from emulator.records.run_directory import RunDirectory, summary_digest
 from emulator.vocabulary import REDUCE
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
@@ -136,8 +136,9 @@ def test_the_summary_is_whole_or_not_there(directory: RunDirectory) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         directory.write_summary({"makespan_s": float("nan")})
     assert files(directory) == set()
-    directory.write_summary({"makespan_s": 2.5, "output": None})
-    assert json.loads((directory.path / "summary.json").read_text()) == {"makespan_s": 2.5, "output": None}
+    written = directory.write_summary({"makespan_s": 2.5, "output": None})
+    assert json.loads((directory.path / "summary.json").read_text()) == written
+    assert written == {"makespan_s": 2.5, "output": None, "sha256": summary_digest(written)}
     assert files(directory) == {"summary.json"}
 
 

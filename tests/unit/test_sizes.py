@@ -19,7 +19,7 @@ from emulator.policies.resources import dominant_ppm
 from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
 from emulator.sim.cluster import SimulatedCluster
-from emulator.sim.session import simulated_history
+from emulator.sim.session import simulate, simulated_history
 
 SIZED = """\
 name: sized
@@ -327,3 +327,30 @@ def test_a_task_is_taken_back_as_soon_as_it_has_run_for_its_minimum(tmp_path: Pa
     victims = [row for row in rows if row.outcome is Outcome.KILLED]
     assert len(victims) == 2
     assert 40 <= urgent.ready_ns / 1e9 <= 45
+
+
+def test_room_that_is_too_small_for_all_that_waits_costs_no_heartbeats(tmp_path: Path) -> None:
+    """The same run on nodes that are full, and on nodes with room left that nobody can use."""
+    text = """\
+name: left-over
+engine: sim
+overheads: none
+cluster:
+  node_groups: [{count: 8, resources: ROOM}]
+  application_masters: outside
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
+  mechanism: wait
+workload:
+  jobs:
+    - {name: long, queue: research, reduces: 40, reduce_s: {uniform: [0.5, 1], longest: 60},
+        resources: {cpu: 3, memory_gb: 1}}
+    - {name: urgent, queue: production, submit_s: 20, reduces: 9, reduce_s: 30,
+        resources: {cpu: 3, memory_gb: 1}}
+"""
+    full, left_over = (
+        simulate(resolve(load_experiment(written(tmp_path, text.replace("ROOM", room)))), lambda records: None)
+        for room in ("{cpu: 3, memory_gb: 1}", "{cpu: 5, memory_gb: 8}")
+    )
+    assert left_over.kernel.now_ns == full.kernel.now_ns
+    assert left_over.kernel.events <= 1.05 * full.kernel.events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from emulator.records.run_directory import summary_digest
 from tests.commands import invoked
 from tests.simulated_runs import simulate
 
@@ -32,11 +33,11 @@ def test_an_untouched_run_is_right(whole: Path) -> None:
     status, said, findings = verify(whole)
     assert (status, findings) == (0, [])
     right = (
-        "records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees, NOT checked: what"
+        "records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees, NOT made again, "
     )
     assert said.count(right) == 2
-    assert said.count("lag, machines, real_s, versions, 9 files have their digests\n") == 2
-    assert f"{whole}: verified: the summary agrees" in said
+    assert said.count("lag, machines, real_s, versions, 9 files have their digests, the summary has its digest\n") == 2
+    assert f"{whole}: verified: the summary agrees, the summary has its digest" in said
 
 
 def halved(run: Path) -> None:
@@ -114,6 +115,12 @@ def unjournalled(run: Path) -> None:
             changed(lambda summary: summary["files"].pop("jobs.parquet")),
             ["summary.json: has no digest of jobs.parquet"],
         ),
+        (changed(lambda summary: summary["files"].pop("report.html")), ["summary.json: is not as the run wrote it"]),
+        (changed(lambda summary: summary["files"].clear()), ["summary.json: has no digest of "] * 7),
+        (changed(lambda summary: summary.pop("files")), ["summary.json: is not as the run wrote it"]),
+        (changed(lambda summary: summary["lag"].update(p99_real_ms=1.0)), ["summary.json: is not as the run wrote it"]),
+        (changed(lambda summary: summary.update(claim=1)), ["summary.json: is not as the run wrote it"]),
+        (changed(lambda summary: summary.pop("sha256")), ["summary.json: has no digest of itself"]),
         (changed(lambda summary: summary.update(state="failed")), ["summary.json: state is 'failed', but the tables"]),
         (
             changed(lambda summary: summary["jobs"][0].update(bonus=1)),
@@ -153,13 +160,43 @@ def test_repeats_that_were_changed_do_not_make_their_summary(whole: Path, tmp_pa
     assert "summary.json: metrics.makespan_s.mean is " in findings[0]
 
 
-def test_what_has_no_digest_is_said(whole: Path, tmp_path: Path) -> None:
+def test_a_file_beside_those_of_the_run_is_said(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole / "repeat-1", run)
-    changed(lambda summary: (summary["files"].pop("report.html"), summary.update(claim=1)))(run)
     (run / "more.html").touch()
     status, said, findings = verify(run)
     assert (status, findings) == (0, [])
-    assert "NOT checked: more.html, report.html: no digest in the summary" in said
-    (in_no_other,) = (part for part in said.split("NOT checked: ") if part.startswith("what is in no other file: "))
-    assert "claim, " in in_no_other
+    assert "NOT checked: more.html: no digest in the summary" in said
+
+
+def test_any_value_of_a_summary_that_was_changed_is_found_without_a_journal_too(tmp_path: Path) -> None:
+    run = simulate(tmp_path, "run", "sim.journal=off")
+    assert "there is no journal (sim.journal: off)" in verify(run)[1]
+    whole = json.loads((run / "summary.json").read_text())
+    own = whole["sha256"]
+    for place, altered in altered_in_one_place(whole):
+        assert summary_digest(altered) != own or place == ["sha256"], place
+    for alter in (
+        changed(lambda summary: summary["deadlines"].update(missed=7)),
+        changed(lambda summary: summary["storage"].update(mean_bytes=1.5)),
+        changed(lambda summary: summary["overheads"]["schedule_s"]["real_ms"]["key"].update(p50=0.5)),
+    ):
+        (run / "summary.json").write_text(json.dumps(whole))
+        alter(run)
+        status, _, findings = verify(run)
+        assert (status, len(findings)) == (1, 1)
+        assert f"{run}/summary.json: is not as the run wrote it" in findings[0]
+
+
+def altered_in_one_place(whole: Any) -> Iterator[tuple[list[Any], Any]]:
+    """The same JSON value with one thing removed, or one value replaced; and where."""
+    entries = whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ()
+    for key, value in [*entries]:
+        if isinstance(whole, dict):
+            yield [key], {name: each for name, each in whole.items() if name != key}
+        for place, altered in altered_in_one_place(value):
+            copied = whole.copy()
+            copied[key] = altered
+            yield [key, *place], copied
+    if not isinstance(whole, dict | list):
+        yield [], not whole if isinstance(whole, bool) else 1.25

@@ -107,14 +107,13 @@ class ApplicationMaster(StateMachine):
         self._requests = {group.name: group.request for group in spec.facts.groups}
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
         self._reports_progress = settings.scheduler.reports_progress
-        self._speculates = settings.protocol.speculation is not None
         self._marks = settings.marks.get(spec.name, ())
         self._marks_passed = 0
         self._final_acknowledged = False
 
     @property
     def _reads_progress(self) -> bool:
-        return self._reports_progress or self._speculates or self._marks_passed < len(self._marks)
+        return self._reports_progress or self._protocol.speculation is not None or self._marks_passed < len(self._marks)
 
     # ---- messages ----
 
@@ -412,11 +411,10 @@ class ApplicationMaster(StateMachine):
         return [self.tasks.commands.send(container, node, command, now_ns)]
 
     def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
-        tasks, spare = self.tasks, self._spare_after
-        possible = [attempt for attempt in tasks.live.values() if attempt.task.group in self._victims]
-        return (
-            possible if spare is None else [a for a in possible if not spare.spares(tasks.of(a).suspended_ns, now_ns)]
-        )
+        possible = [attempt for attempt in self.tasks.live.values() if attempt.task.group in self._victims]
+        if (spare := self._spare_after) is None:
+            return possible
+        return [attempt for attempt in possible if not spare.spares(self.tasks.of(attempt).suspended_ns, now_ns)]
 
     # ---- the end ----
 

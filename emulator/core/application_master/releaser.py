@@ -12,6 +12,7 @@ Reading all missed readings at once gives the same estimates as reading every pe
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from emulator.core.application_master.image_costs import ImageCosts
@@ -50,11 +51,16 @@ class Releaser:
         self._eviction = settings.scheduler.task_eviction
         self._mechanism = settings.scheduler.mechanism
         self._own = None if facts.mechanism is None else MechanismDecision(facts.mechanism)
-        self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
+        self._estimate_period_ns = settings.protocol.estimate_period_ns
         self._decisions = 0
         self._images = ImageCosts(settings.tier, facts)
         self._minimum_runtime_ns = facts.minimum_runtime_ns
         self._has_device = settings.tier is not None
+
+    @cached_property
+    def _refresh(self) -> Phase:
+        """When estimates are refreshed; drawn only for jobs whose progress is read."""
+        return Phase(self._seed, f"am:{self.job}", "estimates", self._estimate_period_ns)
 
     @property
     def owes(self) -> bool:
@@ -150,7 +156,8 @@ class Releaser:
 
     def forget_ended(self, live: Container[str]) -> None:
         """Containers asked back by name that are not among ``live`` have been given by their end."""
-        self.named = {name: wait for name, wait in self.named.items() if wait is None or name in live}
+        if self.named:
+            self.named = {name: wait for name, wait in self.named.items() if name in live}
 
     def _weighed(self, task: TaskView, now_ns: int) -> TaskView:
         return self._images.weighed(task, now_ns, self.named.get(task.container))

@@ -30,7 +30,7 @@ class TaskOrders:
     @property
     def owes(self) -> bool:
         """Whether a task is held that is not suspended yet."""
-        return any(
+        return bool(self._tasks.held) and any(
             attempt.state is not AttemptState.SUSPENDED
             for task in self._tasks.held
             for attempt in self._open_attempts(task)

@@ -39,7 +39,7 @@ class Allocator:
         stopped = application.stopped_container(grant.task)
         slot = node.take_free(grant.group.work, application.request_for(grant.group), stopped in state.containers)
         if not node.free:
-            del state.free_nodes[node.name]
+            state.has_none(node)
         if grant.task is not None and self._tier is not None:
             image_bytes = application.requests.resumes[grant.task][0].image_bytes
             node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)

@@ -15,6 +15,9 @@ by the message in which another node gets nothing.
 Where a node gets nothing that another one might get, because it has too little room or is to be avoided, each node with
 a free container is asked in its turn; when all of them got nothing, they would get nothing again until something
 changes.
+
+Where containers have several sizes, most nodes have room left that is too small for all that is waited for.  They stay
+so until more becomes free there, or something smaller is waited for; until then they need not be asked at all.
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ class Attention:
         """The node to which that happened in the message being handled, so after all its changes."""
         self._refused_alone: dict[str, int | None] = {}
         """Nodes that got nothing since, which others might get; with the time when a policy may decide otherwise."""
+        self.too_small: set[str] = set()
+        """Nodes with room, but too little for every container that is waited for."""
+        self.smaller_asked = 0
+        """How often something was asked for that may have room where all else has none."""
+        self.rooms_grown = 0
+        """How often more of a node has become free."""
         self._alone_now: str | None = None
         """The node of those to which that happened in the message being handled."""
         self._patience_ns: int | None = None
@@ -71,7 +80,23 @@ class Attention:
 
     def refused_alone(self, address: str, patience_ns: int | None) -> None:
         """The same, but another node might get something."""
-        self._refused_alone[address], self._alone_now = patience_ns, address
+        if address not in self.too_small:
+            self._refused_alone[address], self._alone_now = patience_ns, address
+
+    def passed_over(self, address: str) -> None:
+        """The node has room, but too little for every container that is waited for."""
+        self.too_small.add(address)
+        self._refused_alone.pop(address, None)
+
+    def grown(self, address: str) -> None:
+        """More of the node has become free."""
+        self.too_small.discard(address)
+        self.rooms_grown += 1
+
+    def ask_smaller(self) -> None:
+        """Something is waited for that may have room where all else has none."""
+        self.too_small.clear()
+        self.smaller_asked += 1
 
     def changed(self) -> None:
         """The message has changed the ResourceManager: a node that was refused before may get something now."""
@@ -91,7 +116,7 @@ class Attention:
     def free_node_ns(self, now_ns: int, free_nodes: int) -> int | None:
         """From when on any of the ``free_nodes`` nodes with a free container may get something, if anything is wanted;
         None: not until something changes."""
-        if not self._refused and len(self._refused_alone) < free_nodes:
+        if not self._refused and len(self._refused_alone) + len(self.too_small) < free_nodes:
             return now_ns
         patience_ns = (self._patience_ns,) if self._refused else self._refused_alone.values()
         return min((max(now_ns, until_ns) for until_ns in patience_ns if until_ns is not None), default=None)

@@ -56,7 +56,7 @@ class _Rooms(NamedTuple):
     free: dict[str, Resources]
     """What nobody has, or will get."""
     coming: dict[str, Resources]
-    """What will be free beside that."""
+    """What will be free beside that, of the nodes where that is something."""
 
 
 class BySizedQueues(ByQueues):
@@ -97,6 +97,7 @@ class BySizedQueues(ByQueues):
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
         if self._is_too_small(offer.node):
+            self._state.attention.passed_over(offer.node.address)
             offer.is_for_others = True
             return ()
         grants = super()._choose(offer)
@@ -262,11 +263,12 @@ class BySizedQueues(ByQueues):
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
-            fitting = next((name for name, room in free.items() if fits(request, room)), None)
-            taken: Taken | None = None if fitting is None else Taken(fitting, ())
+            fitting = [name for name, room in free.items() if fits(request, room)]
+            taken = Taken(fitting[0], ()) if fitting else None
             if taken is None:
                 left = [task for task in ranked() if task.container not in gone]
-                spare = {name: plus(room, trial.coming[name]) for name, room in free.items()}
+                coming = {name: plus(free[name], more) for name, more in trial.coming.items() if name in free}
+                spare = {**free, **coming}
                 across_jobs = self._victim_jobs.tasks is not None
                 taken = choose_room(request, spare, left, self._frees, self._whole, across_jobs)
             if taken is None:
@@ -295,7 +297,8 @@ class BySizedQueues(ByQueues):
             for held in going:
                 if held.id not in gone:
                     gone.add(held.id)
-                    rooms.coming[held.node] = plus(rooms.coming[held.node], self.frees(held))
+                    more = self.frees(held)
+                    rooms.coming[held.node] = plus(rooms.coming[held.node], more) if held.node in rooms.coming else more
 
     def _carry_out(
         self,

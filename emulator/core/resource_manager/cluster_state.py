@@ -44,10 +44,10 @@ class ClusterState:
         """Containers given out and not known to have ended, also those of ended jobs."""
         self.free_nodes: dict[str, None] = {}
         """Nodes known to have a free container."""
+        self.attention = Attention()
         self.queues = self._queue_ledger(settings)
         self.costs = CostLedger()
         self.work = WorkLedger()
-        self.attention = Attention()
         self.containers_total = sum(node.containers for node in settings.nodes)
         """Containers of all nodes, lost ones included."""
         self.containers_left = self.containers_total
@@ -74,7 +74,7 @@ class ClusterState:
         if node.state is NodeState.LOST:
             self.containers_left += node.settings.containers
         node.register(now_ns, registration)
-        self.free_nodes[node.name] = None
+        self.has_free(node)
         if self.touched is not None:
             self.touched.nodes[node.name] = None
 
@@ -82,9 +82,19 @@ class ClusterState:
         """A node is lost."""
         node.lose()
         self.containers_left -= node.settings.containers
-        self.free_nodes.pop(node.name, None)
+        self.has_none(node)
         if self.touched is not None:
             self.touched.nodes[node.name] = None
+
+    def has_free(self, node: Node) -> None:
+        """A container of the node, or more of its room, has become free."""
+        self.free_nodes[node.name] = None
+        self.attention.grown(node.address)
+
+    def has_none(self, node: Node) -> None:
+        """Nothing of the node is free any more."""
+        self.free_nodes.pop(node.name, None)
+        self.attention.too_small.discard(node.address)
 
     def reported(self, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
         """A container has ended, or its process was stopped."""

@@ -220,6 +220,7 @@ class Offers:
     def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
         groups, maps_wait = application.groups, application.maps_wait
         best: tuple[int, TaskId] | None = None
+        rooms: dict[str, bool] = {}  # for each group, whether a new container of it fits
         for task, (resume, since_ns) in application.requests.resumes.items():
             if maps_wait and groups[task.group].work is Work.KEYS:
                 break  # maps come first, else its reduces would wait for their output for ever
@@ -232,8 +233,9 @@ class Offers:
                 if self._placement.gives_up:
                     self._consider_giving_up(application, resume, since_ns, offer)
                 continue
-            fits = self._has_room(application, groups[task.group], offer.node)
-            if offer.node.name in application.requests.avoided or not fits:
+            if task.group not in rooms:
+                rooms[task.group] = self._has_room(application, groups[task.group], offer.node)
+            if offer.node.name in application.requests.avoided or not rooms[task.group]:
                 offer.is_for_others = True
                 continue
             if resume.node in application.requests.avoided:

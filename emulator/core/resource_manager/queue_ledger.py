@@ -39,10 +39,8 @@ class _Sorted:
         self._keys: list[tuple[Any, int]] = []
 
     def keep(self, key: tuple[Any, int], application: Application, wanted: bool) -> None:
-        """Insert ``application`` if ``wanted``, else remove it."""
+        """Insert ``application``, which is not there, if ``wanted``, else remove it."""
         at = bisect_left(self._keys, key)
-        if (at < len(self._keys) and self._keys[at] == key) == wanted:
-            return
         if wanted:
             self._keys.insert(at, key)
             self.jobs.insert(at, application)
@@ -145,8 +143,9 @@ class QueueLedger:
         self.pending += pending - noted.pending
         noted.used, noted.pending = used, pending
         if noted.key is not None and wants != noted.wants:
-            for jobs, wanted in zip(queue.lists, wants, strict=True):
-                jobs.keep(noted.key, application, wanted)
+            for jobs, wanted, before in zip(queue.lists, wants, noted.wants, strict=True):
+                if wanted != before:
+                    jobs.keep(noted.key, application, wanted)
             noted.wants = wants
 
     def pending_in(self, queue: str) -> int:

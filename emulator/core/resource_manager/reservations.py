@@ -75,7 +75,7 @@ class Reservations:
     def kept_from(self, application: Application, group: TaskGroup, node: Node) -> Resources:
         """What a container of the job's group cannot have of ``node``; the job's ApplicationMaster may use what is
         reserved for its tasks."""
-        if not self._all:
+        if node.name not in [each.node for each in self._all]:
             return ()
         is_master = group is MASTER_GROUP
         return total(
@@ -117,11 +117,12 @@ class Reservations:
         return rooms
 
     def coming(self) -> dict[str, Resources]:
-        """What is still to become free of each node, because it was taken back."""
-        coming = {name: (0,) * len(node.settings.resources) for name, node in self._state.nodes.items()}
+        """What is still to become free, because it was taken back, of the nodes where that is something."""
+        coming: dict[str, Resources] = {}
         for container in self._state.containers.values():
             if container.taken:
-                coming[container.node] = plus(coming[container.node], self.frees(container))
+                more, node = self.frees(container), container.node
+                coming[node] = plus(coming[node], more) if node in coming else more
         return coming
 
     @property
@@ -159,7 +160,8 @@ class Reservations:
         before = len(self._all)
         free, coming = self.free(), self.coming()
         for each in reversed(self._all):
-            if min(plus(free[each.node], coming[each.node])) < 0:
+            there = free[each.node]
+            if min(plus(there, coming[each.node]) if each.node in coming else there) < 0:
                 free[each.node] = plus(free[each.node], each.request)
                 self._all.remove(each)
         self.ended += before - len(self._all)

@@ -107,12 +107,14 @@ class ResourceManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When something may have to be taken back; see ``emulator.core.machine.PeriodicMachine``."""
-        allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
-        if allocation_ns == now_ns:
+        first_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
+        if first_ns == now_ns:
             return now_ns
-        parts = (self._contracts, self._orders, self._recovery, self._withholding)
-        times_ns = [due_ns for part in parts if (due_ns := part.due_ns) is not None]
-        return min(times_ns if allocation_ns is None else [*times_ns, allocation_ns], default=None)
+        for part in (self._contracts, self._orders, self._recovery, self._withholding):
+            due_ns = part.due_ns
+            if due_ns is not None and (first_ns is None or due_ns < first_ns):
+                first_ns = due_ns
+        return first_ns
 
     def awaits(self, address: str, heard_id: int) -> bool:
         """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
@@ -334,8 +336,9 @@ class ResourceManager(StateMachine):
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
-        if self.state.nodes[held.node].freed(now_ns, owner, slot or Slot.ANY, room):
-            self.state.free_nodes[held.node] = None
+        node = self.state.nodes[held.node]
+        if node.freed(now_ns, owner, slot or Slot.ANY, room):
+            self.state.has_free(node)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int

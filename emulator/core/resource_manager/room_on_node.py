@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from emulator.policies.resources import common, dominant_ppm, fits, lacking, plus
+from emulator.policies.resources import dominant_ppm, fits, lacking, plus
 from emulator.policies.views import TaskView
 from emulator.vocabulary import Resources
 
@@ -38,13 +38,14 @@ def irreducible(
 ) -> tuple[TaskView, ...] | None:
     """The first of ``tasks`` that make free what is ``short``, none of them in vain; None: all make too little."""
     chosen: list[TaskView] = []
-    left = short
+    left, nothing = short, (0,) * len(short)
     for task in tasks:
-        if not any(left):
+        if left == nothing:
             break
-        if any(common(left, frees(task))):
+        after = lacking(left, frees(task))
+        if after != left:
             chosen.append(task)
-            left = lacking(left, frees(task))
+            left = after
     if any(left):
         return None
     for task in tuple(reversed(chosen)):
@@ -64,7 +65,7 @@ def choose_room(
     """Where room for ``request`` is made, and by which of the tasks, which are ``ranked`` in the order of eviction;
     None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has;
     ``across_jobs``: whether the order is one of tasks, not of jobs."""
-    in_order = dict.fromkeys(task.container if across_jobs else task.job for task in ranked)
+    in_order = dict.fromkeys([task.container if across_jobs else task.job for task in ranked])
     ranks = {name: rank for rank, name in enumerate(in_order)}
     by_node: dict[str, list[TaskView]] = {name: [] for name in spare}
     for task in ranked:
@@ -76,7 +77,7 @@ def choose_room(
         tasks = irreducible(short, by_node[name], frees)
         if tasks is None:
             continue
-        last = max((ranks[task.container if across_jobs else task.job] for task in tasks), default=-1)
+        last = max([ranks[task.container if across_jobs else task.job] for task in tasks], default=-1)
         rank = last, len(tasks), dominant_ppm(_sum(map(frees, tasks), whole), whole)
         if best is None or rank < best[0]:
             best = rank, Taken(name, tasks, short)

@@ -61,15 +61,17 @@ class SizedNode(Node):
         needed = left = self._needed(request, resumes)
         since_ns, pieces, takes_nothing = 0, deque[FreeSlot](), not any(needed)
         for piece in self.free:
-            part = common(left, piece.room)
-            if any(part):
-                since_ns = max(since_ns, piece.since_ns)
-                left, piece.room = minus(left, part), minus(piece.room, part)
-                if not any(piece.room):
+            if left == self._nothing:
+                if takes_nothing and piece.room == left:
+                    takes_nothing = False
                     continue
-            elif takes_nothing and not any(piece.room):
-                takes_nothing = False
-                continue
+            else:
+                part = common(left, piece.room)
+                if part != self._nothing:
+                    since_ns = max(since_ns, piece.since_ns)
+                    left, piece.room = minus(left, part), minus(piece.room, part)
+                    if piece.room == self._nothing:
+                        continue
             pieces.append(piece)
         self.free, self.room = pieces, minus(self.room, needed)
         return FreeSlot(since_ns, None, room=needed)

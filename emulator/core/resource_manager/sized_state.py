@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from emulator.core.resource_manager.applications import Application, NodeState
+from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.queue_ledger import QueueLedger
 from emulator.core.settings import QueueSettings, SchedulerSettings, Settings
@@ -38,40 +39,45 @@ def masters_that_block(node: Resources, task: Resources, master: Resources) -> i
 class SizedQueueLedger(QueueLedger):
     """Counts what queues hold and want in vectors too."""
 
-    def __init__(self, scheduler: SchedulerSettings, whole: Resources) -> None:
+    def __init__(self, scheduler: SchedulerSettings, whole: Resources, attention: Attention) -> None:
         super().__init__(scheduler)
         self._whole = whole
-        nothing: Resources = (0,) * len(whole)
+        self._attention = attention
+        self._nothing = nothing = (0,) * len(whole)
         self._sums: dict[str, tuple[Resources, Resources]] = {
             queue.name: (nothing, nothing) for queue in scheduler.queues
         }
         self._parts: dict[str, tuple[Resources, Resources]] = {}
         self._views: dict[str, QueueView] = {}
         """Those that have not changed since they were made."""
-        self._asked: dict[str, tuple[Resources, ...]] = {}
+        self._asked: dict[str, set[Resources]] = {}
         self._asking: Counter[Resources] = Counter()
-        """How many jobs ask for a container of each size; of none: for the room of a suspended task."""
+        """How many jobs ask for a container of each size; of none: for the room of a stopped process."""
 
     def add(self, application: Application) -> None:
         """See ``QueueLedger``."""
-        application.tasks_hold = application.wants = (0,) * len(self._whole)
+        application.tasks_hold = application.wants = self._nothing
         super().add(application)
 
     def note(self, application: Application) -> None:
         """See ``QueueLedger``."""
-        held, wanted = held_by(application), wanted_by(application)
-        masters = times(application.held[MASTER], application.master_request)
-        application.tasks_hold, application.wants = minus(held, masters), wanted
+        tasks_hold, wanted, sizes = self._of_tasks(application)
+        held = tasks_hold
+        if masters := application.held[MASTER]:
+            held = plus(held, times(masters, application.master_request))
+        application.tasks_hold, application.wants = tasks_hold, wanted
         self._change(application, (held, wanted))
-        self._ask(application, sizes_asked(application))
+        self._ask(application, sizes)
+        gangs_wait = bool(self.gangs)
         super().note(application)
+        if self.gangs and not gangs_wait:
+            self._attention.ask_smaller()  # it may start with a heartbeat of any node
 
     def forget(self, application: Application) -> None:
         """See ``QueueLedger``."""
-        nothing = (0,) * len(self._whole)
-        self._change(application, (nothing, nothing))
+        self._change(application, (self._nothing, self._nothing))
         self._parts.pop(application.name, None)
-        self._ask(application, ())
+        self._ask(application, set())
         self._asked.pop(application.name, None)
         super().forget(application)
 
@@ -84,10 +90,36 @@ class SizedQueueLedger(QueueLedger):
         sizes = self._asked[application.name]
         return bool(sizes) and not any(fits(size, room) for size in sizes)
 
-    def _ask(self, application: Application, sizes: tuple[Resources, ...]) -> None:
-        before = self._asked.get(application.name, ())
+    def _of_tasks(self, application: Application) -> tuple[Resources, Resources, set[Resources]]:
+        """What a job's tasks hold, without stopped processes and what was taken back by name; what the job asks for
+        beside that; and the sizes of the containers that it waits for."""
+        requests, held, wanted, sizes = application.requests, self._nothing, self._nothing, set[Resources]()
+        if requests.application_master is not None:
+            wanted = application.master_request
+            sizes.add(wanted)
+        suspended: dict[str, int] = {}
+        for task, (resume, _) in requests.resumes.items():
+            suspended[task.group] = suspended.get(task.group, 0) + 1
+            sizes.add(application.groups[task.group].request if resume.container is None else ())
+        for group in application.facts.groups:
+            name, request = group.name, group.request
+            if count := application.held[name]:
+                held = plus(held, times(count, request))
+            if waiting := len(requests.since[name]):
+                sizes.add(request)
+            if count := waiting + suspended.get(name, 0):
+                wanted = plus(wanted, times(count, request))
+        for container in application.containers.values() if application.taken else ():
+            if container.taken:
+                held = minus(held, container.request)
+        return held, wanted, sizes
+
+    def _ask(self, application: Application, sizes: set[Resources]) -> None:
+        before = self._asked.get(application.name, frozenset())
         if sizes != before:
             self._asked[application.name] = sizes
+            if any(size not in self._asking and not self.may_serve(size) for size in sizes):
+                self._attention.ask_smaller()
             self._asking.update(sizes)
             self._asking.subtract(before)
             for size in before:
@@ -95,12 +127,12 @@ class SizedQueueLedger(QueueLedger):
                     del self._asking[size]
 
     def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
-        nothing = (0,) * len(self._whole)
-        before = self._parts.get(application.name, (nothing, nothing))
+        before = self._parts.get(application.name, (self._nothing, self._nothing))
         if parts != before:
             self._parts[application.name] = parts
-            sums = self._sums[application.queue]
-            held, wanted = (plus(minus(s, b), p) for s, b, p in zip(sums, before, parts, strict=True))
+            held, wanted = self._sums[application.queue]
+            held = held if parts[0] == before[0] else plus(minus(held, before[0]), parts[0])
+            wanted = wanted if parts[1] == before[1] else plus(minus(wanted, before[1]), parts[1])
             self._sums[application.queue] = held, wanted
             self._views.pop(application.queue, None)
 
@@ -120,46 +152,14 @@ class SizedQueueLedger(QueueLedger):
         """See ``QueueLedger``."""
         applications = list(applications)
         super().validate(applications, view)
+        sizes, names = Counter[Resources](), ("",) * len(self._whole)
         for name, sums in self._sums.items():
-            mine = [application for application in applications if application.queue == name]
-            names = ("",) * len(self._whole)
-            found = total(map(held_by, mine), names), total(map(wanted_by, mine), names)
-            assert sums == found, name
-        assert self._asking == Counter(size for each in applications for size in sizes_asked(each))
-
-
-def sizes_asked(application: Application) -> tuple[Resources, ...]:
-    """The sizes of the containers that a job waits for."""
-    requests = application.requests
-    sizes = {application.master_request} if requests.application_master is not None else set[Resources]()
-    if requests.resumes:
-        sizes.add(())
-    sizes.update(group.request for group in application.facts.groups if requests.since[group.name])
-    return tuple(sorted(sizes))
-
-
-def held_by(application: Application) -> Resources:
-    """What the containers of a job hold together, without those of stopped processes and those taken back by name."""
-    held = times(application.held[MASTER], application.master_request)
-    for group in application.facts.groups:
-        if count := application.held[group.name]:
-            held = plus(held, times(count, group.request))
-    for container in application.containers.values() if application.taken else ():
-        if container.taken:
-            held = minus(held, container.request)
-    return held
-
-
-def wanted_by(application: Application) -> Resources:
-    """What a job asks for beside what it holds."""
-    requests = application.requests
-    wanted = times(int(requests.application_master is not None), application.master_request)
-    for group in application.facts.groups:
-        if count := len(requests.since[group.name]):
-            wanted = plus(wanted, times(count, group.request))
-    for task in requests.resumes:
-        wanted = plus(wanted, application.groups[task.group].request)
-    return wanted
+            found = [self._of_tasks(application) for application in applications if application.queue == name]
+            masters = (times(each.held[MASTER], each.master_request) for each in applications if each.queue == name)
+            held = plus(total((one for one, _, _ in found), names), total(masters, names))
+            assert sums == (held, total((wanted for _, wanted, _ in found), names)), name
+            sizes.update(size for _, _, asked in found for size in asked)
+        assert self._asking == sizes
 
 
 class SizedClusterState(ClusterState):
@@ -172,7 +172,7 @@ class SizedClusterState(ClusterState):
         self.queue_share_of_master = dominant_ppm(settings.master_request, self._whole)
 
     def _queue_ledger(self, settings: Settings) -> QueueLedger:
-        return SizedQueueLedger(settings.scheduler, self._whole)
+        return SizedQueueLedger(settings.scheduler, self._whole, self.attention)
 
     def containers_now(self) -> int:
         """See ``ClusterSource``: containers of the usual size."""

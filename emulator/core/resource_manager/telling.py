@@ -53,7 +53,7 @@ class Telling:
         for name in list(self._state.free_nodes):
             node = self._state.nodes[name]
             is_due = self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) == now_ns
-            if not is_due and node.address not in attention.awaited:
+            if (not is_due or node.address in attention.too_small) and node.address not in attention.awaited:
                 continue
             attention.arrived(node.address)
             given = ask(Asked(Occasion.HEARTBEAT, now_ns, node))

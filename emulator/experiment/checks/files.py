@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from emulator.core.mechanisms import TRAITS
-from emulator.costs.calibration import AUTO, load_calibration
+from emulator.costs.calibration_file import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError

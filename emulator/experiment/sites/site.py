@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from emulator.files.yaml_values import with_tuples
+from emulator.vocabulary import Frozen
 
 LONGEST_NAME = 80
 """Characters of a name in an experiment file (``emulator.files.strict.is_name``)."""
@@ -20,8 +20,7 @@ MANY = 1_000_000
 _KEPT = 71
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Frozen):
     """The parts of an experiment; values are plain, as they are read from YAML."""
 
     nodes: tuple[dict[str, Any], ...]
@@ -30,11 +29,11 @@ class Site:
     """``workload.jobs``"""
     allocation: dict[str, Any]
     """``scheduler.allocation``: name, queues and the data of its rules, as its options."""
-    words: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Options of the allocation that may be given beside ``site``, with their usual values."""
-    cluster: Mapping[str, Any] = field(default_factory=dict)
+    cluster: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Further keys of ``cluster`` that it decides."""
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    usual: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys that may be given beside ``site``, with the values that they have else."""
     mechanisms: tuple[str, ...] = ()
     """The mechanisms that its rules know; none named: any."""

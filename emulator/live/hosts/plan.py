@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import structs
+
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
 from emulator.core.settings import SchedulerSettings, Settings
@@ -82,7 +84,7 @@ class RunPlan:
     def for_nodes(self) -> RunPlan:
         """For a host of nodes: without policies, which may be files that only the driver has."""
         among = self.settings.scheduler.mechanism.among
-        scheduler = replace(_OF_NODES, mechanism=replace(_OF_NODES.mechanism, among=among))
+        scheduler = replace(_OF_NODES, mechanism=structs.replace(_OF_NODES.mechanism, among=among))
         return replace(self, settings=replace(self.settings, scheduler=scheduler, availability=None))
 
     def routes(self) -> dict[str, str]:

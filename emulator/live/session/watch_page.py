@@ -6,7 +6,6 @@ The news goes through a thread, so a slow page never makes the run wait.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import queue
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
+from msgspec.structs import asdict
 
 from emulator.assemble import nodes_of
 from emulator.display.status import RunStatus
@@ -87,7 +87,7 @@ class WatchPage:
                 "time_scale": status.time_scale,
                 "lag_p99_real_ms": status.lag_p99_real_ms,
                 "containers_used": dict(status.containers_used_by_queue),
-                "jobs": [dataclasses.asdict(job) for job in status.jobs],
+                "jobs": [asdict(job) for job in status.jobs],
                 "journal": status.journal,
             }
         )

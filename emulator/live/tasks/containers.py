@@ -195,6 +195,11 @@ class ContainerProcess:
         return self._current is not None and self._current.op in _STOPPING and not self.is_stopped
 
     @property
+    def stays_suspended(self) -> bool:
+        """Whether it is suspended, and nothing else is asked of it yet."""
+        return self.living_pid is not None and self.is_stopped and self._is_suspended and self._current is None
+
+    @property
     def is_to_be_saved(self) -> bool:
         """Whether it has been told to stop because an image is to be made."""
         return self._current is not None and self._current.op == "dump"

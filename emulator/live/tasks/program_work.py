@@ -8,6 +8,8 @@ group, or ignores them, is caught afterwards:
 - *stop*: when the program itself has stopped, all other members of its attempt that still run get SIGSTOP, again and
   again until none runs.  Only then is the program suspended.  criu fails with "task interruption" where another SIGSTOP
   and a SIGCHLD wait for a stopped process; so before an image is made, such a one is continued and stopped once.
+- *stay*: a member that somebody else continues while the program is suspended is stopped again.  Of the program itself
+  the kernel tells that; the others are looked at now and then.
 - *continue*: those get SIGCONT.
 - *kill* and *end*: when the program has ended, in whatever way, its other members get SIGKILL until none is left.  Only
   then the attempt has ended, and only then, if it has succeeded, a helper makes its directory the task's output.
@@ -30,6 +32,8 @@ from emulator.live.tasks.containers import ContainerProcess
 from emulator.live.tasks.task import EXIT_DONE, EXIT_IO_FAILED, failure_reason
 
 _BETWEEN_ROUNDS_REAL_NS = 1_000_000
+_LOOK_REAL_NS = 1_000_000_000
+"""Between two looks at who runs of a suspended attempt; each reads some files of the kernel for each member."""
 _END_PATIENCE_REAL_NS = 10_000_000_000
 """What is not gone this long after it was first killed hangs in the kernel, or is another user's."""
 
@@ -45,6 +49,8 @@ class _Attempt:
     stopped: set[int] | None
     """Those that were sent SIGSTOP here; None: it was restored from an image, in which all were stopped."""
     is_stopping: bool = False
+    is_looked_at: bool = False
+    """Whether the next look at it is due some time."""
     code: int | None = None
     done: Done | None = None
     give_up_real_ns: int = 0
@@ -97,19 +103,44 @@ class ProgramWork:
         starting = _starting_another(pids) if container.is_to_be_saved else set()
         may_wait = not container.is_to_be_saved
         stopped = {pid for pid in pids if is_stopped(pid, may_wait and pid in told)}
-        with attempt.members.held():
-            running = [pid for pid in attempt.members.pids() if pid not in stopped and pid not in starting]
-            self._send(running, signal.SIGSTOP)
+        running = self._stop_all_but(stopped | starting, attempt)
         self._send(sorted(starting & stopped), signal.SIGCONT)
         twice = [pid for pid in stopped if container.is_to_be_saved and is_told_to_stop(pid)]
         for number in (signal.SIGCONT, signal.SIGSTOP):
             self._send(twice, number)
-        told.update(running, twice)
+        told.update(twice)
         if running or starting or twice:
             self.after(_BETWEEN_ROUNDS_REAL_NS, lambda: self._stop_round(attempt, then))
             return
         attempt.is_stopping = False
         then()
+        self._look_later(attempt)
+
+    def _look_later(self, attempt: _Attempt) -> None:
+        if not attempt.is_looked_at and attempt.container.stays_suspended:
+            attempt.is_looked_at = True
+            self.after(_LOOK_REAL_NS, lambda: self._look(attempt))
+
+    def _look(self, attempt: _Attempt) -> None:
+        """Stop again whom somebody else has continued."""
+        attempt.is_looked_at = False
+        told = attempt.stopped
+        if told is None or not attempt.container.stays_suspended:
+            return
+        pids = attempt.members.pids()
+        stopped = {pid for pid in pids if is_stopped(pid, pid in told)}
+        if len(stopped) < len(pids):
+            self._stop_all_but(stopped, attempt)
+        self._look_later(attempt)
+
+    def _stop_all_but(self, others: set[int], attempt: _Attempt) -> list[int]:
+        """Send SIGSTOP to all other members; returns them."""
+        with attempt.members.held():
+            pids = [pid for pid in attempt.members.pids() if pid not in others]
+            self._send(pids, signal.SIGSTOP)
+        assert attempt.stopped is not None
+        attempt.stopped.update(pids)
+        return pids
 
     def pass_on(self, container: ContainerProcess, number: int) -> None:
         """A signal was sent to the program's process group: send it to the others too."""

@@ -11,10 +11,9 @@ differ a little: a report of a free slot is matched to a stop or an end by the r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-
-import msgspec
 
 from emulator.core.completions import (
     Checkpointed,
@@ -67,12 +66,10 @@ from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
 from emulator.records.history.decisions import Decision, Explained
+from emulator.records.history.kept import Choice, KeptChoices, KeptStories
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.history.whole import History
 from emulator.records.journal import JournalError, Record
-
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(ContainerStory).decode
 
 _KILLS_IN_VAIN = 200
 """Kills of a task, on average over the tasks that were killed since one last succeeded."""
@@ -91,19 +88,18 @@ class HistoryBuilder:
         self._job_evictions = {**JOB_EVICTION.by_name, **(own or {})}
         self._task_evictions = {**TASK_EVICTION.by_name, **(own or {})}
         self._jobs = {job.name: job for job in jobs}
-        self._stories: dict[str, ContainerStory | bytes] = {}
-        """By container; of one that is over, packed: it takes a third of the memory."""
-        self._containers: dict[str, list[str]] = {name: [] for name in self._jobs}
-        """Those that were ordered to start, by job."""
+        self._kept = KeptStories(self._jobs)
         self._submitted: dict[str, int] = {}
         self._finished: dict[str, JobFinished] = {}
         self._registrations: dict[str, int] = {}
         """Of nodes that have registered anew, the last one."""
         self._losses: dict[tuple[str, int], tuple[int, str]] = {}
         """When and why a node was given up, as it was under one registration."""
-        self._decisions: list[Decision] = []
+        self._choices = KeptChoices()
         self._kills = 0
         """How many attempts were killed since a task last succeeded."""
+        self._most_kills: float = math.inf
+        """How many may be; infinity: none was, or any number."""
         self._killed_tasks: set[tuple[str, str, int]] = set()
         """Their tasks."""
         self._committed: dict[str, str] = {}
@@ -122,13 +118,13 @@ class HistoryBuilder:
     @property
     def attempts(self) -> int:
         """Number of attempts so far."""
-        return sum(map(len, self._containers.values()))
+        return self._kept.started
 
     @property
     def program_digests(self) -> dict[tuple[str, int], str]:
         """The digest of what each program had written when it was committed, by job and task; of a run that has not
         been made into tables yet."""
-        starts = {container: self._story(container).start for container in self._committed}
+        starts = {container: self._kept.of(container).start for container in self._committed}
         return {
             (start.job, start.task): self._committed[container]
             for container, start in starts.items()
@@ -147,7 +143,7 @@ class HistoryBuilder:
         """
         for record in records:
             self.add(record)
-            if self._bounded and self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
+            if self._kills > self._most_kills:
                 raise EndlessPreemptionError(
                     "tasks are preempted without end: since one last succeeded, others were killed "
                     f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "
@@ -156,7 +152,7 @@ class HistoryBuilder:
 
     def tables(self) -> History:
         """The tables of the records so far."""
-        return joined(self._parts(self._stories.__getitem__))
+        return joined(self._parts())
 
     def finish(self) -> History:
         """The tables of all records; the records' data is freed on the way."""
@@ -164,35 +160,30 @@ class HistoryBuilder:
 
     def parts(self) -> Iterator[History]:
         """The same, one job after the other, because a large run has no memory for all.  The decisions come last."""
-        return self._parts(self._stories.pop)
+        return self._parts(self._kept.forget)
 
-    def _parts(self, take: Callable[[str], ContainerStory | bytes]) -> Iterator[History]:
-        """``take`` gives what is known about a container.  Raises JournalError: a job is not in the workload."""
-        for job in self._containers.keys() - self._jobs.keys():
+    def _parts(self, done: Callable[[str], object] = lambda job: None) -> Iterator[History]:
+        """``done``: called with each job when it is known.  Raises JournalError: a job is not in the workload."""
+        for job in self._kept.jobs - self._jobs.keys():
             raise JournalError(f"the journal has a job '{job}' that the workload does not have")
 
         def stories_of(job: str) -> list[ContainerStory]:
-            return [self._whole(take(container)) for container in self._containers[job]]
+            found = self._kept.all_of(job)
+            done(job)
+            for story in found:
+                registration = 0 if story.start is None else story.start.registration
+                if (story.node, registration) in self._losses:
+                    story.lose(*self._losses[story.node, registration])
+            return found
 
         yield from tables_by_job(list(self._jobs.values()), stories_of, self._submitted, self._finished)
-        decisions = sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor))
+        decisions = sorted(map(self._decision, self._choices), key=lambda decision: (decision.t_ns, decision.actor))
         yield History([], [], [], [], decisions=decisions)
 
-    def _whole(self, kept: ContainerStory | bytes) -> ContainerStory:
-        """What is known about a container at the end."""
-        story = _unpack(kept) if isinstance(kept, bytes) else kept
-        registration = 0 if story.start is None else story.start.registration
-        if (story.node, registration) in self._losses:
-            story.lose(*self._losses[story.node, registration])
-        return story
-
-    def _story(self, container: str) -> ContainerStory:
-        story = self._stories.get(container)
-        if story is None:
-            story = self._stories[container] = ContainerStory(container)
-        elif isinstance(story, bytes):
-            story = self._stories[container] = _unpack(story)
-        return story
+    def _decision(self, choice: Choice) -> Decision:
+        t_ns, actor, why = choice
+        known = self._job_evictions if isinstance(why, ExplainJobEviction) else self._task_evictions
+        return Decision(t_ns, actor, why, known.get(why.rule))
 
     # ---- jobs ----
 
@@ -201,72 +192,74 @@ class HistoryBuilder:
 
     def _finish(self, message: JobFinished, record: Record) -> None:
         self._finished.setdefault(message.job, message)
+        spec = self._jobs.get(message.job)
+        if spec is not None and spec.program is None:  # what programs have committed is asked for at the end
+            self._kept.end(message.job)
 
     # ---- orders to a container ----
 
     def _start_sent(self, effect: Send, record: Record) -> None:
         start = effect.message
         assert isinstance(start, StartContainer)
-        story = self._story(start.container)
+        story = self._kept.of(start.container)
         if story.start is None:
-            self._containers.setdefault(start.job, []).append(start.container)
+            self._kept.start(start.job, start.container)
         story.start, story.node = start, effect.to.partition(":")[2]
 
     def _launch(self, effect: Launch, record: Record) -> None:
-        self._story(effect.container).launch_ns = record.t_ns
+        self._kept.of(effect.container).launch_ns = record.t_ns
 
     def _suspend_container(self, message: SuspendContainer, record: Record) -> None:
         if any(type(effect) in (Suspend, Checkpoint, Dump) for effect in record.effects):
-            story = self._story(message.container)
+            story = self._kept.of(message.container)
             story.suspend_asked_ns = message.asked_ns
             story.dump_ns = record.t_ns if any(type(effect) is Dump for effect in record.effects) else None
 
     def _resume_container(self, message: ResumeContainer, record: Record) -> None:
-        self._story(message.container).resume_ready_ns = message.ready_ns
+        self._kept.of(message.container).resume_ready_ns = message.ready_ns
 
     def _kill_sent(self, effect: Send, record: Record) -> None:
         kill = effect.message
         assert isinstance(kill, KillContainer)
-        story = self._story(kill.container)
+        story = self._kept.of(kill.container)
         if story.kill_sent_ns is None:
             story.kill_sent_ns = record.t_ns
 
     def _explained(self, effect: Explained, record: Record) -> None:
-        known = self._job_evictions if isinstance(effect, ExplainJobEviction) else self._task_evictions
-        self._decisions.append(Decision(record.t_ns, record.actor, effect, known.get(effect.rule)))
+        self._choices.add((record.t_ns, record.actor, effect))
 
     # ---- messages from its driver ----
 
     def _launched(self, message: Launched, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.launched_ns, story.launch_cost = record.t_ns, message.cost
 
     def _machine_start(self, message: Start, record: Record) -> None:
         if message.container is not None:
-            self._story(message.container).first_key_ns = record.t_ns
+            self._kept.of(message.container).first_key_ns = record.t_ns
 
     def _first_key(self, message: FirstKey, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns or None
         story.first_key_cost = message.cost
         story.not_found, story.keys_left = message.lost, message.keys_left
         for container in message.lost:
-            self._story(container).was_lost = True
+            self._kept.of(container).was_lost = True
 
     def _paged(self, message: Paged, record: Record) -> None:
         span = PagingSpan(message.began_ns, message.ended_ns, message.out_bytes, message.in_bytes)
-        self._story(message.container).paging_spans += (span,)
+        self._kept.of(message.container).paging_spans += (span,)
 
     def _suspended(self, message: Suspended, record: Record) -> None:
-        self._story(message.container).suspend_cost = message.cost
+        self._kept.of(message.container).suspend_cost = message.cost
 
     def _resumed(self, message: Resumed, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.resume_cost, story.resume_swapped_bytes = message.cost, message.swapped_bytes
         story.swapped_bytes += message.swapped_bytes
 
     def _checkpointed(self, message: Checkpointed, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.suspend_cost = message.cost
         if isinstance(message.saved, ProcessImage):
             story.image = message.saved
@@ -275,28 +268,28 @@ class HistoryBuilder:
             story.checkpoint_bytes += message.saved.size_bytes
 
     def _saved_by_itself(self, message: SavedByItself, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.saved_ns = record.t_ns
         story.checkpoint_bytes += message.saved.size_bytes
 
     def _terminated(self, message: Terminated, record: Record) -> None:
-        self._story(message.container).terminated_ns = record.t_ns
+        self._kept.of(message.container).terminated_ns = record.t_ns
 
     def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         if story.ended_ns is None:
             story.dump_ns = None  # the process continues
 
     def _killed(self, message: Killed, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         story.kill_cost = message.cost
         story.swapped_bytes += message.swapped_bytes
 
     def _launch_failed(self, message: LaunchFailed, record: Record) -> None:
-        self._story(message.container).ended_ns = record.t_ns
+        self._kept.of(message.container).ended_ns = record.t_ns
 
     def _exited(self, message: Exited, record: Record) -> None:
-        story = self._story(message.container)
+        story = self._kept.of(message.container)
         if story.ended_ns is None:
             story.ended_ns = record.t_ns
         if message.output_sha256:
@@ -307,7 +300,7 @@ class HistoryBuilder:
     def _report_sent(self, effect: Send, record: Record) -> None:
         assert isinstance(effect.message, ContainerReported)
         report = effect.message.report
-        story = self._story(report.container)
+        story = self._kept.of(report.container)
         stop = story.open_stop
         if report.state is ContainerState.SUSPENDED and stop is None:
             story.stops += (Stop(record.t_ns, report.revision, story.suspend_asked_ns, story.suspend_cost),)
@@ -328,6 +321,8 @@ class HistoryBuilder:
         elif report.outcome is Outcome.KILLED and story.start is not None:
             self._kills += 1
             self._killed_tasks.add((story.start.job, story.start.group, story.start.task))
+            if self._bounded:
+                self._most_kills = _KILLS_IN_VAIN * len(self._killed_tasks)
 
     # ---- messages to the ResourceManager ----
 
@@ -338,13 +333,15 @@ class HistoryBuilder:
         if (message.node, message.registration) in self._losses:
             return  # the ResourceManager ignores a node that it has declared lost
         for report in message.freed:
-            story = self._story(report.container)
+            if self._kept.is_over(report.job):
+                continue  # it is told once more
+            story = self._kept.of(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
                 story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
             if report.state is ContainerState.DONE:
                 if story.outcome is None:
                     self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
-                self._stories[report.container] = _pack(story)
+                self._kept.close(story)
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
         self._lose(message.node, record.t_ns, message.reason)
