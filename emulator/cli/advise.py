@@ -120,7 +120,7 @@ def advise(
         from emulator.cli.advise_imported import advise_imported
 
         _refuse_options(context, file)
-        advise_imported(file, _made(out, file), as_json)
+        advise_imported(file, _made(context, out, file), as_json)
         return
     if is_saved(file, "kubernetes"):
         raise ConfigError(
@@ -132,7 +132,7 @@ def advise(
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     notes: list[str] = []
     options = _Trace(format, columns_of(columns), production, seeds)
-    out, path, overrides = _prepared(file, options, overrides, out, notes)
+    out, path, overrides = _prepared(context, file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
     if caution := trace_caution(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
@@ -169,7 +169,12 @@ def _refuse_options(context: typer.Context, file: Path) -> None:
 
 
 def _prepared(
-    file: Path, trace_options: _Trace, overrides: list[str], out: Path | None, notes: list[str]
+    context: typer.Context,
+    file: Path,
+    trace_options: _Trace,
+    overrides: list[str],
+    out: Path | None,
+    notes: list[str],
 ) -> tuple[Path, Path, list[str]]:
     """The results directory, the experiment file, and the overrides; some make its trace quick to read again.
 
@@ -184,10 +189,10 @@ def _prepared(
     if str(file).startswith(PREFIX) or file.suffix in (".yaml", ".yml"):
         path = located(file)
         experiment = load_experiment(path, [*overrides, "engine=sim"])
-        out, trace = _made(out, path), experiment.workload.trace
+        out, trace = _made(context, out, path), experiment.workload.trace
         with contextlib.nullcontext(ignore) if trace is None else reading(Path(trace.path)) as on_bytes:
             return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes, notes)]
-    known, out = format_of(file, trace_options.format), _made(out, file)
+    known, out = format_of(file, trace_options.format), _made(context, out, file)
     with reading(file) as on_bytes:
         seeds, production = range(1, trace_options.seeds + 1), trace_options.production
         path, problems, assumed = experiment_of_trace(
@@ -199,13 +204,16 @@ def _prepared(
     return out, path, overrides
 
 
-def _made(out: Path | None, file: Path) -> Path:
-    """The results directory, created where it is missing.  Raises ConfigError."""
+def _made(context: typer.Context, out: Path | None, file: Path) -> Path:
+    """The results directory, created where it is missing, and held until the command ends.  Raises ConfigError."""
+    from emulator.files.whole_files import held_directory
+
     out = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
+    context.with_resource(held_directory(out, "another natjam advise is going on there; name another directory"))
     return out
 
 

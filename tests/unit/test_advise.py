@@ -18,6 +18,7 @@ from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
 from emulator.errors import ConfigError
+from emulator.files.whole_files import held_directory
 from tests.commands import invoked
 from tests.experiment_files import VALID, write
 from workloads.importers.guess import guess_format
@@ -164,6 +165,14 @@ def test_an_allocation_that_takes_nothing_is_replaced_and_that_is_said(tmp_path:
     assert kill.settings["scheduler.allocation"]["name"] == "two-queue"
     assert list(kill.settings["scheduler.allocation"]["queues"]) == ["research", "production"]
     assert any("soft-cap takes nothing back" in line for line in question.assumed)
+
+
+def test_two_at_once_do_not_share_a_directory(tmp_path: Path) -> None:
+    with held_directory(tmp_path, "held by this test"):
+        result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr == f"natjam: {tmp_path}: another natjam advise is going on there; name another directory\n"
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_one_queue_without_preemption_is_refused(tmp_path: Path) -> None:

@@ -354,3 +354,28 @@ workload:
     )
     assert left_over.kernel.now_ns == full.kernel.now_ns
     assert left_over.kernel.events <= 1.05 * full.kernel.events
+
+
+def test_a_gang_that_waits_beside_others_costs_no_heartbeats(tmp_path: Path) -> None:
+    """While a queue's jobs wait, and a gang after them, as much happens whether that takes ten minutes or two hours."""
+    text = """\
+name: gang-waits
+engine: sim
+overheads: none
+cluster:
+  node_groups: [{count: 2, resources: {cpu: 5, memory_gb: 8}}]
+  application_masters: outside
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
+  mechanism: wait
+workload:
+  jobs:
+    - {name: long, queue: research, reduces: 2, reduce_s: LONG, key_s: LONG, resources: {cpu: 3, memory_gb: 4}}
+    - {name: next, queue: production, submit_s: 20, reduces: 2, reduce_s: 30, resources: {cpu: 3, memory_gb: 1}}
+    - {name: gang, queue: research, submit_s: 20, reduces: 2, reduce_s: 30, gang: true, resources: {memory_gb: 5}}
+"""
+    short, long = (
+        simulate(resolve(load_experiment(written(tmp_path, text.replace("LONG", length)))), lambda records: None)
+        for length in ("600", "7200")
+    )
+    assert long.kernel.events <= short.kernel.events + 10

@@ -106,7 +106,7 @@ class Offers:
                     return  # another beat may still get one
                 if not another:
                     state.attention.refused(node.address, offer.is_host, offer.holds_until_ns)
-                elif not given and offer.hold is None:  # else the next beat may be the turn of another request
+                elif not given:  # else the next beat may be the turn of another request
                     state.attention.refused_alone(node.address, offer.holds_until_ns)
                 return
             yield from grants
