@@ -103,9 +103,10 @@ class StateMachine:
         handler = self.handlers.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for this machine")
-        self._traceless = False
         effects = handler(self, message, now_ns)
-        if not self._traceless:
+        if self._traceless:
+            self._traceless = False
+        else:
             self.revision += 1
         return effects
 
