@@ -111,8 +111,8 @@ class Provenance:
 
 
 _RIGID = (
-    "rigid parallel jobs are treated as independent tasks: the processors of a job start, end and are preempted one by"
-    " one, so waiting times and losses are not those of the recorded system"
+    "rigid parallel jobs are treated as independent tasks, unless their experiment has gangs: true: the processors of a"
+    " job start, end and are preempted one by one, so waiting times and losses are not those of the recorded system"
 )
 
 

@@ -35,6 +35,8 @@ def assumptions(question: Question, of_trace: Sequence[str]) -> Iterator[str]:
 def _of_trace(entry: TraceEntry) -> Iterator[str]:
     if entry.production_fraction is not None:
         yield f"{entry.production_fraction:.0%} of the jobs, drawn at random, are production (production_fraction)"
+    if entry.gangs:
+        yield "each job of several tasks, once scaled, is a gang: its tasks start and stop together (gangs)"
     if entry.load is not None:
         yield f"the number of tasks is scaled so that the work is {entry.load:g} times what the cluster can do (load)"
 

@@ -4,7 +4,9 @@ It uses the first hour of the trace, or all of a shorter one.  If every job ther
 they stay: each is guaranteed its share of the work, and one is urgent (``_urgent``).  Otherwise its jobs are divided at
 random into production and research.  The number of tasks is scaled so that the work offered is 1.3 times what the
 cluster can do (``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until
-production's peak fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
+production's peak fits.  A trace too small to offer that much keeps its tasks.  Jobs of a format whose jobs are rigid
+become gangs, and their ApplicationMasters, which such systems do not have, take no containers.  All keys can be
+overridden.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from workloads.store import write_workload
 
 EXPERIMENT_NAME, TRACE_NAME = "experiment.yaml", "trace.parquet"
 _WINDOW_S, _LOAD = 3600, 1.3
+_RIGID: tuple[Format, ...] = ("swf",)
+"""Formats in which a job of several tasks ran on all its processors at once."""
 _NODES = [6 * 2**doubled for doubled in range(9)]
 _HEAD = """\
 # Made by natjam advise from {path}: the cluster and the keys below 'trace' were assumed, not recorded.
@@ -76,7 +80,8 @@ def experiment_of_trace(
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
-    for count, load in [*((count, _LOAD) for count in nodes), (_NODES[0], None)]:
+    tried = [(count, load) for load in (_LOAD, None) for count in nodes]  # a gang that is not scaled may be large
+    for count, load in tried:
         data["cluster"]["nodes"], data["workload"]["trace"]["load"] = count, load
         _write(file, head, data)
         try:
@@ -84,7 +89,7 @@ def experiment_of_trace(
                 expand(load_experiment(file, overrides), seed)
             break
         except ConfigError:
-            if load is None:
+            if (count, load) == tried[-1]:
                 raise
     if not is_own_cluster:
         notes.append("the cluster is not the trace's: it is the smallest (6 nodes, doubled) that holds the urgent jobs")
@@ -197,13 +202,20 @@ def _urgent(jobs: Sequence[WorkloadJob], queues: Iterable[str]) -> tuple[str, st
 def _experiment(path: Path, format: Format, columns: Mapping[str, str], has_priority: bool) -> dict[str, Any]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.partition(".")[0]).strip("-._")[:90] or "trace"
     split = {} if has_priority else {"production_fraction": 0.3}
+    is_rigid = format in _RIGID
     return {
         "name": name,
         "engine": "sim",
         "time_scale": 20,
         "overheads": "hadoop-0.23",
         "sim": {"journal": "off"},
-        "cluster": {"nodes": _NODES[0], "containers_per_node": 12, "memory_gb": 24, "max_suspended_per_node": 12},
+        "cluster": {
+            "nodes": _NODES[0],
+            "containers_per_node": 12,
+            "memory_gb": 24,
+            "max_suspended_per_node": 12,
+            **({"application_masters": "outside"} if is_rigid else {}),
+        },
         "scheduler": {
             "allocation": {
                 "name": "two-queue",
@@ -216,6 +228,7 @@ def _experiment(path: Path, format: Format, columns: Mapping[str, str], has_prio
                 "format": format,
                 "path": str(path.absolute()),
                 **({"columns": dict(columns)} if columns else {}),
+                **({"gangs": True} if is_rigid else {}),
                 "window_s": _WINDOW_S,
                 "load": 1.3,
                 **split,

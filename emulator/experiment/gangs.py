@@ -26,12 +26,14 @@ def gang_problems(
     """Problems with the gangs of the workload; None is a part that was not valid by itself."""
     gangs = [(("workload", "jobs", i, "gang"), job) for i, job in enumerate(workload.jobs or ()) if job.gang_minimum]
     of_trace = workload.trace is not None and workload.trace.gangs
+    or_none = ", or set gangs: false" if of_trace else ""
     for where in [where for where, _ in gangs] or [("workload", "trace", "gangs")] * of_trace:
         known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
         if engine == "fluid":
-            yield where, "the fluid engine has no tasks that could start together; choose engine: sim or live"
+            yield where, f"the fluid engine has no tasks that could start together; choose engine: sim or live{or_none}"
         elif isinstance(known, ShareAllocation):
-            yield where, f"{known.name} gives shares container by container, which no gang can use; choose two-queue"
+            given = f"{known.name} gives shares container by container"
+            yield where, f"{given}, which no gang can use; choose two-queue{or_none}"
     for where, job in gangs:
         if cluster is None or scheduler is None or job.queue not in scheduler.allocation.queues:
             continue

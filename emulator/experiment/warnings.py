@@ -48,9 +48,10 @@ def minima_warning(experiment: Experiment) -> str | None:
 
 
 def trace_caution(experiment: Experiment) -> str | None:
-    """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
+    """What runs do otherwise than the system that recorded the experiment's trace; nothing known if its jobs are gangs.
+    Raises TraceError."""
     entry = experiment.workload.trace
-    if entry is None:
+    if entry is None or entry.gangs:
         return None
     from workloads.importers import open_entry  # here, because most experiments have no trace
 

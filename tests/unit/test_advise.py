@@ -18,6 +18,8 @@ from analysis.advise.verdict import judge, ratio_of
 from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
+from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
 from tests.commands import invoked
 from tests.experiment_files import VALID, write
@@ -278,6 +280,31 @@ def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     ):
         assert said in result.output
     assert question_of(tmp_path / "jobs.csv", tmp_path / "other", "long").queues == ("long", "short")
+
+
+def test_the_rigid_jobs_of_a_trace_become_gangs_on_a_cluster_that_holds_them(tmp_path: Path) -> None:
+    rows = [(1, 0, 60, 100), (2, 1800, 60, 1), (3, 3000, 30, 4)]
+    swf = tmp_path / "site.swf"
+    swf.write_text("".join(f"{job} {at} 0 {length} {n}{' -1' * 5} 1{' -1' * 7}\n" for job, at, length, n in rows))
+    result = advise(swf, "--seeds", "1", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "each job of several tasks, once scaled, is a gang" in result.output
+    assert "independent tasks" not in result.output
+    file = tmp_path / "out" / "experiment.yaml"
+    experiment = load_experiment(file)
+    assert experiment.workload.trace is not None
+    assert experiment.workload.trace.gangs
+    assert experiment.workload.trace.load is None  # too small to offer more
+    assert (experiment.cluster.nodes, experiment.cluster.application_masters) == (12, "outside")
+    assert [job.facts.gang for job in expand(experiment, 1)] == [100, None, 4]
+    ran = invoked("run", file, "--out", tmp_path / "run")
+    assert ran.exit_code == 0, ran.output
+    assert "independent tasks" not in ran.stderr
+    by_shares = advise(swf, "--set", "scheduler.allocation.name=fair", "--out", tmp_path / "shares")
+    assert by_shares.exit_code == 2
+    assert "which no gang can use; choose two-queue, or set gangs: false" in by_shares.stderr
+    apart = ("--set", "workload.trace.gangs=false", "--seeds", "1", "--out", tmp_path / "apart")
+    assert "note: rigid parallel jobs are treated as independent tasks" in advise(swf, *apart).output
 
 
 @pytest.mark.parametrize(

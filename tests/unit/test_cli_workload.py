@@ -42,11 +42,12 @@ def test_rigid_jobs_are_called_independent_tasks_in_the_first_line(tmp_path: Pat
         done("inspect", kept),
         done("scale", SWF, tmp_path / "scaled.parquet", "--production-fraction", 0.3),
     ]
-    advised = run_natjam("advise", SWF, "--seeds", "1", "--out", tmp_path / "advice")
+    one_by_one = ("--set", "workload.trace.gangs=false")
+    advised = run_natjam("advise", SWF, "--seeds", "1", *one_by_one, "--out", tmp_path / "advice")
     experiment, campaign = tmp_path / "advice/experiment.yaml", tmp_path / "campaign.yaml"
     campaign.write_text(f"name: two\nexperiment: {experiment}\ngrid: {{seed: [1, 2]}}\n")
-    run = invoked("run", experiment, "--engine", "sim", "--out", tmp_path / "run")
-    runs = invoked("campaign", campaign, "--set", "engine=sim", "--out", tmp_path / "runs")
+    run = invoked("run", experiment, "--engine", "sim", *one_by_one, "--out", tmp_path / "run")
+    runs = invoked("campaign", campaign, "--set", "engine=sim", *one_by_one, "--out", tmp_path / "runs")
     for result in (run, runs):
         assert result.exit_code == 0, result.output
         assert result.stderr.count("rigid") == 1

@@ -3,7 +3,8 @@
 A line has 18 numbers separated by white space, with -1 for unknown ones; lines that begin with ``;`` are comments.  A
 job ran for ``run time`` seconds on several processors at once.  Here it becomes tasks of that length, one for each
 allocated processor (or, if unknown, for each requested one).  All tasks are reduces, so that they can be preempted.
-Unlike those of a rigid parallel job, they need not start together (``Header.caution`` says so to users).
+As in a rigid parallel job they start together if the experiment has ``gangs: true``, which ``natjam advise`` writes;
+else one by one (``Header.caution`` says so to users).
 
 Jobs that never ran (cancelled while waiting: run time unknown or 0, or no processors) have no tasks; they are left out
 and counted.  So are lines of partial executions (status 2 to 4), because the whole job has another line.
