@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from analysis.reproduce.definitions import FigureDefinition, all_claims, all_figures
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
 from analysis.reproduce.run import at_most_seeds, planned, reproduce

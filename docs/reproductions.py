@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from choices import Moved, moves_of, read_choices
 
-from analysis.reproduce.definitions import ClaimFile, FigureDefinition, all_claims, all_figures, claim_files
+from analysis.reproduce.claims import ClaimFile, all_claims, claim_files
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.record import ClaimResult, Results, read_results
 from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
 from analysis.reproduce.tables import accepted, held, interval, number

@@ -7,7 +7,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.reproduce.definitions import POINT
+from analysis.reproduce.cells import POINT
 from analysis.reproduce.grid_plots import cell_means
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 

@@ -1,140 +1,25 @@
-"""Claims and figures of papers, as data in ``analysis/claims``: ``<paper>.yaml`` and ``<paper>/<figure>.yaml``.
+"""Figures of papers, as data in ``analysis/claims/<paper>/<figure>.yaml``.
 
-A claim is what a paper publishes, and what is accepted from a run.  A figure names an experiment of
-``workloads/catalog``, its variants (settings by dotted key), and cells.  A cell says which figure of a variant's
-summaries corresponds to which published one.  A new paper needs a file of claims and a directory of figures.
+A figure names an experiment of ``workloads/catalog``, its variants (settings by dotted key), and cells.  A new paper
+needs a file of claims and a directory of figures.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.reproduce.example_numbers import NUMBERS
+from analysis.reproduce.cells import ALL, POINT, Cell, at_points, pointed
+from analysis.reproduce.claims import Number, all_claims, claims_folder
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict, written_as
 from emulator.files.yaml_positions import read_document
-
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Published = Number | dict[str, Any] | str
-ALL = "all"
-POINT = "{point}"
-"""Placeholder for the name of a point of the grid."""
-
-
-class Recorded(Strict):
-    """Recorded runs of another system: a JSON file in the paper's directory, by run, and the figure of a job."""
-
-    file: Annotated[str, written_as(r"^[A-Za-z0-9._-]+$", "letters, digits and . _ -")]
-    value: str
-
-    def published(self, paper: str) -> dict[str, float]:
-        """The figure of every job, by ``run.seed.job``, without those of 0, which cannot be compared."""
-        runs = json.loads((_folder() / paper / self.file).read_text())
-        return {
-            f"{name}.{case['seed']}.{job['job']}": job[self.value]
-            for name, run in runs.items()
-            for case in run["cases"]
-            for job in case["jobs"]
-            if job[self.value]
-        }
-
-
-class Claim(Strict):
-    """One result of a paper."""
-
-    id: Annotated[str, written_as(r"^[A-Za-z0-9._-]+$", "letters, digits and . _ -")]
-    engine: Literal["sim", "live", "both"]
-    profile: str = "hadoop-0.23"
-    published: Published | None = None
-    """One figure, parts of it by name, or the paper's words."""
-    recorded: Recorded | None = None
-    """Instead of it: where its parts were recorded."""
-    accept: Annotated[dict[str, Any], Field(min_length=1)]
-    fitted: bool = False
-    """Whether a workload or constant was chosen with it known, where no value of ``analysis/values`` says so."""
-    note: str = ""
-
-    def published_of(self, part: str | None) -> float | None:
-        """The published figure, or that of a part (``basic.hdd``: one inside another); None if the paper has none."""
-        found: Any = self.published
-        if isinstance(found, dict) and part not in found:
-            for key in (part or "").split("."):
-                found = found.get(key) if isinstance(found, dict) else None
-        elif isinstance(found, dict):
-            found = found[part]
-        return float(found) if isinstance(found, int | float) else None
-
-
-class ClaimFile(Strict):
-    """The claims of one paper."""
-
-    paper: str
-    claims: tuple[Claim, ...]
-
-    def with_published(self) -> Iterator[Claim]:
-        """The claims, with recorded figures read."""
-        for claim in self.claims:
-            recorded = claim.recorded
-            yield claim if recorded is None else claim.model_copy(update={"published": recorded.published(self.paper)})
-
-
-class DifferenceFigure(Strict):
-    """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
-
-    Give one of ``share``, ``between``, ``percentile`` and ``nth``.  A job's difference is the variant's value minus the
-    other's.  ``share`` is the percentage of jobs whose difference is at most, at least, below or above a number.
-    ``between`` is the difference of the jobs' medians or means.
-    """
-
-    against: str
-    """The other variant."""
-    queue: str | None = None
-    """Only its jobs."""
-    by: Literal["completion_s", "margin_s"] = "completion_s"
-    share: dict[Literal["at_most", "at_least", "below", "above"], Number] = Field(default_factory=dict)
-    between: Literal["medians", "means"] | None = None
-    percentile: Annotated[int, Field(ge=1, le=99)] | None = None
-    """The difference that this percentage of the jobs is below."""
-    nth: int | None = None
-    """The n-th smallest difference, from 1; -1: the largest, -2: the second largest."""
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> DifferenceFigure:
-        others = [self.between, self.percentile, self.nth]
-        if len(self.share) + sum(kind is not None for kind in others) != 1:
-            raise ValueError("give one of share, with one bound, between, percentile and nth")
-        if self.nth == 0:
-            raise ValueError("nth: 1 is the smallest difference, -1 the largest")
-        return self
-
-
-class Ratio(Strict):
-    """A figure of one scheduler divided by that of another, in runs of the same seed and so the same workload.
-
-    Runs in which the other's figure is not above 0 are left out.
-    """
-
-    of: str
-    over: str
-    at: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Points of the grid."""
-    take: Literal["mean", "least", "worst", "peak", "gain", "excess"] = "mean"
-    """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
-    largest, ``least`` where it is smallest, and ``peak`` is the point with the largest: the number at the end of its
-    name.  ``gain`` is 1 minus the mean, ``excess`` the mean minus 1."""
-    against: tuple[str, ...] = ()
-    """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""
-    value: str | None = None
-    """A dotted path into ``summary.json``; null: the grid's."""
 
 
 class Quick(Strict):
@@ -157,20 +42,6 @@ class LiveForm(Strict):
     about: str
 
 
-class Level(Strict):
-    """A figure of one scheduler, or its excess over another's, as the mean over points of the grid, by seed.
-
-    Runs without such a figure, for example because no deadline was missed, are left out.
-    """
-
-    of: str
-    at: Annotated[tuple[str, ...], Field(min_length=1)]
-    value: str
-    """A dotted path into ``summary.json``."""
-    less: str | None = None
-    """The other scheduler, in runs of the same seed and point."""
-
-
 class Grid(Strict):
     """Points at which variants are run, with the settings of each; runs are called ``<variant>-<point>``."""
 
@@ -183,56 +54,6 @@ class Grid(Strict):
     def value(self, point: str) -> str:
         """The path at ``point``."""
         return self.values.get(point) or self.values[ALL]
-
-
-class Cell(Strict):
-    """One measured figure, with one value for each run of a variant.
-
-    The value is one from a run's summary (``value``); or the least, the largest or the count of non-negative ones of
-    several (``values``, ``take``); or from the comparison of its jobs with another variant's (``difference``).
-    Instead, ``cell`` is the mean of another cell, ``less`` that of one more, divided by that of ``over``, with at least
-    one of these two; ``level`` and ``ratio`` are figures over the grid; and ``own`` is what a function of the paper's
-    module measures.
-    """
-
-    variant: str | None = None
-    value: str | None = None
-    """A dotted path into ``summary.json``, with jobs by name: ``jobs.research-XL.completion_s``.  ``*`` is the mean of
-    all jobs, ``*@queue`` that of a queue's jobs."""
-    values: tuple[str, ...] = ()
-    take: Literal["least", "most", "met"] | None = None
-    scale: Number = 1.0
-    difference: DifferenceFigure | None = None
-    cell: str | None = None
-    less: str | None = None
-    over: str | None = None
-    ratio: Ratio | None = None
-    """Instead: over the grid."""
-    level: Level | None = None
-    number: str | None = None
-    """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
-    own: bool = False
-    """Instead: the figure's function in ``analysis.papers`` measures it."""
-    claim: str | None = None
-    part: str | None = None
-    published: Number | None = None
-    """The paper's figure, if it is not a claim."""
-    bar: tuple[str, str] | None = None
-    """Where it is drawn: group and series."""
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Cell:
-        of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
-        others = [self.cell is not None, self.ratio is not None, self.level is not None, self.own]
-        if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, number, cell, ratio, level, own")
-        if any(of_variant) != (self.variant is not None):
-            raise ValueError("value, values, difference and number need a variant; the others have none")
-        if self.number is not None and self.number not in NUMBERS:
-            raise ValueError(f"there is no number '{self.number}'{suggestion(self.number, NUMBERS)}")
-        if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is self.less is None):
-            raise ValueError("values go with take, cell with over or less")
-        return self
 
 
 class Scaled(Strict):
@@ -352,7 +173,7 @@ class FigureDefinition(Strict):
         grid = self.grid.model_copy(update={"points": {point: self.grid.points[point] for point in points}})
         figure = self.model_copy(update={"grid": grid})
         known = figure.settings
-        cells = {name: _at_points(cell, points) for name, cell in self.cells.items()}
+        cells = {name: at_points(cell, points) for name, cell in self.cells.items()}
         kept = {name: cell for name, cell in cells.items() if cell is not None and cell.variant in (None, *known)}
         return figure.model_copy(update={"cells": kept})
 
@@ -382,7 +203,7 @@ class FigureDefinition(Strict):
         cells: dict[Any, Any] = {}
         for name, cell in data["cells"].items():
             for point in points if POINT in str(name) else ("",):
-                cells[str(name).replace(POINT, point)] = _pointed(cell, point, tuple(points))
+                cells[str(name).replace(POINT, point)] = pointed(cell, point, tuple(points))
         return {**data, "cells": cells}
 
     @model_validator(mode="after")
@@ -434,45 +255,11 @@ class FigureDefinition(Strict):
                 raise ValueError(f"'{where}': '{name}' is not a cell with its own figures")
 
 
-def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
-    """The cell's definition at one point."""
-    if isinstance(value, dict):
-        return {
-            key: points if key == "at" and inner == ALL else _pointed(inner, point, points)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return tuple(_pointed(inner, point, points) for inner in value)
-    return value.replace(POINT, point) if isinstance(value, str) else value
-
-
-def _at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
-    """The cell over its remaining points; None if there are none."""
-    for kind in ("ratio", "level"):
-        over = getattr(cell, kind)
-        if over is not None:
-            at = tuple(point for point in over.at if point in points)
-            return cell.model_copy(update={kind: over.model_copy(update={"at": at})}) if at else None
-    return cell
-
-
-@cache
-def claim_files() -> tuple[ClaimFile, ...]:
-    """The claims of all papers.  Raises ConfigError."""
-    return tuple(validated(read_document(path), ClaimFile) for path in sorted(_folder().glob("*.yaml")))
-
-
-@cache
-def all_claims() -> dict[str, Claim]:
-    """The claims of all papers, by id.  Raises ConfigError."""
-    return {claim.id: claim for file in claim_files() for claim in file.with_published()}
-
-
 @cache
 def all_figures() -> dict[str, FigureDefinition]:
     """The figures of all papers, by id.  Raises ConfigError."""
     found = {}
-    for path in sorted(_folder().glob("*/*.yaml"), key=_in_order):
+    for path in sorted(claims_folder().glob("*/*.yaml"), key=_in_order):
         figure = validated(read_document(path), FigureDefinition)
         for claim in figure.claims:
             if claim not in all_claims():
@@ -499,10 +286,6 @@ def chosen_figures(ids: Sequence[str]) -> list[FigureDefinition]:
             raise ConfigError(f"there is no figure or paper '{wanted}'{near}; see 'natjam reproduce --list'")
         found |= named
     return list(found.values())
-
-
-def _folder() -> Path:
-    return Path(str(resources.files("analysis") / "claims"))
 
 
 def _in_order(path: Path) -> tuple[str, bool, int, str]:

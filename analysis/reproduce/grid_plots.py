@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.reproduce.definitions import POINT, Level, Scaled
+from analysis.reproduce.cells import POINT, Level
+from analysis.reproduce.definitions import Scaled
 from analysis.reproduce.measure import level_by_seed
 from analysis.reproduce.reproduced import Reproduced
 

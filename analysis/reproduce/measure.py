@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy
 
-from analysis.reproduce.definitions import Cell, Claim, DifferenceFigure, FigureDefinition, Level, Ratio
+from analysis.reproduce.cells import Cell, DifferenceFigure, Level, Ratio
+from analysis.reproduce.claims import Claim
+from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
-from analysis.reproduce.definitions import all_claims
+from analysis.reproduce.claims import all_claims
 from analysis.reproduce.grid_plots import cell_lines, curve_panels, week_panels
 from analysis.reproduce.measure import Measured, job_pairs, ratios
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction

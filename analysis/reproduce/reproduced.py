@@ -9,7 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from analysis.fidelity.figures import Fidelity
-from analysis.reproduce.definitions import FigureDefinition, all_claims
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.verdict import Verdict
 from emulator.campaign.plan import PlannedRun

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from analysis.fidelity.figures import Fidelity, compare
 from analysis.papers import own_cells
+from analysis.reproduce.claims import all_claims
 from analysis.reproduce.counted import COUNTED
-from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
+from analysis.reproduce.definitions import FigureDefinition, catalog_path
 from analysis.reproduce.measure import measure
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.verdict import judge

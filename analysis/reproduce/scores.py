@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from analysis.reproduce.definitions import FigureDefinition, all_claims, all_figures
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.record import CellResult, Results
 from analysis.reproduce.tables import number
 from analysis.reproduce.values import SHARES, PaperValues, Value, all_values, source_of

@@ -10,7 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from analysis.reproduce.definitions import FigureDefinition, all_claims
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.values import fitted_claims

@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.reproduce.definitions import Claim, FigureDefinition, Number, all_claims, all_figures
+from analysis.reproduce.claims import Claim, Number, all_claims
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from emulator.errors import ConfigError
 from emulator.files.problems import Problem, describe, suggestion, validated
 from emulator.files.strict import Name, Strict, written_as

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from analysis.reproduce.definitions import Claim, FigureDefinition
+from analysis.reproduce.claims import Claim
+from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
 from analysis.statistics import mean_interval
 

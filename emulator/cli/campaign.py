@@ -126,7 +126,8 @@ def reproduce(
       natjam reproduce slurm                            # twelve recorded runs of a real Slurm, played again
       natjam reproduce all --quick --strict
     """
-    from analysis.reproduce.definitions import ALL, chosen_figures
+    from analysis.reproduce.cells import ALL
+    from analysis.reproduce.definitions import chosen_figures
     from analysis.reproduce.needs import work_of
     from analysis.reproduce.run import at_most_seeds, planned, run_counts
     from analysis.reproduce.run import reproduce as run_figures

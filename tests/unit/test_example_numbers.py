@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.reproduce.definitions import Cell
+from analysis.reproduce.cells import Cell
 from analysis.reproduce.example_numbers import NUMBERS
 
 SHARES = [  # hours, containers left, held by J1, J2, J3

@@ -18,8 +18,10 @@ from analysis.papers import own_cells
 from analysis.papers.drawings import DRAWINGS
 from analysis.papers.natjam_cells import first_met
 from analysis.papers.os_assisted_cells import straightness
+from analysis.reproduce.cells import Cell
+from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions
-from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
+from analysis.reproduce.definitions import FigureDefinition, all_figures, chosen_figures
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.record import read_results
 from analysis.reproduce.reproduced import Reproduction

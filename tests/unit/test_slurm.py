@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import hold, recorded_runs, simulated
-from analysis.reproduce.definitions import all_claims
+from analysis.reproduce.claims import all_claims
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome

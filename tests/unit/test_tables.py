@@ -28,7 +28,9 @@ from analysis.fidelity.figures import Fidelity, FileFidelity, Metric
 from analysis.frames import pandas
 from analysis.report.differences import differences_of, differences_table
 from analysis.report.variants import campaign_table, find_variants
-from analysis.reproduce.definitions import ALL, all_claims, chosen_figures
+from analysis.reproduce.cells import ALL
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import chosen_figures
 from analysis.reproduce.measure import measure
 from analysis.reproduce.reproduced import Reproduced
 from analysis.reproduce.scores import Score, score_table

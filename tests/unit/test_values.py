@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.reproduce.definitions import all_claims, all_figures
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.tables import held
 from analysis.reproduce.values import PaperValues, all_values, fitted_claims, read_values, source_of
 from emulator.errors import ConfigError

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from manager_bench import Bench, sent
 from simulated import SECOND_NS, make_job, make_settings, run_checked
 
-from analysis.reproduce.definitions import all_claims, all_figures
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.run import planned
 from analysis.whole_run import run_experiment
 from emulator.core.messages import (

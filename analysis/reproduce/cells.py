@@ -1,0 +1,152 @@
+"""Cells: which figure of a variant's summaries, or of several variants over a grid, corresponds to a published one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from analysis.reproduce.claims import Number
+from analysis.reproduce.example_numbers import NUMBERS
+from emulator.files.problems import suggestion
+from emulator.files.strict import Strict
+
+ALL = "all"
+POINT = "{point}"
+"""Placeholder for the name of a point of the grid."""
+
+
+class DifferenceFigure(Strict):
+    """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
+
+    Give one of ``share``, ``between``, ``percentile`` and ``nth``.  A job's difference is the variant's value minus the
+    other's.  ``share`` is the percentage of jobs whose difference is at most, at least, below or above a number.
+    ``between`` is the difference of the jobs' medians or means.
+    """
+
+    against: str
+    """The other variant."""
+    queue: str | None = None
+    """Only its jobs."""
+    by: Literal["completion_s", "margin_s"] = "completion_s"
+    share: dict[Literal["at_most", "at_least", "below", "above"], Number] = Field(default_factory=dict)
+    between: Literal["medians", "means"] | None = None
+    percentile: Annotated[int, Field(ge=1, le=99)] | None = None
+    """The difference that this percentage of the jobs is below."""
+    nth: int | None = None
+    """The n-th smallest difference, from 1; -1: the largest, -2: the second largest."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> DifferenceFigure:
+        others = [self.between, self.percentile, self.nth]
+        if len(self.share) + sum(kind is not None for kind in others) != 1:
+            raise ValueError("give one of share, with one bound, between, percentile and nth")
+        if self.nth == 0:
+            raise ValueError("nth: 1 is the smallest difference, -1 the largest")
+        return self
+
+
+class Ratio(Strict):
+    """A figure of one scheduler divided by that of another, in runs of the same seed and so the same workload.
+
+    Runs in which the other's figure is not above 0 are left out.
+    """
+
+    of: str
+    over: str
+    at: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Points of the grid."""
+    take: Literal["mean", "least", "worst", "peak", "gain", "excess"] = "mean"
+    """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
+    largest, ``least`` where it is smallest, and ``peak`` is the point with the largest: the number at the end of its
+    name.  ``gain`` is 1 minus the mean, ``excess`` the mean minus 1."""
+    against: tuple[str, ...] = ()
+    """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""
+    value: str | None = None
+    """A dotted path into ``summary.json``; null: the grid's."""
+
+
+class Level(Strict):
+    """A figure of one scheduler, or its excess over another's, as the mean over points of the grid, by seed.
+
+    Runs without such a figure, for example because no deadline was missed, are left out.
+    """
+
+    of: str
+    at: Annotated[tuple[str, ...], Field(min_length=1)]
+    value: str
+    """A dotted path into ``summary.json``."""
+    less: str | None = None
+    """The other scheduler, in runs of the same seed and point."""
+
+
+class Cell(Strict):
+    """One measured figure, with one value for each run of a variant.
+
+    The value is one from a run's summary (``value``); or the least, the largest or the count of non-negative ones of
+    several (``values``, ``take``); or from the comparison of its jobs with another variant's (``difference``).
+    Instead, ``cell`` is the mean of another cell, ``less`` that of one more, divided by that of ``over``, with at least
+    one of these two; ``level`` and ``ratio`` are figures over the grid; and ``own`` is what a function of the paper's
+    module measures.
+    """
+
+    variant: str | None = None
+    value: str | None = None
+    """A dotted path into ``summary.json``, with jobs by name: ``jobs.research-XL.completion_s``.  ``*`` is the mean of
+    all jobs, ``*@queue`` that of a queue's jobs."""
+    values: tuple[str, ...] = ()
+    take: Literal["least", "most", "met"] | None = None
+    scale: Number = 1.0
+    difference: DifferenceFigure | None = None
+    cell: str | None = None
+    less: str | None = None
+    over: str | None = None
+    ratio: Ratio | None = None
+    """Instead: over the grid."""
+    level: Level | None = None
+    number: str | None = None
+    """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
+    own: bool = False
+    """Instead: the figure's function in ``analysis.papers`` measures it."""
+    claim: str | None = None
+    part: str | None = None
+    published: Number | None = None
+    """The paper's figure, if it is not a claim."""
+    bar: tuple[str, str] | None = None
+    """Where it is drawn: group and series."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Cell:
+        of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
+        others = [self.cell is not None, self.ratio is not None, self.level is not None, self.own]
+        if sum(of_variant) + sum(others) != 1:
+            raise ValueError("give exactly one of value, values, difference, number, cell, ratio, level, own")
+        if any(of_variant) != (self.variant is not None):
+            raise ValueError("value, values, difference and number need a variant; the others have none")
+        if self.number is not None and self.number not in NUMBERS:
+            raise ValueError(f"there is no number '{self.number}'{suggestion(self.number, NUMBERS)}")
+        if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is self.less is None):
+            raise ValueError("values go with take, cell with over or less")
+        return self
+
+
+def pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
+    """The cell's definition at one point."""
+    if isinstance(value, dict):
+        return {
+            key: points if key == "at" and inner == ALL else pointed(inner, point, points)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return tuple(pointed(inner, point, points) for inner in value)
+    return value.replace(POINT, point) if isinstance(value, str) else value
+
+
+def at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
+    """The cell over its remaining points; None if there are none."""
+    for kind in ("ratio", "level"):
+        over = getattr(cell, kind)
+        if over is not None:
+            at = tuple(point for point in over.at if point in points)
+            return cell.model_copy(update={kind: over.model_copy(update={"at": at})}) if at else None
+    return cell
