@@ -203,6 +203,7 @@ NO_TRACE = frozenset(
         *(
             "ClusterState.attention",
             "SizedClusterState.attention",
+            "SizedQueueLedger._attention",
             "MasterNews._changed",
             "ByQueues._all_asked",
             "ByQueues._decision",

@@ -11,8 +11,6 @@ its job has killed it instead; as in the paper, the part of a dump that is alrea
 
 from __future__ import annotations
 
-from dataclasses import replace as replace_field
-
 from msgspec.structs import replace
 
 from emulator.core.decisions import order_tasks
@@ -74,7 +72,7 @@ class VictimTasks:
         """Explanations of the jobs whose containers were chosen since the last call; the job itself explains why this
         container, when it gives it."""
         choices, self._choices = self._choices, []
-        return explain_jobs(replace_field(self._policy, score=None), choices)
+        return explain_jobs(replace(self._policy, score=None), choices)
 
     def _weighed(self, task: TaskView) -> TaskView:
         """The task with the cost of an image of it, if images are made.  The size is its container where the
