@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
+from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from emulator.cli.main import app
+from emulator.files.whole_files import is_held
 
 
 def invoked(*arguments: object) -> Result:
@@ -23,3 +27,21 @@ def run_natjam(*arguments: object, status: int = 0) -> Result:
     done = invoked(*arguments)
     assert done.exit_code == status, done.output
     return done
+
+
+def held_while_told(directory: Path, *arguments: object) -> list[bool]:
+    """Runs a command that ends well; whether it held its directory, at each time when it wrote to standard output."""
+    found: list[bool] = []
+
+    class Told(io.StringIO):
+        def write(self, text: str, /) -> int:
+            found.append(is_held(directory))
+            return super().write(text)
+
+    path = [*sys.path]
+    try:
+        with contextlib.redirect_stdout(Told()):
+            app([str(each) for each in arguments], standalone_mode=False)
+    finally:
+        sys.path[:] = path
+    return found

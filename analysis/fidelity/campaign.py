@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.processes import ProcessWorkers
 from emulator.campaign.runner import CampaignStatus, run_campaign
@@ -89,18 +89,18 @@ def _draws(axis: str, name: str) -> bool:
 
 
 def run_live(
-    cases: Sequence[Case], directory: Path, on_status: Callable[[CampaignStatus], None]
+    cases: Sequence[Case], directory: CampaignDirectory, on_status: Callable[[CampaignStatus], None]
 ) -> list[list[Mapping[str, Any]]]:
-    """Make the missing live runs of all cases in ``directory``; the summaries of each case.
+    """Make the missing live runs of all cases in ``directory``, which the caller holds; the summaries of each case.
 
     Raises:
-        ConfigError: the directory is of something else, or has runs of other experiments under these names.
+        ConfigError: the directory has runs of other experiments under these names.
         RunError: a run failed.
     """
     runs = [run for case in cases for run in case.live_runs]
     made = run_campaign("fidelity", runs, directory, run_experiment, on_status)
     if made.failures:
-        raise RunError("\n".join(f"{directory}: {name}: {why}" for name, why in made.failures.items()))
+        raise RunError("\n".join(f"{directory.path}: {name}: {why}" for name, why in made.failures.items()))
     summaries = {run.name: summary for run in runs if (summary := made.summary(run)) is not None}
     return [[summaries[run.name] for run in case.live_runs] for case in cases]
 

@@ -79,7 +79,7 @@ def reproduce(
     figures: Sequence[FigureDefinition],
     variants: Mapping[str, Sequence[Variant]],
     engine: str,
-    path: Path,
+    directory: CampaignDirectory,
     on_status: Callable[[CampaignStatus], None],
 ) -> Reproduction:
     """Make the missing runs and measure every cell.
@@ -88,7 +88,7 @@ def reproduce(
         figures: figures that ``engine`` can run.
         variants: from ``planned``.
         engine: sim or live.
-        path: the campaign's directory; see ``run_campaign``.
+        directory: held by the caller; see ``run_campaign``.
         on_status: as for ``run_campaign``.
 
     Raises:
@@ -100,12 +100,12 @@ def reproduce(
         for figure in figures
         if "sim" in figure.engines
     }
-    made = CampaignDirectory(path).made()
+    made = directory.made()
     first: dict[str, PlannedRun] = {}
     """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
     for run in (run for found in [*runs.values(), *simulated.values()] for run in found):
         first.setdefault(run.sha256, replace(run, variant=made.get(run.sha256, run.variant)))
-    campaign = run_campaign("reproduce", list(first.values()), path, run_one, on_status)
+    campaign = run_campaign("reproduce", list(first.values()), directory, run_one, on_status)
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
     found = []
     for figure in figures:

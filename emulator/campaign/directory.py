@@ -45,8 +45,8 @@ class CampaignDirectory:
         return KeptRuns(self.path)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Create the directory if needed, and keep other campaigns out of it.
+    def held(self) -> Iterator[CampaignDirectory]:
+        """Create the directory if needed, and keep other campaigns out of it; the value is this object.
 
         Raises:
             ConfigError: it cannot be written, holds something else, or another process uses it.
@@ -60,7 +60,7 @@ class CampaignDirectory:
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written ({error.strerror}); name another directory") from None
         with held_directory(self.path, "another campaign is running there; name another directory"):
-            yield
+            yield self
 
     def run_path(self, run: PlannedRun) -> Path:
         """The directory of one run."""

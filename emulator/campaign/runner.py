@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from emulator.campaign.directory import CampaignDirectory
@@ -71,7 +70,7 @@ class CampaignResult:
 def run_campaign(
     name: str,
     runs: Sequence[PlannedRun],
-    path: Path,
+    directory: CampaignDirectory,
     run_experiment: RunExperiment,
     on_status: Callable[[CampaignStatus], None],
     slots: int | None = None,
@@ -81,39 +80,38 @@ def run_campaign(
     Args:
         name: of the campaign.
         runs: with unique names.
-        path: the campaign's directory: new, empty, or that of the same campaign, which is then continued.
+        directory: new, or that of the same campaign, which is then continued.  The caller holds it, until what it
+            makes of the results is written too.
         run_experiment: makes one run; a function that worker processes can import.
         on_status: called a few times a second.
         slots: simulations at a time; None: one for each core of this machine or of the Ray cluster.
 
     Raises:
-        ConfigError: the directory cannot be used, or holds runs of other experiments.
+        ConfigError: the directory holds runs of other experiments.
         RunError: the workers cannot be started or have died.
     """
-    directory = CampaignDirectory(path)
-    with directory.held():
-        if len(runs) >= _MANY_RUNS:
-            on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
-        to_make = directory.take_plan(name, runs)
-        progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
-        if directory.set_aside:
-            progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
-        simulated = [run for run in to_make if run.experiment.engine != "live"]
-        if simulated:
-            progress.show("starting workers")
-            with _workers(slots, run_experiment.__module__) as workers:
-                for outcomes in spread([_task(directory, run, run_experiment) for run in simulated], workers):
-                    for outcome in outcomes:
-                        progress.ended(outcome)
-                    progress.show("simulating")
-        progress.time_anew()
-        live = [run for run in to_make if run.experiment.engine == "live"]
-        with _ray() if len(live) > 1 else contextlib.nullcontext():
-            for run in live:
-                progress.began(run.name)
-                progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
-        progress.show("writing the table")
-        failures = write_table(directory, runs, progress.failures)
+    if len(runs) >= _MANY_RUNS:
+        on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
+    to_make = directory.take_plan(name, runs)
+    progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
+    if directory.set_aside:
+        progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
+    simulated = [run for run in to_make if run.experiment.engine != "live"]
+    if simulated:
+        progress.show("starting workers")
+        with _workers(slots, run_experiment.__module__) as workers:
+            for outcomes in spread([_task(directory, run, run_experiment) for run in simulated], workers):
+                for outcome in outcomes:
+                    progress.ended(outcome)
+                progress.show("simulating")
+    progress.time_anew()
+    live = [run for run in to_make if run.experiment.engine == "live"]
+    with _ray() if len(live) > 1 else contextlib.nullcontext():
+        for run in live:
+            progress.began(run.name)
+            progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
+    progress.show("writing the table")
+    failures = write_table(directory, runs, progress.failures)
     return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), directory.set_aside, failures)
 
 

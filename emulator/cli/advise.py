@@ -235,13 +235,14 @@ def _campaign(
     console: Console,
 ) -> Any:
     from analysis.whole_run import run_experiment
+    from emulator.campaign.directory import CampaignDirectory
     from emulator.campaign.display import CampaignDisplay
     from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
-    with CampaignDisplay(console) as display:
-        return run_campaign(f"advise-{question.experiment.name}", runs, directory, run_experiment, display.update)
+    with CampaignDirectory(directory).held() as held, CampaignDisplay(console) as display:
+        return run_campaign(f"advise-{question.experiment.name}", runs, held, run_experiment, display.update)
 
 
 def _draw(found: CandidateResults, verdict: Verdict, out: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def campaign(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Campaign file (YAML).", show_default=False)],
     engine: Annotated[str | None, typer.Option(help="live or sim; for every run.")] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second; for every run.")] = None,
@@ -60,6 +61,7 @@ def campaign(
     from analysis.report.differences import baseline_among
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
+    from emulator.campaign.directory import CampaignDirectory
     from emulator.campaign.display import CampaignDisplay, closing_lines
     from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
@@ -80,8 +82,9 @@ def campaign(
         return
     _warn(wanted.variants)
     console = results_console()
+    directory = context.with_resource(CampaignDirectory(out).held())
     with CampaignDisplay(console) as display:
-        result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
+        result = run_campaign(wanted.name, planned_runs(wanted.variants), directory, run_experiment, display.update)
     _print_variants(console, _with_summaries(result), baseline)
     for line in closing_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
@@ -90,6 +93,7 @@ def campaign(
 
 
 def reproduce(
+    context: typer.Context,
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Figures, as in natjam/fig4; papers; or all.")
     ] = None,
@@ -164,8 +168,9 @@ def reproduce(
     from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
     from emulator.campaign.display import CampaignDisplay, failure_lines
 
+    directory = context.with_resource(CampaignDirectory(out).held())
     with CampaignDisplay(console) as display:
-        result = run_figures(figures, variants, engine, out, display.update)
+        result = run_figures(figures, variants, engine, directory, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))
     results = results_of(result, _command(ids, engine, time_scale, quick, seeds, full))

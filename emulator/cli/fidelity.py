@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def fidelity(
+    context: typer.Context,
     files: Annotated[list[Path] | None, typer.Argument(help="Experiment files (YAML).", show_default=False)] = None,
     figures: Annotated[
         list[str] | None,
@@ -71,6 +72,7 @@ def fidelity(
     from analysis.fidelity.campaign import comparison, noise, run_live, simulate
     from analysis.fidelity.drift import drifts
     from analysis.fidelity.figures import Fidelity
+    from emulator.campaign.directory import CampaignDirectory
     from emulator.campaign.display import CampaignDisplay
     from emulator.sim.session import calibration_warning
 
@@ -83,8 +85,9 @@ def fidelity(
     for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
         warn(warning)
     console = results_console()
+    held = context.with_resource(CampaignDirectory(directory).held())
     with CampaignDisplay(console) as display:
-        live = run_live(cases, directory, display.update)
+        live = run_live(cases, held, display.update)
     with WorkDisplay(console) as display:
         simulated = simulate(cases, display.update)
     found = []

@@ -16,6 +16,7 @@ from bare_heap import bare_heap
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.campaign.worker import RunTask, run_batch
@@ -68,7 +69,8 @@ def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
         if status.done >= WARM_UP:
             seen.append((status.done, time.perf_counter()))
 
-    run_campaign("fig5", runs, tmp_path / "campaign", run_experiment, note)
+    with CampaignDirectory(tmp_path / "campaign").held() as directory:
+        run_campaign("fig5", runs, directory, run_experiment, note)
     (first, first_s), (last, last_s) = seen[0], seen[-1]
     together_s = (last_s - first_s) / (last - first)
     cores = len(os.sched_getaffinity(0))

@@ -26,8 +26,9 @@ from emulator.campaign.worker import MadeRun
 from emulator.errors import ConfigError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
+from emulator.files.whole_files import is_held
 from tests.campaigns import CAMPAIGN, NatjamProcess, table, write_campaign
-from tests.commands import invoked, run_natjam
+from tests.commands import held_while_told, invoked, run_natjam
 from tests.run_results import RunResults, job_of
 
 
@@ -327,7 +328,8 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
 def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     told: list[CampaignStatus] = []
     runs = planned_runs(load_campaign(write_campaign(tmp_path, CAMPAIGN.replace("30", "4"))).variants)
-    run_campaign("small", runs, tmp_path / "out", run_experiment, told.append, slots=1)
+    with CampaignDirectory(tmp_path / "out").held() as directory:
+        run_campaign("small", runs, directory, run_experiment, told.append, slots=1)
     done = [status.done for status in told]
     assert (done[0], done[-1]) == (0, 8)
     assert done == sorted(done)
@@ -377,6 +379,14 @@ def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
         pytest.fail("both hold it")
     with same.held():
         pass
+
+
+def test_what_is_said_after_the_runs_is_still_said_of_a_held_directory(tmp_path: Path) -> None:
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("seeds: 30", "seeds: 2")), tmp_path / "out"
+    told = held_while_told(out, "campaign", campaign, "--out", out)
+    assert told
+    assert all(told)
+    assert not is_held(out)
 
 
 def test_a_missing_calibration_is_found_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

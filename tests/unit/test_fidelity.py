@@ -24,7 +24,7 @@ from emulator.experiment.model import dump_experiment
 from emulator.policies import axes as policies
 from emulator.records.run_directory import sha256_of
 from tests.calibrations import make_calibration
-from tests.commands import invoked
+from tests.commands import held_while_told, invoked
 from tests.simulated_runs import FIG4
 
 
@@ -171,9 +171,12 @@ def leave_summary(run: Path, summary: dict[str, Any]) -> None:
     keep_digest(run.parents[2], f"{run.parent.name}/{run.name}", sha256_of(run / "summary.json"), reads)
 
 
-def fidelity(*arguments: str) -> Any:
-    options = [part for override in SMALLER for part in ("--set", override)]
-    return invoked("fidelity", *arguments, *options)
+def _arguments(*arguments: object) -> list[object]:
+    return ["fidelity", *arguments, *(part for override in SMALLER for part in ("--set", override))]
+
+
+def fidelity(*arguments: object) -> Any:
+    return invoked(*_arguments(*arguments))
 
 
 def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Path) -> None:
@@ -192,6 +195,13 @@ def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Pa
     assert {choice["name"] for choice in report["by_choice"]} >= {"two-queue", "checkpoint", "mr", "srt"}
     assert (out / "fidelity.png").read_bytes().startswith(b"\x89PNG")
     assert "completion times by policy and mechanism" in result.stdout
+
+
+def test_the_directory_is_held_until_the_report_is_written(tmp_path: Path, calibration: Path) -> None:
+    leave_live_runs(tmp_path / "out", 1)
+    told = held_while_told(tmp_path / "out", *_arguments(FIG4, "--repeats", "1", "--out", tmp_path / "out"))
+    assert told
+    assert all(told)
 
 
 def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Path) -> None:

@@ -589,7 +589,8 @@ def small(path: Path, id: str, variant: str, engine: str) -> tuple[FigureDefinit
 def made(path: Path, id: str, variant: str) -> Reproduction:
     """That figure, simulated."""
     figure, variants = small(path, id, variant, "sim")
-    return reproduce([figure], variants, "sim", path / "out", lambda status: None)
+    with CampaignDirectory(path / "out").held() as directory:
+        return reproduce([figure], variants, "sim", directory, lambda status: None)
 
 
 def told_of(path: Path, change: Callable[[dict[str, Any]], None]) -> Reproduction:
@@ -604,7 +605,8 @@ def told_of(path: Path, change: Callable[[dict[str, Any]], None]) -> Reproductio
     write_json(directory.run_path(runs[0]) / "summary.json", summary)
     made = sha256_of(directory.run_path(runs[0]) / "summary.json")
     keep_digest(directory.path, runs[0].name, made, directory.inputs.sha256(runs[0].experiment))
-    return reproduce([figure], variants, "live", path / "out", lambda status: None)
+    with CampaignDirectory(path / "out").held() as held:
+        return reproduce([figure], variants, "live", held, lambda status: None)
 
 
 def test_a_run_that_another_figure_has_made_is_not_made_again(tmp_path: Path) -> None:
