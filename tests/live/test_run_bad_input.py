@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def test_a_policy_of_the_users_that_fails(ray_node: RayCluster, tmp_path: Path) 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     with NatjamRun(tmp_path, variables={"RAY_ADDRESS": "127.0.0.1:1"}) as run:
         run.check_failed("cannot reach the cluster at RAY_ADDRESS=127.0.0.1:1: Connection refused")
+
+
+def test_a_temporary_directory_whose_name_ray_cannot_take(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(suffix="é") as temporary, NatjamRun(tmp_path, variables={"TMPDIR": temporary}) as run:
+        run.check_failed(f"TMPDIR={temporary}: ", "ASCII")
 
 
 def test_a_cluster_with_another_token(ray_node: RayCluster, tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class RayRuntime:
         of_ray = root / _OF_RAY
         if (over := len(os.fsencode(of_ray)) - _LONGEST_SOCKET_BYTES) > 0:
             raise RunError(f"TMPDIR={root.parent}: is {over} bytes too long for the sockets of Ray; set a shorter one")
+        if not str(of_ray).isascii():
+            raise RunError(f"TMPDIR={root.parent}: Ray takes only ASCII characters there; set another one")
         self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
         self._held.enter_context(new_held_directory(root))
         self._set_environment(
