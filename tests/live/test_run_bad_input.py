@@ -35,7 +35,10 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_temporary_directory_whose_name_ray_cannot_take(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(suffix="é") as temporary, NatjamRun(tmp_path, variables={"TMPDIR": temporary}) as run:
+    with (
+        tempfile.TemporaryDirectory(suffix="é") as temporary,
+        NatjamRun(tmp_path, variables={"TMPDIR": temporary}) as run,
+    ):
         run.check_failed(f"TMPDIR={temporary}: ", "ASCII")
 
 
