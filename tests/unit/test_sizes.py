@@ -329,27 +329,37 @@ def test_a_task_is_taken_back_as_soon_as_it_has_run_for_its_minimum(tmp_path: Pa
     assert 40 <= urgent.ready_ns / 1e9 <= 45
 
 
-def test_room_that_is_too_small_for_all_that_waits_costs_no_heartbeats(tmp_path: Path) -> None:
-    """The same run on nodes that are full, and on nodes with room left that nobody can use."""
-    text = """\
-name: left-over
+WAITS = """\
+name: waits
 engine: sim
 overheads: none
 cluster:
-  node_groups: [{count: 8, resources: ROOM}]
+  node_groups: [NODES]
   application_masters: outside
 scheduler:
   allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
   mechanism: wait
 workload:
   jobs:
+"""
+
+
+def simulated_with(path: Path, text: str, **given: str) -> SimulatedCluster:
+    for name, value in given.items():
+        text = text.replace(name, value)
+    return simulate(resolve(load_experiment(written(path, text))), lambda records: None)
+
+
+def test_room_that_is_too_small_for_all_that_waits_costs_no_heartbeats(tmp_path: Path) -> None:
+    """The same run on nodes that are full, and on nodes with room left that nobody can use."""
+    jobs = """\
     - {name: long, queue: research, reduces: 40, reduce_s: {uniform: [0.5, 1], longest: 60},
         resources: {cpu: 3, memory_gb: 1}}
     - {name: urgent, queue: production, submit_s: 20, reduces: 9, reduce_s: 30,
         resources: {cpu: 3, memory_gb: 1}}
 """
     full, left_over = (
-        simulate(resolve(load_experiment(written(tmp_path, text.replace("ROOM", room)))), lambda records: None)
+        simulated_with(tmp_path, WAITS + jobs, NODES=f"{{count: 8, resources: {room}}}")
         for room in ("{cpu: 3, memory_gb: 1}", "{cpu: 5, memory_gb: 8}")
     )
     assert left_over.kernel.now_ns == full.kernel.now_ns
@@ -358,24 +368,11 @@ workload:
 
 def test_a_gang_that_waits_beside_others_costs_no_heartbeats(tmp_path: Path) -> None:
     """While a queue's jobs wait, and a gang after them, as much happens whether that takes ten minutes or two hours."""
-    text = """\
-name: gang-waits
-engine: sim
-overheads: none
-cluster:
-  node_groups: [{count: 2, resources: {cpu: 5, memory_gb: 8}}]
-  application_masters: outside
-scheduler:
-  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
-  mechanism: wait
-workload:
-  jobs:
+    nodes = "{count: 2, resources: {cpu: 5, memory_gb: 8}}"
+    jobs = """\
     - {name: long, queue: research, reduces: 2, reduce_s: LONG, key_s: LONG, resources: {cpu: 3, memory_gb: 4}}
     - {name: next, queue: production, submit_s: 20, reduces: 2, reduce_s: 30, resources: {cpu: 3, memory_gb: 1}}
     - {name: gang, queue: research, submit_s: 20, reduces: 2, reduce_s: 30, gang: true, resources: {memory_gb: 5}}
 """
-    short, long = (
-        simulate(resolve(load_experiment(written(tmp_path, text.replace("LONG", length)))), lambda records: None)
-        for length in ("600", "7200")
-    )
+    short, long = (simulated_with(tmp_path, WAITS + jobs, NODES=nodes, LONG=length) for length in ("600", "7200"))
     assert long.kernel.events <= short.kernel.events + 10

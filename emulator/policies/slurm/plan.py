@@ -7,10 +7,9 @@ are kept from the last of these ends for its time limit.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 
 from emulator.policies.slurm.model import SECOND_NS, Job
 from emulator.policies.slurm.placement import place
@@ -20,55 +19,22 @@ from emulator.policies.slurm.snapshot import Snapshot, Waiting
 FIRST_SPAN_NS = 30 * SECOND_NS
 
 
-class Kept:
-    """Which nodes are kept for somebody, and when: spans of time from now on, each with its nodes."""
-
-    def __init__(self, now_ns: int) -> None:
-        self._begins_ns = [now_ns]
-        """Of each span, which lasts until the next begins."""
-        self._nodes = [0]
-        """Kept in each span."""
-        self._so_far = [0]
-        """Kept in each span or before."""
-
-    def between(self, start_ns: int, end_ns: int) -> int:
-        """The nodes that are kept at any time from ``start_ns`` until ``end_ns``."""
-        first = bisect_right(self._begins_ns, start_ns) - 1
-        return reduce(or_, self._nodes[first : bisect_left(self._begins_ns, end_ns)], 0)
-
-    def until(self, end_ns: int) -> int:
-        """The nodes that are kept at any time from now until ``end_ns``."""
-        return self._so_far[bisect_left(self._begins_ns, end_ns) - 1]
-
-    def keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
-        """Keep them for this time."""
-        first, last = self._span(start_ns), self._span(end_ns)
-        self._nodes[first:last] = [each | nodes for each in self._nodes[first:last]]
-        self._so_far[first:] = [each | nodes for each in self._so_far[first:]]
-
-    def _span(self, begin_ns: int) -> int:
-        """The number of the span that begins then, which is made if there is none."""
-        number = bisect_left(self._begins_ns, begin_ns)
-        if self._begins_ns[number : number + 1] != [begin_ns]:
-            self._begins_ns.insert(number, begin_ns)
-            self._nodes.insert(number, self._nodes[number - 1])
-            self._so_far.insert(number, self._so_far[number - 1])
-        return number
-
-
 class Plan:
     """What is kept in one pass of backfill at ``now_ns``."""
 
     def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
         self._snapshot, self._now_ns, self._settings = snapshot, now_ns, snapshot.cluster.settings
-        self._kept = Kept(now_ns)
+        self._kept: list[tuple[int, int, int]] = []
+        """The beginning, the end, and the nodes, in order."""
+        self._before: list[int] = [0]
+        """The nodes of all that begin before each of them, and at last of all."""
         self._ends_ns: list[int] = []
-        """When something that is kept is free again."""
 
     def free_now(self, job: Waiting) -> int:
         """The nodes of its partition that a job could have from now on until its limit is over."""
-        taken = self._kept.until(self._rounded(self._now_ns + job.limit_ns))
-        return self._snapshot.nodes_of[job.partition.name] & ~taken
+        end_ns = self._rounded(self._now_ns + job.limit_ns)
+        begun = bisect_left(self._kept, (end_ns,))
+        return self._snapshot.nodes_of[job.partition.name] & ~self._before[begun]
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
@@ -111,14 +77,21 @@ class Plan:
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""
-        return self._kept.between(start_ns, self._rounded(end_ns))
+        taken = 0
+        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
+            if start_ns < until_ns:
+                taken |= nodes
+        return taken
 
     def _keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
-        end_ns = self._rounded(end_ns)
-        self._kept.keep(nodes, start_ns, end_ns)
-        place = bisect_left(self._ends_ns, end_ns)
-        if self._ends_ns[place : place + 1] != [end_ns]:
-            self._ends_ns.insert(place, end_ns)
+        kept = start_ns, self._rounded(end_ns), nodes
+        first = bisect_left(self._kept, kept)
+        self._kept.insert(first, kept)
+        del self._before[first + 1 :]
+        for _, _, each in self._kept[first:]:
+            self._before.append(self._before[-1] | each)
+        if kept[1] not in self._ends_ns[bisect_left(self._ends_ns, kept[1]) :][:1]:
+            insort(self._ends_ns, kept[1])
 
     def _rounded(self, end_ns: int) -> int:
         """An end, up to ``bf_resolution``."""
