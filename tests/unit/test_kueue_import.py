@@ -92,7 +92,7 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
         ("nominalQuota: 4}", "nominalQuota: [4]}", "is of another type"),
         ("reclaimWithinCohort: Any", "reclaimWithinCohort: All", "reclaimWithinCohort: must be one of Never,"),
         ("parentName: all", "parentName: team", "Cohort team: spec.parentName: goes round in a circle"),
-        ("metadata: {name: batch}", "metadata: {name: research}", "ClusterQueue research: is in"),
+        ("metadata: {name: batch}", "metadata: {name: research}", "ClusterQueue research: metadata.name: is in"),
         ("{clusterQueue: research}", "{}", "LocalQueue team-a/main: spec: is missing"),
         ("items:", "items: [", "is neither YAML nor JSON"),
     ],
