@@ -58,9 +58,9 @@ def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float
     found = known(values)
     if len(found) < 2:
         return None
-    from scipy.stats import t as student_t  # here, because its import takes long
+    from scipy.special import stdtrit  # here, because its import takes long (scipy.stats three times as long)
 
-    quantile = float(student_t.ppf(1 - (1 - CONFIDENCE) / 2 / max(1, comparisons), len(found) - 1))
+    quantile = float(stdtrit(len(found) - 1, 1 - (1 - CONFIDENCE) / 2 / max(1, comparisons)))
     half = quantile * float(found.std(ddof=1)) / math.sqrt(len(found))
     return float(found.mean()) - half, float(found.mean()) + half
 
