@@ -38,7 +38,7 @@ class Allocator:
         state, application, node = self._state, grant.application, grant.node
         stopped = application.stopped_container(grant.task)
         slot = node.take_free(grant.group.work, application.request_for(grant.group), stopped in state.containers)
-        if not node.free:
+        if not node.is_free:
             state.has_none(node)
         if grant.task is not None and self._tier is not None:
             image_bytes = application.requests.resumes[grant.task][0].image_bytes

@@ -96,8 +96,6 @@ class FreeSlot:
     since_ns: int
     former_owner: str | None
     slot: Slot = Slot.ANY
-    room: Resources = ()
-    """Where containers have several sizes: how much of the node it is."""
 
 
 @dataclass(slots=True)
@@ -111,7 +109,7 @@ class Node:
     registration: int = 0
     """See ``NodeHeartbeat``."""
     free: list[FreeSlot] = field(default_factory=list)
-    """Its free containers, that which became free first at the head."""
+    """Its free containers of one size, that which became free first at the head."""
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
@@ -152,13 +150,18 @@ class Node:
     def freed(self, now_ns: int, former_owner: str | None, slot: Slot, room: Resources) -> bool:
         """One of its containers, or ``room`` of it, has become free; returns whether it can be given out."""
         if self.state is NodeState.ALIVE:
-            self.free.append(FreeSlot(now_ns, former_owner, slot, room))
+            self.free.append(FreeSlot(now_ns, former_owner, slot))
         return self.state is NodeState.ALIVE
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is something to give out."""
+        return bool(self.free)
 
     def has_free(self, work: Work) -> bool:
         """Whether a free container suits a task that does this."""
         if self.settings.slots is None:
-            return bool(self.free)
+            return self.is_free
         return any(free.slot in SLOTS_FOR[work] for free in self.free)
 
     def fits(self, request: Resources, resumes: bool = False, kept: Resources = ()) -> bool:

@@ -69,7 +69,7 @@ class ByCycles:
 
     def _grant(self, application: Application, node: Node, view: ClusterView) -> Grant | None:
         """The job's first request that can use a container of the node; None: it has none that can."""
-        if not node.free or self._state.used >= self._state.limit:
+        if not node.is_free or self._state.used >= self._state.limit:
             raise self._full(application, node)
         offer = Offer(node, view, given=0)
         master = self._offers.master_of(application, offer)

@@ -262,7 +262,7 @@ class ClusterState:
                 node.check_free(held)
         assert self.used == sum(node.ledger.used for node in self.nodes.values())
         self.queues.validate(self.applications.values(), self.view(0))
-        assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
+        assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.is_free}
         for application in self.applications.values():
             mine = by_job.get(application.name, [])
             assert application.slots == len(mine), application.name

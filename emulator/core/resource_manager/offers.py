@@ -94,7 +94,7 @@ class Offers:
         """Give out the free containers of ``node``.  Raises PolicyError."""
         state, given = self._state, 0
         state.attention.selection_left_out = False
-        while node.free and state.queues.pending:
+        while node.is_free and state.queues.pending:
             if state.used >= state.limit:
                 state.attention.refused(node.address, self.is_awaited(node), None)
                 return
@@ -149,7 +149,7 @@ class Offers:
         nodes = [
             node
             for node in state.nodes.values()
-            if node.free
+            if node.is_free
             and node.has_free(group.work)
             and self._has_room(application, group, node)
             and node.name not in avoided

@@ -100,7 +100,7 @@ class SaidDecisions:
             raise CannotBeError(f"there is no node {give.node!r}")
         if node.state is not NodeState.ALIVE:
             raise CannotBeError(f"{node.name} is not there")
-        if not node.free:
+        if not node.is_free:
             raise CannotBeError(f"{node.name} has no free container")
         grant = self._request(application, node, give, now_ns)
         if grant is None:

@@ -2,21 +2,22 @@
 
 Theory of operation
 -------------------
-The room of a node is what its ledger charges nobody with.  It is kept in pieces, one for each time that some became
-free, because the overhead of scheduling a container begins when its room was known to be free.  A container takes of
-the oldest pieces first.  With one size a piece is a container, as in ``Node``.  A piece may be nothing: a stopped
-process may hold all that it asked for, and its node is offered all the same, so that it can resume.
+The room of a node is what its ledger charges nobody with.  Of each resource it is kept in pieces, one for each time
+that some became free, because the overhead of scheduling a container begins when its room was known to be free.  A
+container takes of the oldest pieces first.  A container may leave nothing: a stopped process may hold all that it asked
+for, and its node is offered all the same, so that it can resume.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from emulator.core.node_ledger import Slot
-from emulator.core.resource_manager.applications import FreeSlot, Node
+from emulator.core.resource_manager.applications import FreeSlot, Node, NodeState
 from emulator.core.settings import NodeSettings
 from emulator.core.sized_ledger import SizedLedger, ledger_of
-from emulator.policies.resources import common, fits, lacking, minus, plus, total, written
+from emulator.policies.resources import fits, lacking, minus, plus, total, written
 from emulator.vocabulary import Resources, Work
 
 
@@ -28,22 +29,38 @@ class SizedNode(Node):
         self._nothing = (0,) * len(settings.resources)
         self.room: Resources = self._nothing
         """What can be given out; nothing while the node is not alive."""
+        self._pieces: tuple[deque[tuple[int, int]], ...] = tuple(deque() for _ in settings.resources)
+        """Of each resource, since when how much has been free, the oldest first."""
+        self._left_nothing = 0
+        """Containers that did, and that none has taken the place of."""
+
+    @property
+    def is_free(self) -> bool:
+        """See ``Node``."""
+        return any(self.room) or self._left_nothing > 0
 
     def _all_is_free(self, now_ns: int) -> None:
-        self.room = self.settings.resources
-        self.free.append(FreeSlot(now_ns, None, room=self.room))
+        self._add(now_ns, self.settings.resources)
+
+    def _add(self, now_ns: int, room: Resources) -> None:
+        self.room = plus(self.room, room)
+        self._left_nothing += not any(room)
+        for pieces, amount in zip(self._pieces, room, strict=True):
+            if amount:
+                pieces.append((now_ns, amount))
 
     def lose(self) -> None:
         """See ``Node``."""
         super().lose()
-        self.room = self._nothing
+        self.room, self._left_nothing = self._nothing, 0
+        for pieces in self._pieces:
+            pieces.clear()
 
     def freed(self, now_ns: int, former_owner: str | None, slot: Slot, room: Resources) -> bool:
         """See ``Node``."""
-        is_alive = super().freed(now_ns, former_owner, slot, room)
-        if is_alive:
-            self.room = plus(self.room, room)
-        return is_alive
+        if self.state is NodeState.ALIVE:
+            self._add(now_ns, room)
+        return self.state is NodeState.ALIVE
 
     def fits(self, request: Resources, resumes: bool = False, kept: Resources = ()) -> bool:
         """See ``Node``."""
@@ -57,24 +74,16 @@ class SizedNode(Node):
 
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """See ``Node``: what it takes, since when all of it has been free."""
-        needed = left = self._needed(request, resumes)
-        since_ns, takes_nothing = 0, not any(needed)
-        pieces: list[FreeSlot] = []
-        for piece in self.free:
-            if left == self._nothing:
-                if takes_nothing and piece.room == left:
-                    takes_nothing = False
-                    continue
-            else:
-                part = common(left, piece.room)
-                if part != self._nothing:
-                    since_ns = max(since_ns, piece.since_ns)
-                    left, piece.room = minus(left, part), minus(piece.room, part)
-                    if piece.room == self._nothing:
-                        continue
-            pieces.append(piece)
-        self.free, self.room = pieces, minus(self.room, needed)
-        return FreeSlot(since_ns, None, room=needed)
+        needed, since_ns = self._needed(request, resumes), 0
+        self._left_nothing -= self._left_nothing > 0 and not any(needed)
+        for pieces, amount in zip(self._pieces, needed, strict=True):
+            while amount:
+                piece_since_ns, there = pieces.popleft()
+                if there > amount:
+                    pieces.appendleft((piece_since_ns, there - amount))
+                since_ns, amount = max(since_ns, piece_since_ns), max(0, amount - there)
+        self.room = minus(self.room, needed)
+        return FreeSlot(since_ns, None)
 
     @property
     def free_count(self) -> int:
@@ -91,10 +100,7 @@ class SizedNode(Node):
 
     def check_free(self, held: int) -> None:
         """See ``Node``."""
-        pieces = self._nothing
-        for piece in self.free:
-            assert fits(self._nothing, piece.room), self.name
-            pieces = plus(pieces, piece.room)
+        pieces = tuple(sum(amount for _, amount in of_one) for of_one in self._pieces)
         assert pieces == self.room == minus(self.settings.resources, self.ledger.charged), self.name
 
 
