@@ -387,7 +387,9 @@ def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
     most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
     texts = [f"{one.fed}: {number(one.base)}; {_or_why(one.halved)}, {_or_why(one.doubled)}" for one in most]
     seeds = f", with {_counted_seeds(moved[0].seeds)}" if moved[0].seeds else ""
-    first = f"{moved[0].figure}{' in its live form' if moved[0].as_live else ''}{seeds}, " + (
+    small = all_figures()[moved[0].figure].small
+    form = {"live": " in its live form", "small": f" ({small.about})" if small else ""}.get(moved[0].form or "", "")
+    first = f"{moved[0].figure}{form}{seeds}, " + (
         f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
     )
     return first + "<br>".join(texts)

@@ -20,7 +20,7 @@ from emulator.experiment.load import load_experiment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
-from choices import EACH, all_scaled, fed_cells, read_choices, scaled
+from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -71,6 +71,27 @@ def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
     assert fed("natjam.fig4.production_order") == {
         "natjam/fig4": ["kill.production", "natjam.production", "softcap.production"]
     }
+
+
+def test_only_the_variants_are_run_that_the_cells_need() -> None:
+    def needed(figure: str, *cells: str) -> set[str]:
+        return needed_variants(all_figures()[figure], cells)
+
+    assert needed("flex/cluster", "flex over fair") == {"flex-slack-95", "fair-slack-95"}
+    assert needed("natjam/fig15", "median_s") == {"natjam", "production-only"}
+    assert needed("adaptive-checkpointing/fig3", "low.nvm", "waste.kill") == {"kill", "basic-nvm"}
+    fewest = needed("reverse-adaptive/fig7", "reverse-adaptive over the fewest")
+    assert (len(fewest), "fewest-misses-1.5-4x-0.2" in fewest) == (18, False)
+    assert needed("natjam/fig11", "both met from epsilon") == set(all_figures()["natjam/fig11"].settings)
+
+
+def test_a_constant_is_tried_in_the_small_form_of_a_figure_that_has_one() -> None:
+    paper = all_values()["adaptive-checkpointing"]
+    trial = trial_of(paper, next(one for one in paper.constants if one.name == "jobs of the Google-like day"))
+    assert (trial.figure.id, trial.form) == ("adaptive-checkpointing/fig3", "small")
+    assert [one.name.rpartition("fig3-")[2] for one in trial.variants[1.0]] == ["kill", "basic-nvm"]
+    assert "waste.nvm" in trial.cells
+    assert "waste.hdd" not in trial.cells
 
 
 def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
