@@ -29,6 +29,7 @@ from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
 from analysis.reproduce.run import at_most_seeds, planned, reproduce
 from analysis.reproduce.values import Constant, PaperValues, all_values, cells_of_part, source_of
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import Variant
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError
@@ -238,7 +239,7 @@ def needed_variants(figure: FigureDefinition, cells: Collection[str]) -> set[str
         if cell.own:
             return set(figure.settings)
         found |= needed_variants(figure, [name for name in (cell.cell, cell.less, cell.over) if name is not None])
-        found |= {name for name in (cell.variant, cell.difference and cell.difference.against) if name}
+        found |= {name for name in (cell.variant, cell.difference.against if cell.difference else None) if name}
         for over in filter(None, (cell.ratio, cell.level)):
             names = (over.of, over.over, *over.against) if isinstance(over, Ratio) else (over.of, over.less)
             found |= {figure.at(name, point) for name in names if name for point in over.at}
@@ -282,7 +283,8 @@ def _measured(
     figure: FigureDefinition, variants: Mapping[str, Sequence[Variant]], path: Path
 ) -> Mapping[str, float | None]:
     """The means of all cells."""
-    made = reproduce([figure], variants, "sim", path, lambda status: None)
+    with CampaignDirectory(path).held() as directory:
+        made = reproduce([figure], variants, "sim", directory, lambda status: None)
     return {name: rounded(cell.mean) for name, cell in made.figures[0].cells.items()}
 
 

@@ -20,7 +20,7 @@ from emulator.experiment.load import load_experiment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
-from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of
+from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of, tried
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -94,6 +94,14 @@ def test_a_constant_is_tried_in_the_small_form_of_a_figure_that_has_one() -> Non
     assert "waste.hdd" not in trial.cells
 
 
+def test_a_trial_measures_its_cells_with_the_constant_as_it_is_halved_and_doubled(tmp_path: Path) -> None:
+    paper = all_values()["natjam"]
+    constant = next(one for one in paper.constants if one.name == "length of a map")
+    moved = list(tried(paper, constant, trial_of(paper, constant), tmp_path, seeds=1))
+    assert [one.fed for one in moved] == ["natjam.research"]
+    assert len({moved[0].base, moved[0].halved, moved[0].doubled}) == 3
+
+
 def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
     for one in read_choices().moved:
         assert one.constant in {constant.name for constant in all_values()[one.paper].constants}
@@ -103,7 +111,7 @@ def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() ->
 def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = chosen_figures(["yarn/recorded"])
     variants = planned(figures, "sim", None, quick=True)
-    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
     assert str(work_of(variants)) == "50 runs to make, about 50 s on 2 cores that do nothing else"
     made = [run.sha256 for run in needs.planned_runs(variants["yarn/recorded"])][:20]
@@ -112,7 +120,7 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert (live.runs, live.real_s) == (10, 10 * (100 / 5 + 3)), "at its time scale of 5"
     monkeypatch.setattr(needs, "stored", dict)
     assert str(work_of(variants)) == "50 runs to make; how long they take is seen after the first of them"
-    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     some = work_of(variants | planned(chosen_figures(["natjam/fig10"]), "sim", None, quick=True))
     assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
 
