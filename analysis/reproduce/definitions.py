@@ -63,7 +63,7 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
-Form = Literal["bars", "differences", "ratios", "weeks", "curves", "cells"]
+Form = Literal["bars", "differences", "weeks", "curves"]
 
 
 class Plot(Strict):
@@ -73,9 +73,7 @@ class Plot(Strict):
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """By the label of the line: of ``curves`` and ``ratios`` a variant; of ``cells`` a cell at each point."""
-    beside: dict[str, str] = Field(default_factory=dict)
-    """Of ``cells``: the same, drawn on a separate axis."""
+    """Of ``curves`` and ``weeks``: the variant, by the label of the line or bar."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
     groups of bars the rest of the names.  Of ``curves``: what each panel shows, over the numbers at the end of the
@@ -83,8 +81,6 @@ class Plot(Strict):
     least: str | None = None
     """Of ``weeks``: the variant drawn as a line over the bars of the last scheduler, in the first row."""
     log: bool = False
-    highest: Number | None = None
-    """Upper end of the axis; higher bars are cut off, with their values beside them."""
 
 
 class FigureDefinition(Strict):
