@@ -9,7 +9,10 @@ from matplotlib.figure import Figure
 from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted, reverse_adaptive, slurm
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 
+_BY_JOB = ("fig7", "fig8", "fig9", "fig12", "fig13", "fig14", "fig15")
+
 DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
+    **{f"natjam/{name}": natjam.by_job for name in _BY_JOB},
     "natjam/fig10": natjam.fig10,
     "natjam/fig11": natjam.fig11,
     "os-assisted/mechanisms": os_assisted.mechanisms,

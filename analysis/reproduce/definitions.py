@@ -63,11 +63,11 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
-Form = Literal["bars", "differences", "weeks", "curves"]
+Form = Literal["bars", "weeks", "curves"]
 
 
 class Plot(Strict):
-    """The form of the figure in the paper; axis labels have units.  ``differences``: the CDF that cells compare."""
+    """The form of the figure in the paper; axis labels have units."""
 
     form: Form
     x: str

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy
-import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.grid_plots import curve_panels, week_panels
-from analysis.reproduce.measure import Measured, job_pairs
+from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
@@ -75,20 +73,8 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
         panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
 
 
-def _differences(figure: Reproduced) -> Figure:
-    """The papers' CDF of per-job differences between the two variants that the cells compare: a curve per queue."""
-    cell = next(cell for cell in figure.definition.cells.values() if cell.difference is not None)
-    assert cell.difference is not None
-    ours, theirs = (figure.summaries.get(name or "", {}) for name in (cell.variant, cell.difference.against))
-    every = cell.difference.model_copy(update={"queue": None})
-    pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
-    frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
-    return differences(frame, str(cell.variant), cell.difference.against, figure.definition.look.x)
-
-
 _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
-    "differences": _differences,
     "weeks": week_panels,
     "curves": curve_panels,
 }
