@@ -189,7 +189,7 @@ class Trial:
     figure: FigureDefinition
     cells: Sequence[str]
     variants: Mapping[float, Sequence[Variant]]
-    """By factor; none where there is no such value, as a share above 1."""
+    """By factor; none where there is no such value, as a share above 1 or half of one container."""
     form: FormName | None
 
 
@@ -202,7 +202,9 @@ def trial_of(paper: PaperValues, constant: Constant) -> Trial:
     by_factor: dict[float, Sequence[Variant]] = {1.0: chosen.variants}
     for factor in (HALVED, DOUBLED):
         with contextlib.suppress(ValidationError):
-            by_factor[factor] = all_scaled(chosen.variants, constant.setting, factor)
+            found = all_scaled(chosen.variants, constant.setting, factor)
+            if found != chosen.variants:
+                by_factor[factor] = found
     cells = [cell for cell in fed[chosen.figure.id] if cell in chosen.figure.cells]
     return Trial(chosen.figure, cells, by_factor, chosen.form)
 
