@@ -21,6 +21,7 @@ from emulator.experiment.load import load_experiment
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
 from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of, tried
+from timings import took
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -94,6 +95,12 @@ def test_a_constant_is_tried_in_the_small_form_of_a_figure_that_has_one() -> Non
     assert "waste.hdd" not in trial.cells
 
 
+def test_what_cannot_be_halved_is_not_tried() -> None:
+    paper = all_values()["reverse-adaptive"]
+    one_task_a_node = next(one for one in paper.constants if one.name == "tasks a node")
+    assert set(trial_of(paper, one_task_a_node).variants) == {1.0, 2.0}
+
+
 def test_a_trial_measures_its_cells_with_the_constant_as_it_is_halved_and_doubled(tmp_path: Path) -> None:
     paper = all_values()["natjam"]
     constant = next(one for one in paper.constants if one.name == "length of a map")
@@ -123,6 +130,17 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     some = work_of(variants | planned(chosen_figures(["natjam/fig10"]), "sim", None, quick=True))
     assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
+
+
+def test_a_figure_of_live_runs_is_timed_by_its_simulation() -> None:
+    """Programs of a minute and a half run one after the other, or share the machine."""
+    found = took(all_figures()["os-assisted/fig4-program"])
+    assert found["cpu_s"] > 0
+    assert 160 < found["makespan_s"] < 220
+
+
+def test_every_figure_has_a_time() -> None:
+    assert {id for id, figure in all_figures().items() if figure.experiment is not None} <= set(needs.stored())
 
 
 def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_measured(
