@@ -4,8 +4,9 @@
     python docs/choices.py natjam --only heartbeats  # some of them, by name
 
 Each constant is tried in the smallest figure that measures something it feeds, simulated, on quick seeds; where that
-takes minutes and the figure's live runs have a form of their own, in that form, simulated.  What is found is kept in
-``analysis/values/choices.json``, from which ``docs/choices.md`` is made.
+takes minutes and the figure has a small form, or a form of its live runs, in that form, simulated.  Only the variants
+are run that the cells need.  What is found is kept in ``analysis/values/choices.json``, from which ``docs/choices.md``
+is made.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from analysis.reproduce.cells import Ratio
 from analysis.reproduce.claims import all_claims
-from analysis.reproduce.definitions import FigureDefinition, all_figures
+from analysis.reproduce.definitions import FigureDefinition, OtherForm, all_figures
 from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
 from analysis.reproduce.run import at_most_seeds, planned, reproduce
 from analysis.reproduce.values import Constant, PaperValues, all_values, cells_of_part, source_of
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import Variant
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError
@@ -38,7 +41,8 @@ HALVED, DOUBLED = 0.5, 2.0
 EACH = "N"
 """In a setting: each entry of a list, as in ``workload.jobs.N.key_s``; ``low-N``: each whose name begins so."""
 LARGE_REAL_S = 100.0
-"""Work from which on the form of the live runs is tried instead, if the figure has one."""
+"""Work from which on another form is tried instead, if the figure has one."""
+FormName = Literal["small", "live"]
 
 
 class Moved(Strict):
@@ -52,8 +56,8 @@ class Moved(Strict):
     base: float | None
     halved: float | None
     doubled: float | None
-    as_live: bool = False
-    """Whether it was tried in the form of the figure's live runs."""
+    form: FormName | None = None
+    """The form of the figure in which it was tried; null: as it is."""
     seeds: int | None = None
     """With how many seeds, if with fewer than a quick reproduction has."""
 
@@ -185,8 +189,8 @@ class Trial:
     figure: FigureDefinition
     cells: Sequence[str]
     variants: Mapping[float, Sequence[Variant]]
-    """By factor; none where there is no such value, as a share above 1."""
-    as_live: bool
+    """By factor; none where there is no such value, as a share above 1 or half of one container."""
+    form: FormName | None
 
 
 def trial_of(paper: PaperValues, constant: Constant) -> Trial:
@@ -194,35 +198,59 @@ def trial_of(paper: PaperValues, constant: Constant) -> Trial:
     fed = fed_cells(paper, constant)
     if not fed or constant.setting is None:
         raise ConfigError("no simulated figure measures what it feeds" if not fed else "is no setting")
-    forms = [_smallest_form(all_figures()[id]) for id in fed]
-    figure, variants, as_live = min(forms, key=lambda form: _size(form.figure.id, form.variants, form.as_live))
-    by_factor: dict[float, Sequence[Variant]] = {1.0: variants}
+    chosen = min((_smallest_form(all_figures()[id], cells) for id, cells in fed.items()), key=_size)
+    by_factor: dict[float, Sequence[Variant]] = {1.0: chosen.variants}
     for factor in (HALVED, DOUBLED):
         with contextlib.suppress(ValidationError):
-            by_factor[factor] = all_scaled(variants, constant.setting, factor)
-    return Trial(figure, fed[figure.id], by_factor, as_live)
+            found = all_scaled(chosen.variants, constant.setting, factor)
+            if found != chosen.variants:
+                by_factor[factor] = found
+    cells = [cell for cell in fed[chosen.figure.id] if cell in chosen.figure.cells]
+    return Trial(chosen.figure, cells, by_factor, chosen.form)
 
 
 class _Form(NamedTuple):
-    """A figure as it would be run, or the form of its live runs."""
+    """A figure as it would be run, or another form of it, with the variants that some of its cells need."""
 
     figure: FigureDefinition
     variants: Sequence[Variant]
-    as_live: bool = False
+    form: FormName | None = None
 
 
-def _smallest_form(figure: FigureDefinition) -> _Form:
-    variants = planned([figure], "sim", None, quick=True)[figure.id]
-    untimed, is_large, *_ = _size(figure.id, variants)
-    if figure.live is None or not (untimed or is_large):
-        return _Form(figure, variants)
-    live = figure.by("live")
-    return _Form(live, planned([live], "sim", None, quick=True)[live.id], as_live=True)
+def _smallest_form(figure: FigureDefinition, cells: Sequence[str]) -> _Form:
+    whole = _Form(figure, _variants(figure, cells))
+    untimed, is_large, *_ = _size(whole)
+    others: Sequence[tuple[FormName, OtherForm | None]] = [("small", figure.small), ("live", figure.live)]
+    for name, other in others:
+        if other is not None and (untimed or is_large):
+            found = figure.in_form(other)
+            return _Form(found, _variants(found, cells), name)
+    return whole
+
+
+def _variants(figure: FigureDefinition, cells: Sequence[str]) -> list[Variant]:
+    """The variants that some cells are of."""
+    needed = {f"{figure.id.replace('/', '-')}-{name}" for name in needed_variants(figure, cells)}
+    return [one for one in planned([figure], "sim", None, quick=True)[figure.id] if one.name in needed]
+
+
+def needed_variants(figure: FigureDefinition, cells: Collection[str]) -> set[str]:
+    """The variants whose runs some cells of a figure are measured in."""
+    found: set[str] = set()
+    for cell in (figure.cells[name] for name in cells if name in figure.cells):
+        if cell.own:
+            return set(figure.settings)
+        found |= needed_variants(figure, [name for name in (cell.cell, cell.less, cell.over) if name is not None])
+        found |= {name for name in (cell.variant, cell.difference.against if cell.difference else None) if name}
+        for over in filter(None, (cell.ratio, cell.level)):
+            names = (over.of, over.over, *over.against) if isinstance(over, Ratio) else (over.of, over.less)
+            found |= {figure.at(name, point) for name in names if name for point in over.at}
+    return found
 
 
 def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds: int | None) -> Iterator[Moved]:
     """Make the runs of a trial, with the first ``seeds`` of its seeds or all; those with ours serve all constants."""
-    form = out / f"{trial.figure.id.replace('/', '-')}{'-live' if trial.as_live else ''}"
+    form = out / f"{trial.figure.id.replace('/', '-')}-{trial.form}"
     changed = form / str(paper.constants.index(constant))
     measured = {
         factor: _measured(
@@ -242,22 +270,23 @@ def tried(paper: PaperValues, constant: Constant, trial: Trial, out: Path, seeds
             base=base,
             halved=halved,
             doubled=doubled,
-            as_live=trial.as_live,
+            form=trial.form,
             seeds=seeds,
         )
 
 
-def _size(figure: str, variants: Sequence[Variant], as_live: bool = False) -> tuple[bool, bool, float, int]:
-    """Sort key: the forms of live runs, and known times, before what takes minutes; then the time and the number."""
-    work = work_of({figure: variants})
-    return work.untimed > 0 and not as_live, work.real_s >= LARGE_REAL_S and not as_live, work.real_s, work.runs
+def _size(one: _Form) -> tuple[bool, bool, float, int]:
+    """Sort key: other forms, and known times, before what takes minutes; then the time and the number."""
+    work, is_whole = work_of({one.figure.id: one.variants}), one.form is None
+    return is_whole and work.untimed > 0, is_whole and work.real_s >= LARGE_REAL_S, work.real_s, work.runs
 
 
 def _measured(
     figure: FigureDefinition, variants: Mapping[str, Sequence[Variant]], path: Path
 ) -> Mapping[str, float | None]:
     """The means of all cells."""
-    made = reproduce([figure], variants, "sim", path, lambda status: None)
+    with CampaignDirectory(path).held() as directory:
+        made = reproduce([figure], variants, "sim", directory, lambda status: None)
     return {name: rounded(cell.mean) for name, cell in made.figures[0].cells.items()}
 
 

@@ -10,7 +10,6 @@ between ``<!-- made: NAME -->`` and ``<!-- end -->``.  A test compares all of th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,6 @@ from analysis.reproduce.values import (
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
-TOOK = DOCS.parent / "analysis/claims/took.json"
 MARKED = re.compile(r"(<!-- made: (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 NOTE = "This page is made by `python docs/reproductions.py` from `docs/claims` and `analysis/values`.\n"
 ENGINES = {"sim": "simulated", "live": "live"}
@@ -83,24 +81,6 @@ def take(path: Path) -> None:
             figures = sorted(whole.figures, key=lambda made: (made.engine, order.index(made.id)))
             CLAIMS.mkdir(exist_ok=True)
             (CLAIMS / f"{paper}.json").write_text(Results(figures=tuple(figures)).model_dump_json(indent=1) + "\n")
-    TOOK.write_text(json.dumps(took(), indent=1) + "\n")
-
-
-def took() -> dict[str, dict[str, float]]:
-    """What one simulated run of each figure took: ``natjam reproduce`` estimates from it how long it will take.
-
-    A busy machine takes longer, so the least that was ever seen is kept.
-    """
-    before = json.loads(TOOK.read_text())
-    made = [made for paper in PAPERS for made in results_of(paper).figures if made.engine == "sim"]
-    return {
-        one.id: {
-            "real_s": min(one.real_s, before.get(one.id, {}).get("real_s", one.real_s)),
-            "makespan_s": one.makespan_s or 0.0,
-        }
-        for one in made
-        if one.real_s is not None
-    }
 
 
 # ---- whole pages ----
@@ -387,7 +367,9 @@ def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
     most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
     texts = [f"{one.fed}: {number(one.base)}; {_or_why(one.halved)}, {_or_why(one.doubled)}" for one in most]
     seeds = f", with {_counted_seeds(moved[0].seeds)}" if moved[0].seeds else ""
-    first = f"{moved[0].figure}{' in its live form' if moved[0].as_live else ''}{seeds}, " + (
+    small = all_figures()[moved[0].figure].small
+    form = {"live": " in its live form", "small": f" ({small.about})" if small else ""}.get(moved[0].form or "", "")
+    first = f"{moved[0].figure}{form}{seeds}, " + (
         f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
     )
     return first + "<br>".join(texts)

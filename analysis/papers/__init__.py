@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping
 
 from analysis.papers.natjam_cells import tightest_deadlines
 from analysis.papers.os_assisted_cells import straightness
+from analysis.papers.reverse_adaptive_cells import fills, fit, holders
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Summaries
 
 _CELLS: Mapping[str, Callable[[FigureDefinition, Summaries], dict[str, float | None]]] = {
     "natjam/fig11": tightest_deadlines,
     "os-assisted/fig4": straightness,
+    "reverse-adaptive/fig1": holders,
+    "reverse-adaptive/fig3": fit,
+    "reverse-adaptive/fills": fills,
 }
 
 

@@ -6,13 +6,15 @@ import statistics
 from pathlib import Path
 
 import numpy
+import pandas
 import pyarrow.parquet
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.figures.runs import differences
 from analysis.frames import DataFrame
 from analysis.papers.natjam_cells import EPSILON, MARGINS
-from analysis.reproduce.measure import values_of
+from analysis.reproduce.measure import job_pairs, values_of
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from emulator.campaign.plan import PlannedRun
 from emulator.records.parquet_tables import tables_of
@@ -20,6 +22,19 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
 _PROGRESS_POINTS = 400
+_COMPARED = {"completion_s": "completion time, s", "margin_s": "margin, s"}
+
+
+def by_job(figure: Reproduced, _: Reproduction) -> Figure:
+    """Figs 7 to 9 and 12 to 15: the CDF of the jobs' differences between two variants, a curve per queue."""
+    found = (cell for cell in figure.definition.cells.values() if cell.difference is not None)
+    ours, compared = next((str(cell.variant), cell.difference) for cell in found)
+    assert compared is not None
+    mine, theirs = (figure.summaries.get(name, {}) for name in (ours, compared.against))
+    every = compared.model_copy(update={"queue": None})
+    pairs = [pair for seed in mine if seed in theirs for pair in job_pairs(mine[seed], theirs[seed], every)]
+    frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
+    return differences(frame, ours, compared.against, _COMPARED[compared.by])
 
 
 def fig10(figure: Reproduced, reproduction: Reproduction) -> Figure:

@@ -8,10 +8,22 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.reproduce.cells import POINT
-from analysis.reproduce.grid_plots import cell_means
+from analysis.reproduce.grid_plots import cell_means, draw_lines
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 
 _COLOURS = {"wait": style.BLUE, "kill": style.ORANGE, "suspend": style.GREEN, "checkpoint": style.VERMILLION}
+
+
+def overheads(figure: Reproduced, _: Reproduction) -> Figure:
+    """Fig. 4: what suspension costs over the memory of high, and beside it what was swapped."""
+    drawing, (panel,) = style.new_figure(width=6)
+    shares = {"sojourn over kill's": "sojourn {point}", "makespan over wait's": "makespan {point}"}
+    draw_lines(figure, panel, shares)
+    style.finish(panel, "Memory of high (MB)", "Overhead, as a share", figure.definition.title)
+    swapped = panel.twinx()
+    draw_lines(figure, swapped, {"Swapped (GB)": "swapped GB {point}"}, first=len(shares))
+    style.finish(swapped, "Memory of high (MB)", "Swapped (GB), dashes and dots", legend=False)
+    return drawing
 
 
 def mechanisms(figure: Reproduced, _: Reproduction) -> Figure:

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.holders import draw_holders
+from analysis.papers.reverse_adaptive_cells import R_PEND, S_FIT, S_PEND, S_REQ, example_periods
 from analysis.papers.variant_panels import variant_panels
-from analysis.reproduce.example_numbers import R_PEND, S_FIT, S_PEND, S_REQ, example_periods
+from analysis.reproduce.grid_plots import draw_lines
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from emulator.experiment.availability import capacity_of
 from emulator.policies.capacity import Capacity
@@ -24,6 +25,19 @@ _JOB_COLOURS = (style.BLUE, style.ORANGE, style.GREEN)
 def holders(figure: Reproduced, _: Reproduction) -> Figure:
     """Who holds the cluster, under each variant."""
     return variant_panels(figure, lambda panel, run: draw_holders(panel, run["shares"], run["jobs"]), *_AXES)
+
+
+def fills(figure: Reproduced, _: Reproduction) -> Figure:
+    """How many deadlines are met by the work of the jobs."""
+    variants = {
+        "Adaptive": "adaptive",
+        "Adaptive, by deadline": "adaptive-by-deadline",
+        "Reverse-Adaptive": "reverse-adaptive",
+    }
+    drawing, (panel,) = style.new_figure(width=6)
+    draw_lines(figure, panel, {label: f"deadlines met: {name}, {{point}}" for label, name in variants.items()})
+    style.finish(panel, "Work of the jobs (% of what can be done)", "Deadlines met", figure.definition.title)
+    return drawing
 
 
 def fit_steps(figure: Reproduced, _: Reproduction) -> Figure:

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from analysis.reproduce.claims import Number
-from analysis.reproduce.example_numbers import NUMBERS
-from emulator.files.problems import suggestion
 from emulator.files.strict import Strict
 
 ALL = "all"
@@ -104,8 +102,6 @@ class Cell(Strict):
     ratio: Ratio | None = None
     """Instead: over the grid."""
     level: Level | None = None
-    number: str | None = None
-    """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
     own: bool = False
     """Instead: the figure's function in ``analysis.papers`` measures it."""
     claim: str | None = None
@@ -117,14 +113,12 @@ class Cell(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
-        of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
+        of_variant = [self.value is not None, bool(self.values), self.difference is not None]
         others = [self.cell is not None, self.ratio is not None, self.level is not None, self.own]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, number, cell, ratio, level, own")
+            raise ValueError("give exactly one of value, values, difference, cell, ratio, level, own")
         if any(of_variant) != (self.variant is not None):
-            raise ValueError("value, values, difference and number need a variant; the others have none")
-        if self.number is not None and self.number not in NUMBERS:
-            raise ValueError(f"there is no number '{self.number}'{suggestion(self.number, NUMBERS)}")
+            raise ValueError("value, values and difference need a variant; the others have none")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is self.less is None):
             raise ValueError("values go with take, cell with over or less")
         return self

@@ -30,15 +30,15 @@ class Quick(Strict):
     """Points of the grid."""
 
 
-class LiveForm(Strict):
-    """What live runs of a figure are, where they are not what is simulated."""
+class OtherForm(Strict):
+    """What is other about a figure where it is not run as it is: live, or small."""
 
-    experiment: str
-    """A file of ``workloads/catalog``."""
+    experiment: str | None = None
+    """A file of ``workloads/catalog``; null: the figure's."""
     points: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Of the grid; null: all."""
     set: dict[str, Any] = Field(default_factory=dict)
-    """Settings of live runs alone."""
+    """Settings of this form alone."""
     about: str
 
 
@@ -63,19 +63,17 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
-Form = Literal["bars", "differences", "ratios", "weeks", "curves", "cells"]
+Form = Literal["bars", "weeks", "curves"]
 
 
 class Plot(Strict):
-    """The form of the figure in the paper; axis labels have units.  ``differences``: the CDF that cells compare."""
+    """The form of the figure in the paper; axis labels have units."""
 
     form: Form
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """By the label of the line: of ``curves`` and ``ratios`` a variant; of ``cells`` a cell at each point."""
-    beside: dict[str, str] = Field(default_factory=dict)
-    """Of ``cells``: the same, drawn on a separate axis."""
+    """Of ``curves`` and ``weeks``: the variant, by the label of the line or bar."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
     groups of bars the rest of the names.  Of ``curves``: what each panel shows, over the numbers at the end of the
@@ -83,8 +81,6 @@ class Plot(Strict):
     least: str | None = None
     """Of ``weeks``: the variant drawn as a line over the bars of the last scheduler, in the first row."""
     log: bool = False
-    highest: Number | None = None
-    """Upper end of the axis; higher bars are cut off, with their values beside them."""
 
 
 class FigureDefinition(Strict):
@@ -113,8 +109,10 @@ class FigureDefinition(Strict):
     counted: Literal["google-preemptions", "google-repeats", "slurm-runs"] | None = None
     """In place of it: what is counted in a recorded trace, or found beside recorded runs
     (``analysis.reproduce.counted``); all variants are equal."""
-    live: LiveForm | None = None
+    live: OtherForm | None = None
     """What is other about its live runs."""
+    small: OtherForm | None = None
+    """The form in which ``docs/choices.py`` tries constants, where the whole figure takes too long."""
     set: dict[str, Any] = Field(default_factory=dict)
     full: dict[str, Any] = Field(default_factory=dict)
     """Settings that make it as large as the paper's, where it is smaller."""
@@ -159,12 +157,15 @@ class FigureDefinition(Strict):
 
     def by(self, engine: str) -> FigureDefinition:
         """As ``engine`` makes it."""
-        if engine != "live" or self.live is None:
-            return self
-        figure = self if self.live.points is None else self._with_points(self.live.points)
-        about = f"{self.about.strip()}  {self.live.about.strip()}"
-        settings = {**self.set, **self.live.set}
-        return figure.model_copy(update={"experiment": self.live.experiment, "about": about, "set": settings})
+        return self if engine != "live" or self.live is None else self.in_form(self.live)
+
+    def in_form(self, form: OtherForm) -> FigureDefinition:
+        """As it is in one of its other forms."""
+        figure = self if form.points is None else self._with_points(form.points)
+        about = f"{self.about.strip()}  {form.about.strip()}"
+        settings = {**self.set, **form.set}
+        experiment = form.experiment or self.experiment
+        return figure.model_copy(update={"experiment": experiment, "about": about, "set": settings})
 
     def _with_points(self, points: tuple[str, ...]) -> FigureDefinition:
         """Without the other points of the grid, and the cells that are of them."""

@@ -19,20 +19,8 @@ _COLOURS = (style.VERMILLION, style.ORANGE, style.BLUE, style.GREEN, style.PURPL
 _WIDTH = 0.8
 
 
-def cell_lines(figure: Reproduced) -> Figure:
-    """Lines over the number at the end of the points' names; the lines of ``beside`` have a separate axis."""
-    look = figure.definition.look
-    drawing, (panel,) = style.new_figure(width=6)
-    _draw_lines(figure, panel, look.lines, 0)
-    style.finish(panel, look.x, look.y, figure.definition.title)
-    if look.beside:
-        other = panel.twinx()
-        _draw_lines(figure, other, look.beside, len(look.lines))
-        style.finish(other, look.x, f"{', '.join(look.beside)}, dashes and dots", legend=False)
-    return drawing
-
-
-def _draw_lines(figure: Reproduced, panel: Axes, lines: dict[str, str], first: int) -> None:
+def draw_lines(figure: Reproduced, panel: Axes, lines: dict[str, str], first: int = 0) -> None:
+    """Lines over the number at the end of the points' names: by label, the cell at each point."""
     for index, (label, name) in enumerate(lines.items(), start=first):
         known = {place[-1]: mean for place, mean in cell_means(figure, name).items() if mean is not None}
         panel.plot(list(known), list(known.values()), label=label, marker="o", markersize=3, **style.line(index))

@@ -15,7 +15,6 @@ import numpy
 from analysis.reproduce.cells import Cell, DifferenceFigure, Level, Ratio
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
-from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -207,8 +206,6 @@ _Read = Callable[[Mapping[str, Any]], float | None]
 
 
 def _reader(cell: Cell) -> _Read:
-    if cell.number is not None:
-        return NUMBERS[cell.number]
     if cell.value is not None:
         read = _path(cell.value)
         return lambda summary: None if (value := read(summary)) is None else value * cell.scale

@@ -25,16 +25,16 @@ _START_REAL_S = 3.0
 
 
 class Took(TypedDict):
-    """What one run of a figure took when it was last measured, on average."""
+    """What one run of a figure took when it was last measured, on average over its variants or some of them."""
 
-    real_s: float
-    """Simulated, on one core of the machine that measured it."""
+    cpu_s: float
+    """Processor time of its simulation, on the machine that measured it."""
     makespan_s: float
 
 
 @cache
 def stored() -> Mapping[str, Took]:
-    """By figure; ``docs/reproductions.py`` writes it from the runs that it takes."""
+    """By figure; ``docs/timings.py`` measures it."""
     return json.loads((Path(str(resources.files("analysis"))) / "claims/took.json").read_text())
 
 
@@ -76,7 +76,7 @@ def work_of(variants: Mapping[str, Sequence[Variant]], made: Collection[str] = (
 def _run_real_s(took: Took, experiment: Experiment) -> float:
     if experiment.engine == "live":
         return took["makespan_s"] / experiment.time_scale + _START_REAL_S
-    return took["real_s"] / (os.cpu_count() or 1)
+    return took["cpu_s"] / (os.cpu_count() or 1)
 
 
 def lacking(variants: Mapping[str, Sequence[Variant]]) -> dict[str, str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy
-import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.runs import differences
 from analysis.papers.drawings import DRAWINGS
 from analysis.reproduce.claims import all_claims
-from analysis.reproduce.grid_plots import cell_lines, curve_panels, week_panels
-from analysis.reproduce.measure import Measured, job_pairs, ratios
+from analysis.reproduce.grid_plots import curve_panels, week_panels
+from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
@@ -75,48 +73,8 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
         panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
 
 
-def _differences(figure: Reproduced) -> Figure:
-    """The papers' CDF of per-job differences between the two variants that the cells compare: a curve per queue."""
-    cell = next(cell for cell in figure.definition.cells.values() if cell.difference is not None)
-    assert cell.difference is not None
-    ours, theirs = (figure.summaries.get(name or "", {}) for name in (cell.variant, cell.difference.against))
-    every = cell.difference.model_copy(update={"queue": None})
-    pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
-    frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
-    return differences(frame, str(cell.variant), cell.difference.against, figure.definition.look.x)
-
-
-def _ratios(figure: Reproduced) -> Figure:
-    """One group of bars for each point of the grid: the mean over all runs, and the worst run, paler, behind it."""
-    look, grid = figure.definition.look, figure.definition.grid
-    assert grid is not None
-    drawing, (panel,) = style.new_figure(width=max(6, 0.75 * len(grid.points) + 1), height=3.8)
-    width = _BARS_WIDTH / len(look.lines)
-    for index, (label, of) in enumerate(look.lines.items()):
-        over = next(cell.cell.ratio.over for cell in figure.cells.values() if cell.cell.ratio is not None)
-        for place, point in enumerate(grid.points):
-            found = list(ratios(figure.definition, of, over, point, figure.summaries).values())
-            if found:
-                mean, worst, x = sum(found) / len(found), max(found), place + (index - 1) * width
-                colour = _SERIES_COLOURS[index % len(_SERIES_COLOURS)]
-                panel.bar(x, worst, width * 0.94, color=colour, alpha=0.35)
-                panel.bar(x, mean, width * 0.94, color=colour, label=None if place else label)
-                if look.highest is not None and worst > look.highest:
-                    panel.text(x, look.highest, f"{worst:.3g}", rotation=90, va="top", fontsize=style.FONT_POINTS - 2)
-    panel.axhline(1, color=style.GREY, linewidth=0.8)
-    if look.highest is not None:
-        panel.set_ylim(0, look.highest)
-    panel.set_xticks(range(len(grid.points)), [point.replace("-", "\n") for point in grid.points])
-    panel.grid(axis="x", visible=False)
-    style.finish(panel, look.x, look.y, f"{figure.definition.title} (pale: the worst run)")
-    return drawing
-
-
 _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
-    "differences": _differences,
-    "ratios": _ratios,
     "weeks": week_panels,
     "curves": curve_panels,
-    "cells": cell_lines,
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pydantic import ValidationError
@@ -59,10 +58,6 @@ class FigureResult(Strict):
     """The version."""
     seeds: int
     """From 1."""
-    real_s: float | None
-    """What one run took on the machine that made it, on average."""
-    makespan_s: float | None
-    """Emulated seconds of one run, on average."""
     claims: tuple[ClaimResult, ...]
     cells: dict[str, CellResult]
 
@@ -105,18 +100,9 @@ def _figure(figure: Reproduced, engine: str, command: str) -> FigureResult:
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         natjam=__version__,
         seeds=seeds,
-        real_s=_mean_of(figure, "real_s"),
-        makespan_s=_mean_of(figure, "makespan_s"),
         claims=tuple(_claim(verdict) for verdict in figure.verdicts),
         cells={name: _cell(cell, seeds) for name, cell in figure.cells.items()},
     )
-
-
-def _mean_of(figure: Reproduced, key: str) -> float | None:
-    """The mean of a figure of the summaries of all runs."""
-    found = [summary.get(key) for by_seed in figure.summaries.values() for summary in by_seed.values()]
-    known = [float(value) for value in found if value is not None]
-    return rounded(fmean(known)) if known else None
 
 
 def _claim(verdict: Verdict) -> ClaimResult:

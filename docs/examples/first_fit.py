@@ -39,7 +39,7 @@ def decide():
     taken = [node for _, _, node in running.values()]
     free = [node for node in size for _ in range(size[node] - taken.count(node))]
     coming = len(leaving)
-    for job in sorted(waits, key=priority.get, reverse=True):
+    for job in sorted(waits, key=lambda job: priority[job], reverse=True):
         for _ in range(waits[job]):
             may_go = [c for c, (other, group, _) in running.items() if other in waits and group in victims[other]]
             lower = [c for c in reversed(may_go) if c not in leaving and priority[running[c][0]] < priority[job]]

@@ -20,7 +20,8 @@ from emulator.experiment.load import load_experiment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
-from choices import EACH, all_scaled, fed_cells, read_choices, scaled
+from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of, tried
+from timings import took
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -73,6 +74,41 @@ def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
     }
 
 
+def test_only_the_variants_are_run_that_the_cells_need() -> None:
+    def needed(figure: str, *cells: str) -> set[str]:
+        return needed_variants(all_figures()[figure], cells)
+
+    assert needed("flex/cluster", "flex over fair") == {"flex-slack-95", "fair-slack-95"}
+    assert needed("natjam/fig15", "median_s") == {"natjam", "production-only"}
+    assert needed("adaptive-checkpointing/fig3", "low.nvm", "waste.kill") == {"kill", "basic-nvm"}
+    fewest = needed("reverse-adaptive/fig7", "reverse-adaptive over the fewest")
+    assert (len(fewest), "fewest-misses-1.5-4x-0.2" in fewest) == (18, False)
+    assert needed("natjam/fig11", "both met from epsilon") == set(all_figures()["natjam/fig11"].settings)
+
+
+def test_a_constant_is_tried_in_the_small_form_of_a_figure_that_has_one() -> None:
+    paper = all_values()["adaptive-checkpointing"]
+    trial = trial_of(paper, next(one for one in paper.constants if one.name == "jobs of the Google-like day"))
+    assert (trial.figure.id, trial.form) == ("adaptive-checkpointing/fig3", "small")
+    assert [one.name.rpartition("fig3-")[2] for one in trial.variants[1.0]] == ["kill", "basic-nvm"]
+    assert "waste.nvm" in trial.cells
+    assert "waste.hdd" not in trial.cells
+
+
+def test_what_cannot_be_halved_is_not_tried() -> None:
+    paper = all_values()["reverse-adaptive"]
+    one_task_a_node = next(one for one in paper.constants if one.name == "tasks a node")
+    assert set(trial_of(paper, one_task_a_node).variants) == {1.0, 2.0}
+
+
+def test_a_trial_measures_its_cells_with_the_constant_as_it_is_halved_and_doubled(tmp_path: Path) -> None:
+    paper = all_values()["natjam"]
+    constant = next(one for one in paper.constants if one.name == "length of a map")
+    moved = list(tried(paper, constant, trial_of(paper, constant), tmp_path, seeds=1))
+    assert [one.fed for one in moved] == ["natjam.research"]
+    assert len({moved[0].base, moved[0].halved, moved[0].doubled}) == 3
+
+
 def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
     for one in read_choices().moved:
         assert one.constant in {constant.name for constant in all_values()[one.paper].constants}
@@ -82,7 +118,7 @@ def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() ->
 def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = chosen_figures(["yarn/recorded"])
     variants = planned(figures, "sim", None, quick=True)
-    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
     assert str(work_of(variants)) == "50 runs to make, about 50 s on 2 cores that do nothing else"
     made = [run.sha256 for run in needs.planned_runs(variants["yarn/recorded"])][:20]
@@ -91,9 +127,20 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert (live.runs, live.real_s) == (10, 10 * (100 / 5 + 3)), "at its time scale of 5"
     monkeypatch.setattr(needs, "stored", dict)
     assert str(work_of(variants)) == "50 runs to make; how long they take is seen after the first of them"
-    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     some = work_of(variants | planned(chosen_figures(["natjam/fig10"]), "sim", None, quick=True))
     assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
+
+
+def test_a_figure_of_live_runs_is_timed_by_its_simulation() -> None:
+    """Programs of a minute and a half run one after the other, or share the machine."""
+    found = took(all_figures()["os-assisted/fig4-program"])
+    assert found["cpu_s"] > 0
+    assert 160 < found["makespan_s"] < 220
+
+
+def test_every_figure_has_a_time() -> None:
+    assert {id for id, figure in all_figures().items() if figure.experiment is not None} <= set(needs.stored())
 
 
 def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_measured(

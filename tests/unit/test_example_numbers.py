@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from analysis.reproduce.cells import Cell
-from analysis.reproduce.example_numbers import NUMBERS
+from analysis.papers.reverse_adaptive_cells import fills, fit, holders
+from analysis.reproduce.definitions import all_figures
+
+FIG1, FILLS = (all_figures()[f"reverse-adaptive/{name}"] for name in ("fig1", "fills"))
 
 SHARES = [  # hours, containers left, held by J1, J2, J3
     (0, 4, 10, (10, 0, 0)),
@@ -29,36 +33,42 @@ SUMMARY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("hours with all jobs, 0 to 5", 1),
-        ("hours with all jobs, 7 to 11", 0),
-        ("J3 starts, h", 4),
-        ("J1 until D1, %", 100 * 52.5 / 62.5),
-        ("J2 from D1 to D2, %", 100 * 39.5 / 44.5),
-        ("J3 after D2, %", 100 * 15 / 18),
-        ("transactional peak, h", 16.5),
-    ],
-)
-def test_a_number_is_that_of_the_steps(name: str, value: float) -> None:
-    assert NUMBERS[name](SUMMARY) == pytest.approx(value)
+def of_both(summary: dict[str, Any]) -> dict[str, float | None]:
+    return holders(FIG1, {"adaptive": {1: summary}, "reverse-adaptive": {1: summary}})
 
 
-def test_without_the_job_or_its_time_there_is_no_number() -> None:
-    alone = {**SUMMARY, "shares": SUMMARY["shares"][:1]}
-    assert NUMBERS["J3 starts, h"](alone) is None
-    assert NUMBERS["J3 after D2, %"](alone) is None
+def test_a_number_is_that_of_the_steps() -> None:
+    assert of_both(SUMMARY) == pytest.approx(
+        {
+            "Adaptive: hours with all jobs, 0 to 5": 1,
+            "Adaptive: hours with all jobs, 7 to 11": 0,
+            "Reverse-Adaptive: J3 starts, h": 4,
+            "Reverse-Adaptive: J1 until D1, %": 100 * 52.5 / 62.5,
+            "Reverse-Adaptive: J2 from D1 to D2, %": 100 * 39.5 / 44.5,
+            "Reverse-Adaptive: J3 after D2, %": 100 * 15 / 18,
+            "transactional peak, h": 16.5,
+        }
+    )
+
+
+def test_without_the_run_the_job_or_its_time_there_is_no_number() -> None:
+    assert set(holders(FIG1, {}).values()) == {None}
+    alone = of_both({**SUMMARY, "shares": SUMMARY["shares"][:1]})
+    assert alone["Reverse-Adaptive: J3 starts, h"] is None
+    assert alone["Reverse-Adaptive: J3 after D2, %"] is None
+
+
+def test_two_numbers_are_told_of_each_amount_of_work() -> None:
+    found = fills(FILLS, {"reverse-adaptive-fill-60": {1: SUMMARY}, "adaptive-by-deadline-fill-65": {1: SUMMARY}})
+    assert {name: value for name, value in found.items() if value is not None} == {
+        "J3 starts, h: reverse-adaptive, fill-60": 4,
+        "hours with all jobs, 7 to 11: adaptive-by-deadline, fill-65": 0,
+    }
 
 
 def test_the_steps_of_algorithm_1_share_out_all_the_work() -> None:
     """Of Fig. 3: J3's work is in the first two steps, and what is left of J2's is in the last."""
-    steps = {name: number(SUMMARY) for name, number in NUMBERS.items() if "step" in name}
+    steps = fit(all_figures()["reverse-adaptive/fig3"], {})
     assert steps["left after step 3, %"] == steps["step 3: J3, %"] == 0
     assert 50 < (steps["step 1: J3, %"] or 0) < 100
     assert 0 < (steps["step 3: J2, %"] or 0) < 50
-
-
-def test_a_name_that_is_no_number_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match="there is no number 'J3 starts'; did you mean 'J3 starts, h'"):
-        Cell.model_validate({"variant": "a", "number": "J3 starts"})

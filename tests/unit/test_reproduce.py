@@ -279,13 +279,13 @@ _FIGURE = {
     [
         ({"sim_repeats": None}, "say with how many seeds"),
         ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
-        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, number, cell"),
+        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
         ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
         ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is not a cell"),
         (
             {"plot": {"form": "pie", "x": "", "y": ""}},
-            "plot.form: must be 'bars', 'differences', 'ratios',",
+            "plot.form: must be 'bars', 'weeks' or 'curves'",
         ),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "w", "share": {"below": 0}}}}}, "no variant 'w'"),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "v"}}}}, "give one of share"),
@@ -507,7 +507,6 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
                 "most": compared(queue="p", nth=-1),
                 "second": compared(queue="p", nth=-2),
             },
-            "plot": {"form": "differences", "x": "s", "y": ""},
         }
     )
     ok = "succeeded"

@@ -57,8 +57,6 @@ def figure(id: str, engine: str = "sim", **cells: CellResult) -> FigureResult:
         date="2026-01-01",
         natjam="1",
         seeds=20,
-        real_s=1.5,
-        makespan_s=300.0,
         claims=(),
         cells=names,
     )

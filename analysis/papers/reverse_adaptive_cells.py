@@ -1,6 +1,6 @@
 """What the text of Reverse-Adaptive's paper says of its example, as numbers (sections II to IV, Figs 1 to 4).
 
-Each takes the summary of a fluid run of the example, whose ``shares`` say who held how many containers when.
+They are of fluid runs of the example, whose ``shares`` say who held how many containers when.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from analysis.reproduce.definitions import FigureDefinition
+from analysis.reproduce.measure import Summaries
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
@@ -17,13 +19,60 @@ from emulator.policies.reverse_adaptive.fitting import Goal, Period, fitted
 from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
 
 Summary = Mapping[str, Any]
-Number = Callable[[Summary], float | None]
+Numbers = dict[str, float | None]
 
 EXAMPLE = "reverse-adaptive-example.yaml"
 S_FIT, S_REQ, S_PEND, R_PEND = 10, 15, 35, 10
 """The job of the paper's Fig. 4."""
 _D1_H, _D2_H, _D3_H = 6.5, 15.0, 23.1
 _HOUR_S = 3600.0
+
+
+def holders(_: FigureDefinition, summaries: Summaries) -> Numbers:
+    """Figs 1 and 2: who holds the cluster when."""
+    return {
+        "Adaptive: hours with all jobs, 0 to 5": _of(summaries, "adaptive", _together_h, 0, 5),
+        "Adaptive: hours with all jobs, 7 to 11": _of(summaries, "adaptive", _together_h, 7, 11),
+        "Reverse-Adaptive: J3 starts, h": _of(summaries, "reverse-adaptive", _starts_h, "J3"),
+        "Reverse-Adaptive: J3 after D2, %": _of(summaries, "reverse-adaptive", _share_pct, "J3", _D2_H, _D3_H),
+        "Reverse-Adaptive: J1 until D1, %": _of(summaries, "reverse-adaptive", _share_pct, "J1", 0, _D1_H),
+        "Reverse-Adaptive: J2 from D1 to D2, %": _of(summaries, "reverse-adaptive", _share_pct, "J2", _D1_H, _D2_H),
+        "transactional peak, h": _of(summaries, "reverse-adaptive", _peak_h),
+    }
+
+
+def fills(figure: FigureDefinition, summaries: Summaries) -> Numbers:
+    """Two of these numbers by the work of the jobs."""
+    found: Numbers = {}
+    for point in figure.grid.points if figure.grid is not None else ():
+        found[f"J3 starts, h: reverse-adaptive, {point}"] = _of(
+            summaries, figure.at("reverse-adaptive", point), _starts_h, "J3"
+        )
+        for variant in ("adaptive", "adaptive-by-deadline"):
+            name = f"hours with all jobs, 7 to 11: {variant}, {point}"
+            found[name] = _of(summaries, figure.at(variant, point), _together_h, 7, 11)
+    return found
+
+
+def fit(_: FigureDefinition, __: Summaries) -> Numbers:
+    """Figs 3 and 4: what Algorithm 1 fits into which period, and what slots are worth."""
+    return {
+        "step 1: J3, %": _fitted_pct(2, 0),
+        "step 3: J3, %": _fitted_pct(2, 2),
+        "step 3: J2, %": _fitted_pct(1, 2),
+        "left after step 3, %": _left_pct(),
+        "utility at s_fit": map_utility(S_FIT, S_FIT, S_REQ, S_PEND),
+        "utility at s_req": map_utility(S_REQ, S_FIT, S_REQ, S_PEND),
+        "utility at s_pend": map_utility(S_PEND, S_FIT, S_REQ, S_PEND),
+        "utility of one reduce": reduce_utility(1, R_PEND),
+        "utility of all reduces": reduce_utility(R_PEND, R_PEND),
+    }
+
+
+def _of(summaries: Summaries, variant: str, number: Callable[..., float | None], *given: Any) -> float | None:
+    """A number of the run of a variant; None if it was not made."""
+    run = next(iter(summaries.get(variant, {}).values()), None)
+    return None if run is None else number(run, *given)
 
 
 def _together_h(summary: Summary, from_h: float, to_h: float) -> float:
@@ -89,24 +138,3 @@ def _left_pct() -> float:
     experiment = load_experiment(catalog_directory() / EXAMPLE)
     left, _ = example_periods(experiment)
     return 100 * sum(left) / sum(goal.work_ns for goal in example_goals(experiment))
-
-
-NUMBERS: dict[str, Number] = {
-    "hours with all jobs, 0 to 5": lambda summary: _together_h(summary, 0, 5),
-    "hours with all jobs, 7 to 11": lambda summary: _together_h(summary, 7, 11),
-    "J3 starts, h": lambda summary: _starts_h(summary, "J3"),
-    "J1 until D1, %": lambda summary: _share_pct(summary, "J1", 0, _D1_H),
-    "J2 from D1 to D2, %": lambda summary: _share_pct(summary, "J2", _D1_H, _D2_H),
-    "J3 after D2, %": lambda summary: _share_pct(summary, "J3", _D2_H, _D3_H),
-    "transactional peak, h": _peak_h,
-    "step 1: J3, %": lambda _: _fitted_pct(2, 0),
-    "step 3: J3, %": lambda _: _fitted_pct(2, 2),
-    "step 3: J2, %": lambda _: _fitted_pct(1, 2),
-    "left after step 3, %": lambda _: _left_pct(),
-    "utility at s_fit": lambda _: map_utility(S_FIT, S_FIT, S_REQ, S_PEND),
-    "utility at s_req": lambda _: map_utility(S_REQ, S_FIT, S_REQ, S_PEND),
-    "utility at s_pend": lambda _: map_utility(S_PEND, S_FIT, S_REQ, S_PEND),
-    "utility of one reduce": lambda _: reduce_utility(1, R_PEND),
-    "utility of all reduces": lambda _: reduce_utility(R_PEND, R_PEND),
-}
-"""By the name that a cell's ``number`` takes."""
