@@ -62,7 +62,8 @@ def test_a_job_gives_the_first_tasks_in_its_order_that_are_enough_and_none_in_va
         held[node] = total((held[node], holds), "ab")
     order = [name for name, attempt in live.items() if attempt.state is _S.RUNNING]
     random.shuffle(order)
-    chosen = owes.choose([TaskView(name, "a", live[name].task.group, live[name].node or "", 0) for name in order])
+    tasks = [TaskView(name, "a", each.task.group, each.node or "", 0) for name, each in live.items()]
+    chosen = owes.choose(tasks, order)
     for node in NODES:
         short = lacking(held[node], keeps[node]) if node in keeps else (0, 0)
         assert owes.owed.get(node, (0, 0)) == short

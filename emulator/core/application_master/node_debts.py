@@ -36,10 +36,11 @@ class NodeDebts:
         owed = {node: lacking(self._stays(node), keep) for node, keep in self.keeps.items()}
         return {node: short for node, short in owed.items() if any(short)}
 
-    def choose(self, tasks: Iterable[TaskView]) -> tuple[str, ...]:
-        """The containers of the first of ``tasks``, which are in the order of eviction, that pay what is owed, none of
-        them in vain.  On a node where they are not enough yet none is chosen: one that comes later might do alone."""
-        in_order = list(tasks)
+    def choose(self, tasks: Iterable[TaskView], order: Iterable[str]) -> tuple[str, ...]:
+        """The first containers of ``order``, which are those of ``tasks``, that pay what is owed, none of them in vain.
+        On a node where they are not enough yet none is chosen: one that comes later might do alone."""
+        by_container = {task.container: task for task in tasks}
+        in_order = [by_container[container] for container in order]
         chosen: list[TaskView] = []
         for node, short in self.owed.items():
             chosen += irreducible(short, [task for task in in_order if task.node == node], self._frees) or ()

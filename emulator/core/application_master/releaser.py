@@ -124,14 +124,10 @@ class Releaser:
         view = self.view(now_ns, tasks)
         named = tuple(task.container for task in tasks if task.container in self.named)
         order = self._in_order(view, tasks, () if whole else named)
-        going, most = order, len(named) or self.debt
         if whole:  # nobody is spared
-            order = going = (*order, *(task.container for task in tasks if task.container not in order))
-            most = len(order)
-        elif not most:
-            by_name = {task.container: task for task in tasks}
-            going = self.on_nodes.choose(map(by_name.__getitem__, order))
-            most = len(going)
+            order += tuple(task.container for task in tasks if task.container not in order)
+        going = order if whole or named or self.debt else self.on_nodes.choose(tasks, order)
+        most = len(going) if whole or named else self.debt or len(going)
         chosen = self._with_mechanisms(view, tasks, going, most, whole)
         self.named = {name: wait for name, wait in self.named.items() if wait is not None and name not in named}
         if not chosen:
