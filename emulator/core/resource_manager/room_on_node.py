@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-Jobs that may lose a container are ranked by the job eviction policy, the least urgent queue's first.  Which of its tasks
-a job gives, it chooses itself, so here they come in any order; those that are named come in that of the task eviction
-policy.  The ResourceManager sees no progress of tasks, and every view is of now.  On each node the first of them are taken until the request fits there; tasks that make nothing free of what is lacking are
-passed over.  Then every one is left out that is not needed, the last in the order first.  So what is taken is
-irreducible: with any one less it is too little.
+Jobs that may lose a container are ranked by the job eviction policy, the least urgent queue's first.  Which of its
+tasks a job gives, it chooses itself, so here they come in any order; those that are named come in that of the task
+eviction policy.  The ResourceManager sees no progress of tasks, and every view is of now.  On each node the first of
+them are taken until the request fits there; tasks that make nothing free of what is lacking are passed over.  Then
+every one is left out that is not needed, the last in the order first.  So what is taken is irreducible: with any one
+less it is too little.
 
 Of the nodes where that is enough, the one is chosen whose last victim job in the order, the one to be spared longest,
 comes earliest (the last victim task, where tasks are ranked across jobs); then the one with the fewest victims; then
