@@ -84,14 +84,17 @@ def test_a_job_gives_the_first_tasks_in_its_order_that_are_enough_and_none_in_va
 @st.composite
 def full_clusters(draw: st.DrawFn) -> tuple[tuple[Resources, ...], tuple[JobSpec, ...], str, str]:
     """Nodes that research jobs fill, with more that wait, and an urgent task that comes then and needs much."""
-    sizes = tuple(draw(st.lists(st.sampled_from(((4000, 6000), (6000, 4000), (8000, 8000))), min_size=1, max_size=2)))
-    part = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda each: (1000 * each[0], 1000 * each[1]))
+    sizes = tuple(draw(st.lists(st.sampled_from(((8000, 6000), (6000, 8000), (8000, 8000))), min_size=1, max_size=2)))
+    small, large = (
+        st.tuples(st.integers(1, most), st.integers(1, most)).map(lambda each: (1000 * each[0], 1000 * each[1]))
+        for most in (3, 6)
+    )
     jobs: list[JobSpec] = []
     for name in ("a", "b", "c"):
         lengths_s = tuple(draw(st.lists(st.integers(100, 140), min_size=3, max_size=5)))
         job = make_job(name, "research", 0.0, (), tuple(map(float, lengths_s)), 1.0)
-        jobs.append(asking(job, draw(part)))
-    jobs.append(asking(make_job("urgent", "production", 30.0, (), (5.0,), 1.0), draw(part)))
+        jobs.append(asking(job, draw(small)))
+    jobs.append(asking(make_job("urgent", "production", 30.0, (), (5.0,), 1.0), draw(large)))
     return sizes, tuple(jobs), draw(st.sampled_from(("kill", "checkpoint"))), draw(st.sampled_from(("srt", "lrt")))
 
 

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 from experiment_files import complaints
-from manager_bench import Bench
+from manager_bench import Bench, sent
 from msgspec import structs
+from simulated import SECOND_NS
 from simulated import make_settings as settings_of
 
 from emulator.assemble import make_settings
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.chaos.simulated import judge
-from emulator.core.messages import Answer, Ask, ContainerReport, ContainerState, JobState, Outcome, SubmitJob
+from emulator.core.messages import (
+    ApplicationHeartbeat,
+    Ask,
+    ContainerReport,
+    ContainerState,
+    JobState,
+    KillContainer,
+    NodeLost,
+    Outcome,
+    Start,
+    SubmitJob,
+)
 from emulator.core.resource_manager.sized_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -404,8 +416,12 @@ workload:
     assert taken == set(in_order[:2])
 
 
-def bench_of_sizes(request: Resources, asked: Resources) -> tuple[Bench, Answer]:
-    """A node of 8 cpu that two tasks fill, an urgent request, and what their job is told of it."""
+def ended(container: str) -> ContainerReport:
+    return ContainerReport(container, "fill", REDUCE, "node-1", 9, ContainerState.DONE, outcome=Outcome.SUCCEEDED)
+
+
+def bench_of_sizes(request: Resources, asked: Resources, others: Resources | None = None) -> Bench:
+    """A node of 8 cpu that two tasks fill, or one and ``others`` of another job, and an urgent request."""
     settings = settings_of(sizes=((8000, 8000),), master_request=(1000, 1000), masters_outside=True)
     bench = Bench(settings)
     bench.node()
@@ -415,16 +431,69 @@ def bench_of_sizes(request: Resources, asked: Resources) -> tuple[Bench, Answer]
         bench(SubmitJob(JobFacts(job, queue, (structs.replace(group, request=size),))))
         bench.ask(job, Ask(((REDUCE, count),)))
 
-    submit("fill", "research", request, 2)
+    submit("fill", "research", request, 2 if others is None else 1)
     bench.node()
     bench.told("fill", Ask())
+    if others is not None:
+        submit("beside", "research", others, 1)
+        bench.node()
+        bench.told("beside", Ask())
     submit("urgent", "production", asked, 1)
     bench.tick()
-    return bench, bench.told("fill", Ask())
+    return bench
+
+
+def test_the_next_job_is_asked_only_for_what_is_missing_then() -> None:
+    bench = bench_of_sizes((5000, 4000), (6000, 6000), others=(3000, 4000))
+    assert bench.told("beside", Ask()).keeps == (("node-1", (0, 0)),)
+    assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 2000)),)
+
+
+def test_what_a_job_that_has_ended_still_owes_is_awaited() -> None:
+    """Its tasks are being killed, so nobody else is asked in its place."""
+    bench = bench_of_sizes((5000, 4000), (3000, 3000), others=(3000, 4000))
+    assert bench.told("beside", Ask()).keeps == (("node-1", (0, 1000)),)
+    bench(ApplicationHeartbeat("beside", bench.now_ns, 9, Ask(), JobState.SUCCEEDED, bench.now_ns))
+    bench.tick()
+    assert bench.ask("fill", Ask()) is None
+
+
+def test_a_killed_task_that_leaves_does_not_pay_what_its_job_was_asked_for_since() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    bench.told("fill", Ask())
+    orders = [order for _ in range(14) for order in sent(bench.tick(), KillContainer)]
+    assert len(orders) == 1, "not given in time"
+    assert bench.told("fill", Ask()).keeps == ()
+    bench.ask("urgent", Ask(((REDUCE, 2),)))
+    bench.tick()
+    assert bench.told("fill", Ask()).keeps == (("node-1", (6000, 6000)),)
+    bench.node("node-1", ended(orders[0].container))
+    assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 2000)),)
+
+
+def test_after_a_restart_of_the_resource_manager_a_job_has_its_full_time_to_give() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    asked_ns = bench.now_ns
+    while bench.now_ns < asked_ns + 10 * SECOND_NS:
+        assert not sent(bench.tick(), KillContainer)
+    bench(Start())
+    began_ns = bench.now_ns
+    while not sent(bench.tick(), KillContainer):
+        assert bench.now_ns < began_ns + 12 * SECOND_NS
+    assert bench.now_ns == began_ns + 12 * SECOND_NS
+
+
+def test_on_a_node_that_is_lost_nothing_is_owed() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    assert bench.told("fill", Ask()).keeps
+    bench(NodeLost("node-1"))
+    assert not bench.machine.state.node_contracts
+    assert "fill" not in bench.machine.state.applications or bench.told("fill", Ask()).keeps == ()
 
 
 def test_what_is_not_needed_any_more_a_job_may_keep() -> None:
-    bench, answer = bench_of_sizes((4000, 4000), (3000, 1000))
+    bench = bench_of_sizes((4000, 4000), (3000, 1000))
+    answer = bench.told("fill", Ask())
     assert answer.keeps == (("node-1", (5000, 7000)),)
     bench.ask("urgent", Ask())
     bench.tick()
@@ -432,7 +501,8 @@ def test_what_is_not_needed_any_more_a_job_may_keep() -> None:
 
 
 def test_what_a_job_may_keep_is_told_again_until_it_is_heard_and_with_what_it_gets() -> None:
-    bench, answer = bench_of_sizes((3000, 3000), (6000, 1000))
+    bench = bench_of_sizes((3000, 3000), (6000, 1000))
+    answer = bench.told("fill", Ask())
     assert answer.keeps == (("node-1", (2000, 6000)),)
     bench.answers["fill"] -= 1
     assert bench.told("fill", Ask()) == answer
@@ -441,11 +511,10 @@ def test_what_a_job_may_keep_is_told_again_until_it_is_heard_and_with_what_it_ge
 
 
 def test_a_task_that_ends_by_itself_pays_what_its_job_owes() -> None:
-    bench, answer = bench_of_sizes((4000, 4000), (6000, 1000))
+    bench = bench_of_sizes((4000, 4000), (6000, 1000))
+    answer = bench.told("fill", Ask())
     assert answer.keeps == (("node-1", (2000, 7000)),)
     held = next(iter(bench.machine.state.applications["fill"].victims))
-    bench.node(
-        "node-1", ContainerReport(held, "fill", REDUCE, "node-1", 9, ContainerState.DONE, outcome=Outcome.SUCCEEDED)
-    )
+    bench.node("node-1", ended(held))
     assert bench.machine.state.node_contracts.owed_by("fill") == {"node-1": (2000, 0)}
     assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 4000)),)
