@@ -17,9 +17,9 @@ def native_table() -> str:
     lines = ["| column | type | what it is |", "|---|---|---|"]
     for record, told, prefix in ((WorkloadJob, JOB_COLUMNS, ""), (WorkloadTask, TASK_COLUMNS, "tasks.")):
         hints, needed = get_type_hints(record), {one.name for one in fields(record)[:2]}
-        for name, text in told.items():
+        for name, column in told.items():
             kind = "list" if name == "tasks" else "object" if name == "other" else _kind(hints[name])
-            lines.append(f"| `{prefix}{name}` | {kind}{', needed' if name in needed else ''} | {text} |")
+            lines.append(f"| `{prefix}{name}` | {kind}{', needed' if name in needed else ''} | {column.meaning} |")
     return "\n".join(lines) + "\n"
 
 

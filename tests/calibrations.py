@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
@@ -50,6 +51,7 @@ def calibration_data(
     }
 
 
+@cache
 def make_calibration(low_real_ns: int = 1_000_000, high_real_ns: int | None = None, **operations: int) -> Calibration:
-    """The same, as a validated model."""
+    """The same, as a validated model; one for all who ask for the same."""
     return Calibration.model_validate(calibration_data(low_real_ns, high_real_ns, **operations))

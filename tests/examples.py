@@ -131,6 +131,8 @@ DAMAGED = {
     "traces": 200,
     "files of YARN": 200,
     "sites": 60,
+    "objects of kueue": 40,
+    "objects of kubernetes": 25,
     "tables of pods": 100,
 }
 """Damaged inputs of each kind; ``make fuzz`` tries more."""

@@ -23,7 +23,8 @@ def installed_wheel(folder: Path) -> Path:
     wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
     subprocess.run(wheel, check=True, capture_output=True)
     (built,) = folder.glob("natjam-*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(built)], check=True, capture_output=True)
+    install = [*pip, "install", "--no-deps", "--no-compile", "--target", str(site), str(built)]  # what is used compiles
+    subprocess.run(install, check=True, capture_output=True)
     return site
 
 

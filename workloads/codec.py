@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,14 @@ from workloads.importers.fields import (
     whole,
 )
 from workloads.record import (
+    JOB_COLUMNS,
     KINDS,
     ORIGINS,
     OUTCOMES,
     SOURCES,
+    TASK_COLUMNS,
     VERSION,
+    Column,
     Header,
     Provenance,
     WorkloadJob,
@@ -83,13 +86,14 @@ def job_to_fields(job: WorkloadJob) -> dict[str, Any]:
 
 def task_to_fields(task: WorkloadTask) -> dict[str, Any]:
     """The task as plain data, without fields that are None."""
-    return {name: value for name in _TASK_NAMES if (value := getattr(task, name)) is not None}
+    return {name: value for name in TASK_COLUMNS if (value := getattr(task, name)) is not None}
 
 
 def job_from_data(value: Any) -> WorkloadJob:
     """The job from plain data.  Raises BrokenRow."""
     told = json_object(value, None)
-    return job_from_fields(WorkloadJob(job_id(told.get("job"), "job"), _time(told.get("submit_ns"), "submit_ns")), told)
+    job, submit_ns = job_id(told.get("job"), "job"), _JOB_CHECKS["submit_ns"](told.get("submit_ns"), "submit_ns")
+    return job_from_fields(WorkloadJob(job, submit_ns), told)
 
 
 def job_from_fields(base: WorkloadJob, value: Mapping[str, Any], where: str = "") -> WorkloadJob:
@@ -128,7 +132,7 @@ def _tasks(value: Any, where: str) -> tuple[WorkloadTask, ...]:
     for number, task in enumerate(value):
         place = f"{where}[{number}]"
         told = json_object(task, place)
-        kind, length_ns = _kind(told.get("kind"), f"{place}.kind"), _length(told.get("length_ns"), f"{place}.length_ns")
+        kind, length_ns = (_TASK_CHECKS[name](told.get(name), f"{place}.{name}") for name in ("kind", "length_ns"))
         found.append(WorkloadTask(kind, length_ns, **_given(told, _OPTIONAL_TASK_CHECKS, place)))
     return tuple(found)
 
@@ -142,40 +146,24 @@ def _one_of(known: tuple[str, ...]) -> _Check:
     return check
 
 
-_time = partial(whole, most=MAX_NS)
-_length = partial(whole, most=MAX_LENGTH_NS, least=1)
-_bytes = partial(whole, most=MAX_BYTES)
-_count = partial(whole, most=10**9)
-_kind = _one_of(KINDS)
-_JOB_CHECKS: dict[str, _Check] = {
-    "submit_ns": _time,
-    "queue": text,
-    "user": text,
+_KINDS_OF_VALUES: dict[str, _Check] = {
+    "time": partial(whole, most=MAX_NS),
+    "length": partial(whole, most=MAX_LENGTH_NS, least=1),
+    "bytes": partial(whole, most=MAX_BYTES),
+    "count": partial(whole, most=10**9),
+    "text": text,
     "priority": task_priority,
-    "deadline_ns": _time,
-    "memory_bytes": _bytes,
-    "input_bytes": _bytes,
-    "shuffle_bytes": _bytes,
-    "output_bytes": _bytes,
-    "start_ns": _time,
-    "finish_ns": _time,
-    "outcome": _one_of(OUTCOMES),
-    "cpu_thousandths": _count,
-    "gpu_thousandths": _count,
-    "other": json_object,
-}
-_OPTIONAL_TASK_CHECKS: dict[str, _Check] = {
+    "object": json_object,
+    "kind": _one_of(KINDS),
     "source": _one_of(SOURCES),
-    "start_ns": _time,
-    "host": text,
-    "priority": task_priority,
-    "memory_bytes": _bytes,
-    "cpu_thousandths": _count,
-    "attempts": _count,
-    "evictions": _count,
-    "lost_ns": _time,
-    "other": json_object,
+    "outcome": _one_of(OUTCOMES),
 }
-_TASK_CHECKS: dict[str, _Check] = {"kind": _kind, "length_ns": _length, **_OPTIONAL_TASK_CHECKS}
-_JOB_NAMES = tuple(one.name for one in fields(WorkloadJob) if one.name != "tasks")
-_TASK_NAMES = tuple(one.name for one in fields(WorkloadTask))
+
+
+def _checks(columns: Mapping[str, Column]) -> dict[str, _Check]:
+    return {name: _KINDS_OF_VALUES[column.holds] for name, column in columns.items() if column.holds}
+
+
+_JOB_CHECKS, _TASK_CHECKS = _checks(JOB_COLUMNS), _checks(TASK_COLUMNS)
+_OPTIONAL_TASK_CHECKS = {name: check for name, check in _TASK_CHECKS.items() if name not in ("kind", "length_ns")}
+_JOB_NAMES = tuple(name for name in JOB_COLUMNS if name != "tasks")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 VERSION = 1
 
@@ -22,84 +22,76 @@ Origin = Literal["zero", "first-submission"]
 """An experiment's time 0: the clock's own zero, or (for epoch times and slices) the first submission."""
 Outcome = Literal["succeeded", "failed", "killed"]
 
-JOB_COLUMNS: dict[str, str] = {
-    "job": "unique name",
-    "submit_ns": "submission",
-    "queue": "queue of the scheduler",
-    "user": "who submitted it",
-    "priority": "larger is more urgent",
-    "deadline_ns": "when it must end",
-    "memory_bytes": "memory of one container",
-    "input_bytes": "what its maps read",
-    "shuffle_bytes": "what its maps write for its reduces; 0: map-only",
-    "output_bytes": "what it writes as output",
-    "start_ns": "when the trace's own scheduler started it",
-    "finish_ns": "when it ended in the trace",
-    "outcome": "how it ended in the trace: succeeded, failed or killed",
-    "cpu_thousandths": "processors that one task asks for, in thousandths",
-    "gpu_thousandths": "GPUs that one task asks for, in thousandths",
-    "tasks": "its maps and reduces; None: the trace records none, and a model makes them from the bytes",
-    "other": "other fields of the trace, kept for export",
-}
-TASK_COLUMNS: dict[str, str] = {
-    "kind": "map or reduce",
-    "length_ns": "time of work, without launch and wait for input",
-    "source": "whether its length was measured or modelled",
-    "start_ns": "when the trace's own scheduler started the run that gave the length",
-    "host": "the host of that run",
-    "priority": "larger is more urgent",
-    "memory_bytes": "memory of its container; if null, as its job says",
-    "cpu_thousandths": "processors that it asks for, in thousandths; if null, as its job says",
-    "attempts": "runs of it that the trace records",
-    "evictions": "runs that the trace's own scheduler ended to make room",
-    "lost_ns": "work of all other runs than the one that gave the length",
-    "other": "other fields of the trace, kept for export",
-}
+KINDS, SOURCES, ORIGINS, OUTCOMES = (get_args(of) for of in (Kind, Source, Origin, Outcome))
+
+
+class Column(NamedTuple):
+    """What a field means, and the kind of value that it holds, by which ``workloads.codec`` checks it; empty: by
+    itself."""
+
+    meaning: str
+    holds: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadTask:
-    """One map or reduce; fields as in ``TASK_COLUMNS``."""
+    """One map or reduce."""
 
-    kind: Kind
-    length_ns: int
-    source: Source = "measured"
-    start_ns: int | None = None
-    host: str | None = None
-    priority: int | None = None
-    memory_bytes: int | None = None
-    cpu_thousandths: int | None = None
-    attempts: int | None = None
-    evictions: int | None = None
-    lost_ns: int | None = None
-    other: Mapping[str, Any] | None = None
+    kind: Annotated[Kind, Column("map or reduce", "kind")]
+    length_ns: Annotated[int, Column("time of work, without launch and wait for input", "length")]
+    source: Annotated[Source, Column("whether its length was measured or modelled", "source")] = "measured"
+    start_ns: Annotated[
+        int | None, Column("when the trace's own scheduler started the run that gave the length", "time")
+    ] = None
+    host: Annotated[str | None, Column("the host of that run", "text")] = None
+    priority: Annotated[int | None, Column("larger is more urgent", "priority")] = None
+    memory_bytes: Annotated[int | None, Column("memory of its container; if null, as its job says", "bytes")] = None
+    cpu_thousandths: Annotated[
+        int | None, Column("processors that it asks for, in thousandths; if null, as its job says", "count")
+    ] = None
+    attempts: Annotated[int | None, Column("runs of it that the trace records", "count")] = None
+    evictions: Annotated[int | None, Column("runs that the trace's own scheduler ended to make room", "count")] = None
+    lost_ns: Annotated[int | None, Column("work of all other runs than the one that gave the length", "time")] = None
+    other: Annotated[Mapping[str, Any] | None, Column("other fields of the trace, kept for export", "object")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadJob:
-    """One job; fields as in ``JOB_COLUMNS``."""
+    """One job."""
 
-    job: str
-    submit_ns: int
-    queue: str | None = None
-    user: str | None = None
-    priority: int | None = None
-    deadline_ns: int | None = None
-    memory_bytes: int | None = None
-    input_bytes: int | None = None
-    shuffle_bytes: int | None = None
-    output_bytes: int | None = None
-    start_ns: int | None = None
-    finish_ns: int | None = None
-    outcome: Outcome | None = None
-    cpu_thousandths: int | None = None
-    gpu_thousandths: int | None = None
-    tasks: tuple[WorkloadTask, ...] | None = None
-    other: Mapping[str, Any] | None = None
+    job: Annotated[str, Column("unique name")]
+    submit_ns: Annotated[int, Column("submission", "time")]
+    queue: Annotated[str | None, Column("queue of the scheduler", "text")] = None
+    user: Annotated[str | None, Column("who submitted it", "text")] = None
+    priority: Annotated[int | None, Column("larger is more urgent", "priority")] = None
+    deadline_ns: Annotated[int | None, Column("when it must end", "time")] = None
+    memory_bytes: Annotated[int | None, Column("memory of one container", "bytes")] = None
+    input_bytes: Annotated[int | None, Column("what its maps read", "bytes")] = None
+    shuffle_bytes: Annotated[int | None, Column("what its maps write for its reduces; 0: map-only", "bytes")] = None
+    output_bytes: Annotated[int | None, Column("what it writes as output", "bytes")] = None
+    start_ns: Annotated[int | None, Column("when the trace's own scheduler started it", "time")] = None
+    finish_ns: Annotated[int | None, Column("when it ended in the trace", "time")] = None
+    outcome: Annotated[Outcome | None, Column("how it ended in the trace: succeeded, failed or killed", "outcome")] = (
+        None
+    )
+    cpu_thousandths: Annotated[int | None, Column("processors that one task asks for, in thousandths", "count")] = None
+    gpu_thousandths: Annotated[int | None, Column("GPUs that one task asks for, in thousandths", "count")] = None
+    tasks: Annotated[
+        tuple[WorkloadTask, ...] | None,
+        Column("its maps and reduces; None: the trace records none, and a model makes them from the bytes"),
+    ] = None
+    other: Annotated[Mapping[str, Any] | None, Column("other fields of the trace, kept for export", "object")] = None
 
     def lengths_ns(self, kind: Kind) -> tuple[int, ...]:
         """Lengths of its tasks of one kind, in order."""
         return tuple(task.length_ns for task in self.tasks or () if task.kind == kind)
+
+
+def _columns(record: type) -> dict[str, Column]:
+    return {name: hint.__metadata__[0] for name, hint in get_type_hints(record, include_extras=True).items()}
+
+
+JOB_COLUMNS, TASK_COLUMNS = _columns(WorkloadJob), _columns(WorkloadTask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +155,3 @@ def measured(rule: str) -> Provenance:
 def modelled(rule: str) -> Provenance:
     """Provenance of a column that a model gives."""
     return Provenance("modelled", rule)
-
-
-KINDS, SOURCES, ORIGINS, OUTCOMES = (get_args(of) for of in (Kind, Source, Origin, Outcome))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 
 from emulator.core.machine import Symbol
 from emulator.core.settings import NodeSettings
@@ -66,11 +67,16 @@ SLOTS_FOR = {
 _WHO = {Work.MASTER: "an ApplicationMaster", Work.SHUFFLE: "a map", Work.KEYS: "a task"}
 
 
-def slots_of(node: NodeSettings) -> dict[Slot, int]:
+def slots_of(node: NodeSettings) -> Mapping[Slot, int]:
     """The slots that a node starts with."""
-    if node.slots is None:
-        return {Slot.ANY: node.containers}
-    maps, reduces = node.slots
+    return _slots(node.containers, node.slots)
+
+
+@cache  # thousands of nodes are alike
+def _slots(containers: int, apart: tuple[int, int] | None) -> Mapping[Slot, int]:
+    if apart is None:
+        return {Slot.ANY: containers}
+    maps, reduces = apart
     return {Slot.MAP: maps, Slot.REDUCE: reduces}
 
 

@@ -307,6 +307,8 @@ class Settings:
     master_request: Resources = ()
     """What an ApplicationMaster in a container asks for; empty where all containers have one size."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
+    own_slots: bool = field(init=False, repr=False, compare=False)
+    """Whether maps and reduces have slots of their own, on some node at least."""
 
     @property
     def masters_outside(self) -> bool:
@@ -335,3 +337,4 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes_by_name", {node.name: node for node in self.nodes})
+        object.__setattr__(self, "own_slots", any(node.slots is not None for node in self.nodes))

@@ -11,7 +11,7 @@ import numpy
 import pyarrow
 from pyarrow.lib import StringBuilder
 
-from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, TaskRow
+from emulator.records.history import AttemptRow, Candidate, History, JobRow, Operation, TaskRow
 from emulator.records.history.columns import Column, Unit, columns_of
 
 ROW_TYPES: dict[str, type] = {
@@ -29,7 +29,6 @@ _TYPES = {
     Unit.SECONDS: pyarrow.float64(),
     Unit.NUMBER: pyarrow.float64(),
 }
-_DECISIONS_A_CHUNK = 512
 
 
 def type_of(column: Column) -> pyarrow.DataType:
@@ -47,25 +46,15 @@ def table_of(rows_type: type, rows: Sequence[Any]) -> pyarrow.Table:
 def tables_of(history: History) -> dict[str, pyarrow.Table]:
     """All tables of a run, by name."""
     attempt_of = {row.container: row.attempt for row in history.attempts}
-    return {
-        name: decisions_table(history.decisions, attempt_of)
-        if rows_type is Candidate
-        else table_of(rows_type, getattr(history, name))
-        for name, rows_type in ROW_TYPES.items()
-    }
+    return {name: table_of(rows_type, rows_of(history, name, attempt_of)) for name, rows_type in ROW_TYPES.items()}
 
 
-def decisions_table(decisions: Sequence[Decision], attempt_of: Mapping[str, str]) -> pyarrow.Table:
-    """One row for each candidate of a choice of victims; ``attempt_of`` has the attempt of each container."""
-    chunks = range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK)
-    return pyarrow.concat_tables(
-        _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start + 1, attempt_of) for start in chunks
-    )
-
-
-def _decisions_chunk(decisions: Sequence[Decision], first: int, attempt_of: Mapping[str, str]) -> pyarrow.Table:
-    numbered = enumerate(decisions, first)
-    return table_of(Candidate, [each for number, one in numbered for each in one.candidates(number, attempt_of)])
+def rows_of(history: History, name: str, attempt_of: Mapping[str, str]) -> list[Any]:
+    """The rows of the table ``name``.  That of decisions has one for each candidate of a choice of victims;
+    ``attempt_of`` has the attempt of each container."""
+    if ROW_TYPES[name] is not Candidate:
+        return getattr(history, name)
+    return [candidate for decision in history.decisions for candidate in decision.candidates(attempt_of)]
 
 
 def _values(column: Column, rows: Sequence[Any]) -> pyarrow.Array:

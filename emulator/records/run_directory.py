@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from emulator.experiment.model import Experiment, dump_experiment, dump_settings
 from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
-from emulator.records.parquet_tables import ROW_TYPES, decisions_table, table_of
+from emulator.records.parquet_tables import ROW_TYPES, rows_of, table_of
 from emulator.records.summary import FAILED
 from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
@@ -160,19 +159,15 @@ class RunDirectory:
         too; a large run has no memory for that.  Raises RunError.
         """
         attempt_of: dict[str, str] = {}
-        made: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
-            name: partial(table_of, rows_type) for name, rows_type in ROW_TYPES.items()
-        }
-        made["decisions"] = lambda decisions: decisions_table(decisions, attempt_of)
         with contextlib.ExitStack() as stack:
             files = {
-                name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", make, keep))
-                for name, make in made.items()
+                name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", rows_type, keep))
+                for name, rows_type in ROW_TYPES.items()
             }
             for part in parts:
                 attempt_of.update((row.container, row.attempt) for row in part.attempts)
                 for name, file in files.items():
-                    file.add(getattr(part, name))
+                    file.add(rows_of(part, name, attempt_of))
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def digests(self) -> dict[str, str]:
@@ -203,12 +198,12 @@ class RunDirectory:
 class _TableFile:
     """A Parquet file, written some thousand rows at a time, complete or not at all; a context manager."""
 
-    def __init__(self, path: Path, make: Callable[[Sequence[Any]], pyarrow.Table], keep: bool) -> None:
+    def __init__(self, path: Path, rows_type: type, keep: bool) -> None:
         self._path = path
-        self._make = make
+        self._rows_type = rows_type
         self._keep = keep
         self._rows: list[Any] = []
-        self.kept = [make(())]
+        self.kept = [table_of(rows_type, ())]
         """The parts written; if there are none, an empty part with the schema."""
 
     def add(self, rows: Sequence[Any]) -> None:
@@ -218,7 +213,7 @@ class _TableFile:
             self._write()
 
     def _write(self) -> None:
-        table = self._make(self._rows)
+        table = table_of(self._rows_type, self._rows)
         self._rows.clear()
         with self._errors_named():
             self._writer.write_table(table)

@@ -21,7 +21,7 @@ state of that time, because this is done before the machine gets any new message
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -255,7 +255,7 @@ class HeartbeatsThatMatter:
     def _set_free(self, beats: _Beats, free: bool) -> None:
         if free != beats.free:
             beats.free = free
-            at = bisect_left(self._free, beats.place, key=_place)
+            at = bisect_left(self._free, (beats.place,))
             if free:
                 self._free.insert(at, (beats.place, beats))
             else:
@@ -269,7 +269,7 @@ class HeartbeatsThatMatter:
             return
         period_ns = self._free[0][1].phase.period_ns
         rank = self._kernel.beat_rank if due_ns <= self._kernel.now_ns else -1
-        at = bisect_right(self._free, (due_ns % period_ns, rank), key=_place)
+        at = bisect_left(self._free, ((due_ns % period_ns, rank + 1),))
         self._wake(self._free[at % len(self._free)][1], due_ns)
 
     # ---- running beats ----
@@ -338,7 +338,3 @@ class HeartbeatsThatMatter:
     def _has_passed(self, beats: _Beats, fires_ns: int) -> bool:
         now_ns = self._kernel.now_ns
         return fires_ns < now_ns or (fires_ns == now_ns and beats.rank <= self._kernel.beat_rank)
-
-
-def _place(entry: tuple[tuple[int, int], _Beats]) -> tuple[int, int]:
-    return entry[0]

@@ -14,9 +14,17 @@ Differs = Callable[[Mapping[str, Any]], str | None]
 
 
 def records(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file."""
+    """The records of a file: packed lines of JSON, or a list in JSON."""
+    if str(path).endswith(".json"):
+        yield from json.loads(Path(path).read_text())
+        return
     with gzip.open(path, "rt") as lines:
         yield from map(json.loads, lines)
+
+
+def name_of(record: Mapping[str, Any]) -> str:
+    """A record's name; a run of Slurm has its configuration and seed."""
+    return record["name"] if "name" in record else f"{record['config']} {record['seed']}"
 
 
 def hold(kinds: Mapping[str, Differs], usage: str, arguments: Sequence[str]) -> int:
@@ -35,6 +43,6 @@ def hold(kinds: Mapping[str, Differs], usage: str, arguments: Sequence[str]) -> 
         if (difference := differs(record)) is None:
             equal += 1
         else:
-            print(f"{record['name']}: {difference}")
+            print(f"{name_of(record)}: {difference}")
     print(f"{equal} of {total} equal")
     return int(equal < total)

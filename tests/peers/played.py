@@ -17,8 +17,9 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from emulator.records.history import AttemptRow, History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
-from tests.peers.holding import records
+from tests.peers.holding import hold
 
 PLAYER = Path(__file__).with_name("player.py")
 NAMES = {"cpu": ("cpu", 1000), "memory": ("memory_gb", 1 << 30), "pods": ("pods", 1)}
@@ -288,30 +289,13 @@ def _is_near(played: Times, recorded: Times, tolerance_ns: int) -> bool:
     return near and is_same and played._replace(end_ns=end_ns, stops_ns=recorded.stops_ns) == recorded
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Play the days or runs of files; returns the exit status."""
-    if len(arguments) < 2 or arguments[0] not in KINDS:
-        print(__doc__, file=sys.stderr)
-        return 2
-    equal = total = 0
-    for path in arguments[1:]:
-        for record in recordings(Path(path)):
-            recorded = KINDS[arguments[0]](record)
-            with tempfile.TemporaryDirectory(prefix="natjam-played-") as folder:
-                differences = [*play(recorded, Path(folder))]
-            total, equal = total + 1, equal + (not differences)
-            print("\n".join(f"{recorded.name}: {each}" for each in differences[:5]), end="\n" * bool(differences))
-    print(f"{equal} of {total} as recorded")
-    return int(equal < total)
+def differs(kind: str, record: Mapping[str, Any]) -> str | None:
+    """The first time that differs in a record of this kind."""
+    with tempfile.TemporaryDirectory(prefix="natjam-played-") as folder:
+        return next(play(KINDS[kind](record), Path(folder)), None)
 
 
-def recordings(path: Path) -> Iterator[dict[str, Any]]:
-    """The recorded days or runs of a file."""
-    if path.suffix == ".gz":
-        yield from records(path)
-    else:
-        yield from json.loads(path.read_text())
-
+main = partial(hold, {kind: partial(differs, kind) for kind in KINDS}, __doc__ or "")
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -36,6 +36,7 @@ from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Stay
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from tests.peers import holding
 from workloads.slurm.saved import Slurm, write_saved
 
 RUNS_WITH_SAME_VICTIMS = 0.8
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     if arguments[0] == "--machines":
-        return _hold_machines([Path(path) for path in arguments[1:]])
+        return holding.hold({"--machines": differs_in_machines}, __doc__ or "", arguments)
     held = [hold(run) for run in recorded_runs([Path(path) for path in arguments])]
     for each in held:
         print("\n".join(_lines(each)))
@@ -105,15 +106,10 @@ def differences(ours: Stays, theirs: Stays) -> Iterator[str]:
             yield f"{name}: {found}, in the play {expected}"
 
 
-def _hold_machines(paths: Sequence[Path]) -> int:
-    equal = total = 0
-    for run in recorded_runs(paths):
-        with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-            found = [*differences(run_in_machines(run, Path(folder)), played(simulated(run)))]
-        total, equal = total + 1, equal + (not found)
-        print("\n".join(f"{run['config']} {run['seed']}: {each}" for each in found[:5]), end="\n" * bool(found))
-    print(f"{equal} of {total} equal")
-    return int(equal < total)
+def differs_in_machines(run: Mapping[str, Any]) -> str | None:
+    """The first job of a recorded run that goes otherwise in the machines than in the play."""
+    with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
+        return next(differences(run_in_machines(run, Path(folder)), played(simulated(run))), None)
 
 
 def run_in_machines(run: Mapping[str, Any], folder: Path) -> Stays:

@@ -13,6 +13,8 @@ import yaml
 
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
+from emulator.loops.search import search
+from emulator.policies.kubernetes.decisions import place
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
@@ -26,16 +28,18 @@ from emulator.policies.kubernetes.model import (
     State,
     Taint,
     Toleration,
+    first_of_best,
 )
 from emulator.policies.kubernetes.player import Arrival, Replacement
 from emulator.resolved import resolve
-from tests.damage import damaged, try_many
+from tests.damage import damaged, taken_or_refused, try_many
+from tests.examples import DAMAGED
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
 from tests.unit.test_slurm_import import CONF, SACCT
+from workloads.kubernetes import saved as kubernetes_files
 from workloads.kubernetes.arrivals import read_arrivals
-from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import write_saved as write_kubernetes
-from workloads.kueue.saved import write_saved as write_kueue
+from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
+from workloads.kueue import saved as kueue_files
 from workloads.kueue.state import read_kueue
 from workloads.slurm.conf import read_conf
 from workloads.slurm.sacct import read_sacct
@@ -64,11 +68,11 @@ TABLE = b"submit_s,name,class,duration_s,grace_s,count,cpu,memory\n0,x,urgent,5,
 
 
 def kubernetes(path: Path) -> None:
-    write_kubernetes(path, CLUSTER, ())
+    kubernetes_files.write_saved(path, CLUSTER, ())
 
 
 def kueue(path: Path) -> None:
-    write_kueue(path, read_kueue([DATA / "kueue/objects"])[0], ())
+    kueue_files.write_saved(path, read_kueue([DATA / "kueue/objects"])[0], ())
 
 
 def slurm(path: Path) -> None:
@@ -95,6 +99,41 @@ def test_sites(tmp_path: Path, write: Callable[[Path], None]) -> None:
         resolve(load_experiment(rng.choice((path, theirs))))
 
     try_many("sites", one)
+
+
+def of_kueue(folder: Path) -> Any:
+    kueue = read_kueue([folder])[0]
+    search(kueue.cluster, (), "1", iter([True, True, False]).__next__)
+    return kueue
+
+
+def of_kubernetes(folder: Path) -> Any:
+    cluster = read_kubernetes([folder]).cluster
+    for each in cluster.state.waiting:
+        place(cluster.state, each.pod, first_of_best)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("system", "read", "saved", "secret"),
+    [("kueue", of_kueue, kueue_files, "SECRET-e"), ("kubernetes", of_kubernetes, kubernetes_files, "SECRET-")],
+)
+def test_objects(tmp_path: Path, system: str, read: Callable[[Path], Any], saved: Any, secret: str) -> None:
+    raw = {path.name: path.read_bytes() for path in sorted((DATA / system / "objects").iterdir())}
+    folder, path = tmp_path / "objects", tmp_path / "mine.yaml"
+    folder.mkdir()
+    seeds = range(DAMAGED[f"objects of {system}"])
+    refused = 0
+    for seed in seeds:
+        rng = random.Random(f"{system}-{seed}")
+        for name, content in raw.items():
+            (folder / name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
+        found = taken_or_refused(lambda: read(folder), folder, secret)
+        refused += found is None
+        if found is not None:
+            saved.write_saved(path, found, [])
+            assert saved.read_saved(path) == found
+    assert 0.1 * len(seeds) < refused < 0.95 * len(seeds)
 
 
 def test_tables_of_pods(tmp_path: Path) -> None:

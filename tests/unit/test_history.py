@@ -600,4 +600,6 @@ def test_choices_of_victims_are_kept_in_their_order() -> None:
     added = [(ns(n), "rm", fx.ExplainTaskEviction(f"j{n}", "srt", 1, (), n)) for n in range(600)]
     for choice in added:
         kept.add(choice)
-    assert list(kept) == added
+    assert list(kept.in_order()) == added
+    kept.add(late := (ns(300), "am:j", added[0][2]))
+    assert list(kept.in_order()) == [*added[:300], late, *added[300:]]

@@ -19,15 +19,12 @@ from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
-    ZONE,
     AntiAffinity,
     Bound,
-    Budget,
     BudgetSpec,
     Effect,
     Group,
     Node,
-    Operator,
     Pending,
     Pod,
     Policy,
@@ -35,7 +32,6 @@ from emulator.policies.kubernetes.model import (
     State,
     Taint,
     Terms,
-    Toleration,
     Victims,
     first_of_best,
 )
@@ -213,36 +209,6 @@ def test_a_pod_goes_to_the_emptiest_node_and_says_why() -> None:
     assert "slow: it has no label disk=ssd, which the pod's node selector wants" in lines
 
 
-@pytest.mark.parametrize(
-    ("toleration", "fits"),
-    [
-        (Toleration("dedicated", value="db"), True),
-        (Toleration("dedicated", value="web"), False),
-        (Toleration("dedicated", Operator.EXISTS, effect=Effect.NO_SCHEDULE), True),
-        (Toleration("dedicated", Operator.EXISTS, effect=Effect.NO_EXECUTE), False),
-        (Toleration(operator=Operator.EXISTS), True),
-    ],
-)
-def test_what_a_toleration_is_about(toleration: Toleration, fits: bool) -> None:
-    state = State((node("n", taints=(Taint("dedicated", Effect.NO_SCHEDULE, "db"),)),))
-    assert (place(state, pod("in", tolerations=(toleration,)), first_of_best).node == "n") is fits
-
-
-def test_anti_affinity_of_either_closes_the_whole_zone() -> None:
-    nodes = (node("a0", labels={ZONE: "a"}), node("a1", labels={ZONE: "a"}), node("b0", labels={ZONE: "b"}))
-    apart = (AntiAffinity({"app": "db"}, ZONE),)
-    for placed, incoming in (
-        (bound("db", "a0", labels={"app": "db"}), pod("in", anti_affinity=apart)),
-        (bound("loner", "a0", anti_affinity=apart), pod("in", labels={"app": "db"})),
-    ):
-        placement = place(State(nodes, (placed,)), incoming, first_of_best)
-        assert placement.node == "b0"
-        assert {each.filter for each in placement.misfits.values()} == {Filter.ANTI_AFFINITY}
-        assert list(placement.misfits) == ["a0", "a1"]
-        preemption = victims(State(nodes[:2], (placed,)), replace(incoming, priority=1), first_of_best)
-        assert [each.node for each in preemption.candidates] == ["a0"], "on a1 its leaving would not help"
-
-
 def test_the_least_important_that_are_needed_go_and_the_node_says_why() -> None:
     state = State(
         (node("n0"), node("n1"), node("high"), node("small", 1)),
@@ -285,28 +251,6 @@ def test_the_node_is_chosen_by_the_criteria_in_order(one: list[Any], other: list
         assert (preemption.node, preemption.lost_by("other")) == ("one", criterion)
 
 
-def test_budgets_are_kept_where_it_can_be() -> None:
-    """The protected pods are put back first; where one has to go, the other node is better."""
-    web = {"labels": {"app": "web"}}
-    placed = (
-        *(bound("w0", "n0", 2, 0, 1, **web), bound("w1", "n0", 2, 0, 2, **web)),
-        *(bound("w2", "n1", 2, 0, 0, **web), bound("x", "n1", 2, 8, 1)),
-    )
-    state = State((node("n0"), node("n1")), placed, budgets=(Budget("web", {"app": "web"}, 0),))
-    preemption = victims(state, pod("in", 2, 9), first_of_best)
-    assert (preemption.node, preemption.lost_by("n0")) == ("n1", Criterion.VIOLATIONS)
-    assert preemption.chosen is not None
-    assert (names(preemption.chosen.victims), preemption.chosen.violating) == (["x"], ())
-    lines = list(why_preemption(preemption))
-    assert lines[2].startswith("n0: w1 (priority 0, against its budget) would go; w0 may stay; n1 is better: fewest ")
-    for budget in (
-        Budget("web", {"app": "web"}, 1),
-        Budget("web", {}, 0),
-        Budget("web", {"app": "web"}, 0, ("w0", "w1")),
-    ):
-        assert victims(replace(state, budgets=(budget,)), pod("in", 2, 9), first_of_best).node == "n0"
-
-
 def test_who_may_not_preempt_or_need_not() -> None:
     state = State((node("n"),), (bound("a", "n", 4),))
     never = PriorityClass("calm", 9, Policy.NEVER).of(pod("in", 4))
@@ -338,48 +282,6 @@ def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     assert isinstance(decision, Decision)
     assert (decision.outcome, decision.node, decision.placement.was_nominated) == (Outcome.BOUND, "n0", True)
     assert (names(state.bound), state.waiting) == (["in"], ())
-
-
-def test_one_of_higher_priority_takes_the_nomination_and_wakes_its_loser() -> None:
-    """The loser is set aside after a failure of its own, and looks again because its nomination is lost."""
-    going = replace(bound("a", "n", 4), terminating=True, preempted=True)
-    loser = Pending(pod("loser", 4, 5), "n", 1, 0, aside=True, may_fit=True)
-    further = bound("b", "n", 0, 0)
-    state = State((Node("n", {"cpu": 4, "pods": 2}),), (going, further), (loser, Pending(pod("in", 4, 9))))
-    decision, after = cycle(state, SECOND_NS, first_of_best)
-    assert isinstance(decision, Decision)
-    assert (decision.victims, decision.evicted) == (("a",), ()), "it is going already, so nobody loses a nomination"
-    assert [(each.nominated, each.aside) for each in after.waiting] == [("n", True), ("n", True)]
-    running = replace(state, bound=(replace(going, terminating=False), further))
-    decision, after = cycle(running, SECOND_NS, first_of_best)
-    assert isinstance(decision, Decision)
-    assert decision.evicted == ("a",)
-    assert {each.pod.name: (each.nominated, each.aside) for each in after.waiting} == {
-        "loser": (None, False),
-        "in": ("n", True),
-    }
-
-
-def test_the_queue_gives_priority_then_age_and_backs_off_only_if_others_are_ready() -> None:
-    waiting = (
-        Pending(pod("failed", priority=9), failures=1, since_ns=5 * SECOND_NS),
-        Pending(pod("failed longer", priority=9), failures=3, since_ns=4 * SECOND_NS),
-        Pending(pod("young", priority=1), since_ns=7),
-        Pending(pod("old", priority=1), since_ns=6),
-        Pending(pod("high", priority=2), since_ns=8),
-    )
-
-    def order(now_s: int) -> list[str]:
-        state, found = State((node("n", 9),), (), waiting), list[str]()
-        while True:
-            decision, state = cycle(state, now_s * SECOND_NS, first_of_best)
-            if decision is None:
-                return found
-            found.append(decision.pod.name)
-
-    assert order(6) == ["high", "old", "young", "failed", "failed longer"], "second 6 is included"
-    assert order(7) == ["failed", "high", "old", "young", "failed longer"]
-    assert order(9) == ["failed longer", "failed", "high", "old", "young"]
 
 
 def test_what_makes_one_that_is_set_aside_ready_again() -> None:
@@ -429,30 +331,6 @@ def test_cycles_on_values_decide_as_the_player_does() -> None:
         assert [(each.pod, each.outcome, each.node, each.victims) for each in asked] == [
             (each.pod, each.outcome, each.node, each.victims) for each in played
         ]
-
-
-def test_victims_are_of_lower_priority_enough_and_not_one_too_many() -> None:
-    found = 0
-    for seed in range(150):
-        random = Random(f"victims/{seed}")
-        nodes = tuple(node(f"n{number}", random.randint(4, 9)) for number in range(4))
-        placed = [
-            bound(f"p{number}", random.choice(nodes).name, random.randint(1, 3), random.choice((0, 5, 9)), number % 5)
-            for number in range(20)
-        ]
-        state, incoming = State(nodes, tuple(placed)), pod("in", random.randint(3, 5), 8)
-        if place(state, incoming, first_of_best).node is not None:
-            continue
-        for candidate in victims(state, incoming, first_of_best).candidates:
-            found += 1
-            assert all(each.pod.priority < 8 for each in candidate.victims)
-            (there,) = (each for each in nodes if each.name == candidate.node)
-            gone = names(candidate.victims)
-            kept = [each for each in placed if each.node == candidate.node and each.pod.name not in gone]
-            assert place(State((there,), tuple(kept)), incoming, first_of_best).node == there.name
-            for victim in candidate.victims:
-                assert place(State((there,), (*kept, victim)), incoming, first_of_best).node is None
-    assert found > 50
 
 
 def _play(grace_s: int, replacement: Replacement, min_available: int = 0) -> Day:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.decisions import place
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
@@ -30,7 +28,6 @@ from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Player, Replacement
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
-from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
@@ -398,25 +395,3 @@ def test_tolerations_that_compare_numbers_are_listed_and_left_out(tmp_path: Path
     found = read_kubernetes([tmp_path])
     assert found.cluster.state.waiting[0].pod.tolerations == (Toleration("spot", Operator.EXISTS),)
     assert [each.what for each in found.unread] == ["Pod p.spec.tolerations"]
-
-
-def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:
-    refused = 0
-    raw = [(path, path.read_bytes()) for path in sorted(OBJECTS.iterdir())]
-    for seed in range(25):
-        rng = random.Random(f"kubernetes-{seed}")
-        for path, content in raw:
-            (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
-        cluster = taken_or_refused(lambda: read_kubernetes([tmp_path]).cluster, tmp_path)
-        if cluster is None:
-            refused += 1
-            continue
-        for each in cluster.state.waiting:
-            place(cluster.state, each.pod, first_of_best)
-        path = tmp_path / "written" / "mine.yaml"
-        path.parent.mkdir(exist_ok=True)
-        write_saved(path, cluster, [])
-        assert read_saved(path) == cluster
-        path.unlink()
-        path.parent.rmdir()
-    assert 3 < refused < 23

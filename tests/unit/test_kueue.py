@@ -19,14 +19,10 @@ from emulator.policies.kueue.model import (
     Cluster,
     ClusterQueue,
     Cohort,
-    FlavorPolicy,
     FlavorQuotas,
-    Fungibility,
-    Mode,
     PodSet,
     Policy,
     Preemption,
-    QueueingStrategy,
     Quota,
     Reason,
     ResourceGroup,
@@ -141,51 +137,6 @@ def test_a_queue_takes_back_what_it_lent_and_says_why() -> None:
     assert last.outcome is Outcome.ADMITTED
     assert after.pending == ()
     assert {each.workload.name for each in after.admitted} == {"a1", "b1"}
-
-
-def test_one_who_cannot_start_blocks_a_strict_queue_and_is_set_aside_in_the_other_with_its_like() -> None:
-    for strategy in QueueingStrategy:
-        cluster = Cluster((queue("a", 4, strategy=strategy),))
-        waiting = [workload("large", "a", 9), workload("like", "a", 9, 0, 1), workload("small", "a", 1, 0, 2)]
-        (first,), after = cycle(State(cluster, (), tuple(map(Pending, waiting))), 0, first_name)
-        assert first.outcome is Outcome.NO_ROOM
-        (second,), after = cycle(after, 0, first_name)
-        if strategy is QueueingStrategy.STRICT_FIFO:
-            assert (first.aside, second.workload.name) == (False, "large")
-        else:
-            assert (first.aside, second.workload.name, second.outcome) == (True, "small", Outcome.ADMITTED)
-            assert [each.workload.name for each in after.pending if each.aside] == ["large", "like"]
-
-
-def test_one_who_finds_no_victims_holds_its_room_for_the_cycle() -> None:
-    """Its queue reclaims from lower priorities only, so the borrower after it must not take what it waits for."""
-    low = Preemption(reclaim_within_cohort=Policy.LOWER_PRIORITY)
-    for preemption, second in ((low, Outcome.ROOM_TAKEN), (RECLAIM, Outcome.ADMITTED)):
-        cluster = Cluster((queue("a", 4, preemption), queue("b", 0), queue("c", 2)))
-        state = State(
-            cluster,
-            (admitted(workload("c1", "c", 4, 5)),),
-            (Pending(workload("a1", "a", 4, 1)), Pending(workload("b1", "b", 2, 0, 1))),
-        )
-        if preemption is RECLAIM:  # it would find c1; a cohort above its quota by its own queue finds nobody
-            state = State(cluster, (admitted(workload("a0", "a", 4, 5)),), state.pending)
-        decisions, _ = cycle(state, 0, first_name)
-        assert [each.outcome for each in decisions] == [Outcome.NO_VICTIMS, second]
-
-
-def test_the_flavors_are_tried_in_order_and_the_search_goes_on_where_it_stopped() -> None:
-    flavors = tuple(FlavorQuotas(name, {"cpu": Quota(4)}) for name in ("first", "second"))
-    groups = (ResourceGroup(("cpu",), flavors),)
-    lends = queue("b", 0, groups=(ResourceGroup(("cpu",), (FlavorQuotas("first", {"cpu": Quota(4)}),)),))
-    for when, chosen, goes_on in (
-        (FlavorPolicy.MAY_STOP_SEARCH, "first", ((0, 0, 1),)),
-        (FlavorPolicy.TRY_NEXT_FLAVOR, "second", ()),
-    ):
-        borrows = queue("a", 0, groups=groups, fungibility=Fungibility(when_can_borrow=when))
-        state = State(Cluster((borrows, lends)), (Admitted(workload("a0", "a", 2), ({"cpu": "first"},)),))
-        assignment = assign(state, workload("a1", "a", 3), first_name)
-        assert (assignment.mode, assignment.flavors) == (Mode.FIT, ({"cpu": chosen},))
-        assert assignment.goes_on == goes_on
 
 
 def test_shares_by_weight_decide_who_loses() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import RunError
-from tests.peers.played import KINDS, PLAYER, Recorded, play, recordings
+from tests.peers.holding import records
+from tests.peers.played import KINDS, PLAYER, Recorded, play
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, SLURM = ROOT / "tests/data", ROOT / "analysis/claims/slurm"
@@ -20,7 +21,7 @@ PROGRAM = ROOT / "tests/peers/played.py"
 
 
 def recorded(kind: str, *paths: Path, count: int | None = None) -> Iterator[Recorded]:
-    found = (each for path in paths for each in recordings(path))
+    found = (each for path in paths for each in records(path))
     return (KINDS[kind](each) for each in islice(found, count))
 
 

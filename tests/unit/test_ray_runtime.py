@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -56,38 +56,39 @@ def test_a_call_that_hangs_can_be_interrupted(runtime: RayRuntime) -> None:
     never.set()
 
 
+FEW_PROCESSES = "only 64 processes and threads; raise 'ulimit -u' to 256 or more"
+FEW_FILES = "only 64 files may be open at once; raise 'ulimit -n' to 1024 or more"
+
+
 @pytest.mark.parametrize(
-    ("user", "soft", "hard", "becomes"),
-    [(1000, 64, 4096, 4096), (1000, 64, 64, None), (0, 64, 64, 64), (1000, -1, -1, -1)],
+    ("allow", "user", "limits", "becomes"),
+    [
+        (allow_processes, 1000, (64, 4096), (4096, 4096)),
+        (allow_processes, 1000, (64, 64), FEW_PROCESSES),
+        (allow_processes, 0, (64, 64), (64, 64)),
+        (allow_processes, 1000, (-1, -1), (-1, -1)),
+        (allow_open_files, 1000, (64, 4096), (1024, 4096)),
+        (allow_open_files, 1000, (2048, 4096), (2048, 4096)),
+        (allow_open_files, 1000, (64, 64), FEW_FILES),
+    ],
 )
-def test_as_many_processes_as_ray_needs_may_run_or_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, user: int, soft: int, hard: int, becomes: int | None
+def test_as_many_processes_and_open_files_as_ray_needs_are_allowed_or_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    allow: Callable[[], None],
+    user: int,
+    limits: tuple[int, int],
+    becomes: tuple[int, int] | str,
 ) -> None:
-    limits = [(soft, hard)]
+    found = [limits]
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
-    if becomes is None:
-        with pytest.raises(RunError, match="only 64 processes and threads; raise 'ulimit -u' to 256 or more"):
-            allow_processes()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: found.append(pair))
+    if isinstance(becomes, str):
+        with pytest.raises(RunError, match=becomes):
+            allow()
     else:
-        allow_processes()
-        assert limits[-1][0] == becomes
-
-
-@pytest.mark.parametrize(("soft", "hard", "becomes"), [(64, 4096, 1024), (2048, 4096, 2048), (64, 64, None)])
-def test_as_many_files_as_ray_needs_may_be_open_or_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, becomes: int | None
-) -> None:
-    limits = [(soft, hard)]
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
-    if becomes is None:
-        with pytest.raises(RunError, match="only 64 files may be open at once; raise 'ulimit -n' to 1024 or more"):
-            allow_open_files()
-    else:
-        allow_open_files()
-        assert limits[-1] == (becomes, hard)
+        allow()
+        assert found[-1] == becomes
 
 
 # ---- what a local Ray leaves out ----

@@ -16,9 +16,9 @@ from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
-from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of, problem
+from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
-from workloads.kubernetes.reading import Found, read_objects
+from workloads.kubernetes.reading import Found, read_objects, unique
 from workloads.saved import NotTaken
 
 
@@ -54,10 +54,10 @@ def read_kubernetes(
     if not objects.of(NODE):
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
-    nodes = {each.name: each for each in _once(objects.of(NODE), node_of)}
-    classes = tuple(_revalued(_once(objects.of(PRIORITY_CLASS), class_of), values or {}))
+    nodes = {each.name: each for each in map(node_of, unique(objects.of(NODE)))}
+    classes = tuple(_revalued(map(class_of, unique(objects.of(PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
-    groups = tuple(_once(objects.of(api.POD_GROUP), lambda each: group_of(each, by_name, values or ())))
+    groups = tuple(group_of(each, by_name, values or ()) for each in unique(objects.of(api.POD_GROUP)))
     pods = Pods(objects, by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
     present = pods.read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
@@ -71,19 +71,6 @@ def read_kubernetes(
     )
     cluster = Kubernetes(state, classes, specs, _by_creation(present, now_ns, pods.unread), pods.maker.partial)
     return Imported(cluster, [*objects.unread, *pods.unread], tuple(_running(present, now_ns)))
-
-
-def _once(found: Iterable[Found[Any]], make: Any) -> Iterable[Any]:
-    """What is made of each.  Raises ConfigError: two have one name, or one has none."""
-    seen: dict[str, str] = {}
-    for each in found:
-        name = each.value.metadata.full_name
-        if not name:
-            raise problem(each, "metadata.name", "is missing")
-        if name in seen:
-            raise problem(each, "metadata.name", f"is in {seen[name]} too; give one")
-        seen[name] = each.where
-        yield make(each)
 
 
 def _revalued(classes: Iterable[PriorityClass], values: Mapping[str, int]) -> Iterable[PriorityClass]:
@@ -116,7 +103,7 @@ def _budgets(
     specs: list[BudgetSpec] = []
     here = [each for each in present if not each.ended]
     bound = [_bound(each, 0) for each in here if each.node]
-    for each in _once(found, lambda given: given):
+    for each in unique(found):
         status, name = each.value.status, each.value.metadata.full_name
         selector = _selector(each)
         if selector is None:
@@ -152,14 +139,14 @@ def _min_available(found: Found[api.PodDisruptionBudget], expected: int) -> int:
         return max(0, expected - _share(found, "spec.maxUnavailable", spec.maxUnavailable, expected))
     if spec.minAvailable is not None:
         return _share(found, "spec.minAvailable", spec.minAvailable, expected)
-    raise problem(found, "spec", "has neither minAvailable nor maxUnavailable")
+    raise found.problem("spec", "has neither minAvailable nor maxUnavailable")
 
 
 def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
     text = str(given).strip()
     number = text.removesuffix("%")
     if not (number.isdecimal() and number.isascii() and len(number) < 10):
-        raise problem(found, field, "must be a whole number or a percentage")
+        raise found.problem(field, "must be a whole number or a percentage")
     return -(-of * int(number) // 100) if text.endswith("%") else int(number)
 
 

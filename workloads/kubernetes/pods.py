@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
-from emulator.errors import ConfigError, printable
+from emulator.errors import printable
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
@@ -22,40 +21,21 @@ from emulator.policies.kubernetes.model import (
     Toleration,
 )
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.quantities import amount
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.saved import NotTaken
 
 NAMESPACE = "/namespace"
 """A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
-EnumT = TypeVar("EnumT", bound=Enum)
-
-
-def problem(found: Found[Any], field: str, what: object) -> ConfigError:
-    """An error with file, line, object and field."""
-    value = found.value
-    return ConfigError(f"{found.where}: {value.kind} {printable(value.metadata.full_name)}: {field}: {what}")
-
-
-def word(found: Found[Any], field: str, of: type[EnumT], text: str) -> EnumT:
-    """One of the words of an enumeration.  Raises ConfigError."""
-    try:
-        return of(text)
-    except ValueError:
-        raise problem(found, field, f"must be one of {', '.join(str(each.value) for each in of)}") from None
 
 
 def node_of(found: Found[api.Node]) -> Node:
     """A node.  Raises ConfigError: a bad quantity or effect."""
     node = found.value
-    try:
-        allocatable = {each: amount(each, value) for each, value in node.status.allocatable.items()}
-    except ValueError as error:
-        raise problem(found, "status.allocatable", error) from None
+    has = node.status.allocatable
+    allocatable = {each: found.amount("status.allocatable", each, value) for each, value in has.items()}
     taints = tuple(
-        Taint(each.key, word(found, "spec.taints, effect", Effect, each.effect), each.value)
-        for each in node.spec.taints
+        Taint(each.key, found.word("spec.taints, effect", Effect, each.effect), each.value) for each in node.spec.taints
     )
     return Node(node.metadata.name, allocatable, node.metadata.labels, taints, node.spec.unschedulable)
 
@@ -63,7 +43,7 @@ def node_of(found: Found[api.Node]) -> Node:
 def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     """A PriorityClass.  Raises ConfigError: a bad policy."""
     given = found.value
-    policy = word(found, "preemptionPolicy", Policy, given.preemptionPolicy)
+    policy = found.word("preemptionPolicy", Policy, given.preemptionPolicy)
     return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
 
 
@@ -76,7 +56,7 @@ def _class_of(
         return next((each for each in classes.values() if each.is_default), none)
     if spec.priorityClassName not in classes and spec.priority is None:
         what = f"there is no PriorityClass '{printable(spec.priorityClassName)}' in the files"
-        raise problem(found, "spec.priorityClassName", what)
+        raise found.problem("spec.priorityClassName", what)
     return classes.get(spec.priorityClassName, none)
 
 
@@ -88,10 +68,10 @@ def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass], r
     spec = found.value.spec
     chosen = _class_of(found, spec, classes)
     if spec.disruptionMode not in _DISRUPTION_MODES:
-        raise problem(found, "spec.disruptionMode", "must be Pod or PodGroup")
+        raise found.problem("spec.disruptionMode", "must be Pod or PodGroup")
     count = spec.schedulingPolicy.gang.minCount
     if not 1 <= count < 2**31:
-        raise problem(found, "spec.schedulingPolicy.gang.minCount", "must be 1 or more")
+        raise found.problem("spec.schedulingPolicy.gang.minCount", "must be 1 or more")
     priority = chosen.value if spec.priority is None or chosen.name in revalued else spec.priority
     return Group(found.value.metadata.full_name, priority, spec.disruptionMode == "PodGroup", count)
 
@@ -129,7 +109,7 @@ class PodMaker:
         try:
             requests = requests_of(spec)
         except ValueError as error:
-            raise problem(found, "resources", error) from None
+            raise found.problem("resources", error) from None
         chosen = _class_of(found, spec, self.classes)
         left_out = list(found.unread)
         namespace = found.value.metadata.namespace
@@ -138,7 +118,7 @@ class PodMaker:
         pod = Pod(
             name,
             chosen.value if spec.priority is None or chosen.name in self.revalued else spec.priority,
-            word(found, "spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
+            found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
             requests,
             {**labels, NAMESPACE: namespace},
             selector,
@@ -203,6 +183,6 @@ def _tolerations(found: Found[Any], spec: api.PodSpec, left_out: list[str]) -> I
         if given.operator in _COMPARING:
             left_out.append("spec.tolerations")
             continue
-        operator = word(found, "spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
-        effect = word(found, "spec.tolerations, effect", Effect, given.effect) if given.effect else None
+        operator = found.word("spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
+        effect = found.word("spec.tolerations, effect", Effect, given.effect) if given.effect else None
         yield Toleration(given.key, operator, given.value, effect)

@@ -12,9 +12,8 @@ from emulator.policies.kubernetes.player import Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
-from workloads.kubernetes.pods import PodMaker, problem
+from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
-from workloads.kubernetes.times import time_ns
 from workloads.saved import NotTaken
 
 _ENDED = ("Succeeded", "Failed")
@@ -76,7 +75,7 @@ class Pods:
         for each in self.objects.of(api.POD):
             name = each.value.metadata.full_name
             if name in where:
-                raise problem(each, "metadata.name", f"is in {where[name]} too; give one")
+                raise each.problem("metadata.name", f"is in {where[name]} too; give one")
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
@@ -108,7 +107,7 @@ class Pods:
         given, metadata, status = found.value, found.value.metadata, found.value.status
         ended = status.phase in _ENDED
         finished = (each.state.terminated.finishedAt for each in status.containerStatuses if each.state.terminated)
-        ends = [end for text in finished if (end := _time(found, "status, finishedAt", text)) is not None]
+        ends = [end for text in finished if (end := found.time_ns("status, finishedAt", text)) is not None]
         return Present(
             self.maker.pod(found, metadata.full_name, metadata.labels, given.spec),
             found.where,
@@ -117,8 +116,8 @@ class Pods:
             _grace_ns(found, given.spec),
             given.spec.nodeName,
             status.nominatedNodeName,
-            _time(found, "metadata.creationTimestamp", metadata.creationTimestamp),
-            _time(found, "status.startTime", status.startTime),
+            found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp),
+            found.time_ns("status.startTime", status.startTime),
             max(ends, default=None) if ended else None,
             ended,
             bool(metadata.deletionTimestamp),
@@ -130,7 +129,7 @@ class Pods:
         metadata, template = found.value.metadata, found.value.spec.template
         kind, name = found.value.kind, metadata.full_name
         when_gone = kind == "Job" and found.value.spec.podReplacementPolicy == "Failed"
-        created_ns = _time(found, "metadata.creationTimestamp", metadata.creationTimestamp)
+        created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
         for number in range(count):
             yield Present(
                 self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
@@ -181,12 +180,5 @@ def expected_ns(each: Present, lengths: Mapping[Owner, list[int]], now_ns: int) 
 
 def _grace_ns(found: Found[Any], spec: api.PodSpec) -> int:
     if not 0 <= spec.terminationGracePeriodSeconds < 2**31:
-        raise problem(found, "spec.terminationGracePeriodSeconds", "must be from 0 to 2^31 - 1")
+        raise found.problem("spec.terminationGracePeriodSeconds", "must be from 0 to 2^31 - 1")
     return spec.terminationGracePeriodSeconds * SECOND_NS
-
-
-def _time(found: Found[Any], field: str, text: str) -> int | None:
-    try:
-        return time_ns(text)
-    except ValueError as error:
-        raise problem(found, field, error) from None

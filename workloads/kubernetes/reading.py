@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +21,8 @@ from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.files.yaml_values import DEEPEST_NESTING
 from workloads.importers.source import OnBytes, ignore
+from workloads.kubernetes.quantities import Quantity, amount
+from workloads.kubernetes.times import time_ns
 from workloads.saved import SECTIONS, NotTaken, is_saved
 
 LARGEST_FILE_BYTES = 256 * 2**20
@@ -29,18 +32,60 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _LONGEST_NAME = 100
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+EnumT = TypeVar("EnumT", bound=Enum)
 Kind = tuple[str, str]
 """API group and kind, such as ``("kueue.x-k8s.io", "ClusterQueue")``; the version does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[StructT]):
-    """An object, and where it begins."""
+    """An object, and where it begins.  Its methods make values of its fields; a bad one raises ConfigError."""
 
     value: StructT
     where: str
     unread: tuple[str, ...] = ()
     """Fields of it that are not taken."""
+
+    def problem(self, field: str, what: object) -> ConfigError:
+        """An error with file, line, object and field."""
+        value: Any = self.value
+        name = f"{value.kind} {printable(value.metadata.full_name)}".strip()
+        return ConfigError(f"{self.where}: {name}: {field}: {what}")
+
+    def word(self, field: str, of: type[EnumT], text: str) -> EnumT:
+        """One of the words of an enumeration."""
+        try:
+            return of(text)
+        except ValueError:
+            raise self.problem(field, f"must be one of {', '.join(str(each.value) for each in of)}") from None
+
+    def amount(self, field: str, resource: str, quantity: Quantity) -> int:
+        """A quantity in the resource's unit."""
+        try:
+            return amount(resource, quantity)
+        except ValueError as error:
+            raise self.problem(field, error) from None
+
+    def time_ns(self, field: str, text: str) -> int | None:
+        """Nanoseconds since 1970; None for no text."""
+        try:
+            return time_ns(text)
+        except ValueError as error:
+            raise self.problem(field, error) from None
+
+
+def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
+    """The same.  Raises ConfigError: two have one name, or one has none."""
+    seen: dict[str, str] = {}
+    for each in found:
+        value: Any = each.value
+        name = value.metadata.full_name
+        if not name:
+            raise each.problem("metadata.name", "is missing")
+        if name in seen:
+            raise each.problem("metadata.name", f"is in {seen[name]} too; give one")
+        seen[name] = each.where
+        yield each
 
 
 @dataclass(slots=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.errors import ConfigError, printable
+from emulator.errors import printable
 from emulator.policies.kueue.model import PodSet, Workload
 from emulator.policies.kueue.player import Arrival
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
-from workloads.kubernetes.times import time_ns
 from workloads.kueue import objects as api
 from workloads.saved import NotTaken
 
@@ -38,11 +37,11 @@ def arrival_of(
     try:
         podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
     except ValueError as error:
-        raise ConfigError(f"{found.where}: {what}: spec.podSets, resources: {error}") from None
+        raise found.problem("spec.podSets, resources", error) from None
     priority = spec.priority
     if priority is None:
         priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
-    created_ns = _time_ns(found, "metadata.creationTimestamp", metadata.creationTimestamp)
+    created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
     if created_ns is None:
         return NotTaken(f"{what}: it has no creationTimestamp", found.where)
     return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
@@ -59,7 +58,7 @@ def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
 def _duration_ns(found: Found[api.Workload]) -> int | None:
     """From its last admission to its end; None if it has not ended."""
     times = {
-        each.type: _time_ns(found, f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
+        each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
         for each in found.value.status.conditions
         if each.status == "True"
     }
@@ -67,11 +66,3 @@ def _duration_ns(found: Found[api.Workload]) -> int | None:
     if admitted_ns is None or finished_ns is None:
         return None
     return max(0, finished_ns - admitted_ns)
-
-
-def _time_ns(found: Found[api.Workload], field: str, text: str) -> int | None:
-    try:
-        return time_ns(text)
-    except ValueError as error:
-        name = printable(found.value.metadata.name)
-        raise ConfigError(f"{found.where}: Workload {name}: {field}: {error}") from None

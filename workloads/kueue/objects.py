@@ -139,7 +139,7 @@ class FairSharing(Struct, frozen=True):
     preemptionStrategies: tuple[str, ...] = ()
 
 
-class Configuration(Silent, frozen=True):
+class Configuration(Object, frozen=True):
     """Kueue's own configuration; the many other fields say nothing about preemption."""
 
     fairSharing: FairSharing | None = None

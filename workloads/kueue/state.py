@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,15 +29,13 @@ from emulator.policies.kueue.model import (
 from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
-from workloads.kubernetes.quantities import Quantity, amount
-from workloads.kubernetes.reading import Found, Objects, read_objects
+from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
 from workloads.kueue.arrivals import arrival_of
 from workloads.kueue.nodes import FlavorNode, nodes_of
 from workloads.saved import NotTaken
 
 MOST_COHORTS_DEEP = 50
-EnumT = TypeVar("EnumT", bound=Enum)
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
 
@@ -60,13 +57,13 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     if not queues:
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no ClusterQueue in it; get them with: kubectl get clusterqueues -o yaml")
-    for kind in (api.CLUSTER_QUEUE, api.COHORT, api.WORKLOAD_PRIORITY_CLASS):
-        _refuse_same_names(found.of(kind))
     cluster = Cluster(
-        tuple(map(_queue, queues)), tuple(map(_cohort, found.of(api.COHORT))), _strategies(found.of(api.CONFIGURATION))
+        tuple(map(_queue, unique(queues))),
+        tuple(map(_cohort, unique(found.of(api.COHORT)))),
+        _strategies(found.of(api.CONFIGURATION)),
     )
     refuse_circles(cluster, {each.value.metadata.name: each.where for each in found.of(api.COHORT)})
-    classes = [*found.of(api.PRIORITY_CLASS), *found.of(api.WORKLOAD_PRIORITY_CLASS)]
+    classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.metadata.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
     nodes, left_out = nodes_of(found)
@@ -85,91 +82,67 @@ def refuse_circles(cluster: Cluster, where: dict[str, str]) -> None:
             raise ConfigError(f"{at}Cohort {printable(name)}: spec.parentName: goes round in a circle, or is too deep")
 
 
-def _refuse_same_names(found: Iterable[Found[api.ClusterQueue]]) -> None:
-    seen: dict[str, str] = {}
-    for each in found:
-        name = each.value.metadata.name
-        if not name:
-            raise ConfigError(f"{each.where}: {each.value.kind}: metadata.name: is missing")
-        if name in seen:
-            raise ConfigError(f"{each.where}: {each.value.kind} {printable(name)}: is in {seen[name]} too; give one")
-        seen[name] = each.where
-
-
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
-    spec, at = found.value.spec, _At(found)
+    spec = found.value.spec
     preemption, fungibility = spec.preemption, spec.flavorFungibility
     when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (fungibility.whenCanBorrow, fungibility.whenCanPreempt)]
     borrow = preemption.borrowWithinCohort
     return ClusterQueue(
-        at.name,
+        found.value.metadata.name,
         spec.cohortName or spec.cohort or None,
-        at.groups(spec.resourceGroups),
-        at.weight(spec.fairSharing),
-        at.word("spec.queueingStrategy", QueueingStrategy, spec.queueingStrategy),
+        _groups(found, spec.resourceGroups),
+        _weight(found, spec.fairSharing),
+        found.word("spec.queueingStrategy", QueueingStrategy, spec.queueingStrategy),
         Preemption(
-            at.word("spec.preemption.withinClusterQueue", Policy, preemption.withinClusterQueue),
-            at.word("spec.preemption.reclaimWithinCohort", Policy, preemption.reclaimWithinCohort),
+            found.word("spec.preemption.withinClusterQueue", Policy, preemption.withinClusterQueue),
+            found.word("spec.preemption.reclaimWithinCohort", Policy, preemption.reclaimWithinCohort),
             BorrowWithinCohort(
-                at.word("spec.preemption.borrowWithinCohort.policy", Policy, borrow.policy),
+                found.word("spec.preemption.borrowWithinCohort.policy", Policy, borrow.policy),
                 borrow.maxPriorityThreshold,
             ),
         ),
         Fungibility(
-            at.word("spec.flavorFungibility.whenCanBorrow", FlavorPolicy, when[0]),
-            at.word("spec.flavorFungibility.whenCanPreempt", FlavorPolicy, when[1]),
+            found.word("spec.flavorFungibility.whenCanBorrow", FlavorPolicy, when[0]),
+            found.word("spec.flavorFungibility.whenCanPreempt", FlavorPolicy, when[1]),
         ),
     )
 
 
 def _cohort(found: Found[api.Cohort]) -> Cohort:
-    spec, at = found.value.spec, _At(found)
+    spec = found.value.spec
     parent = spec.parentName or spec.parent or None
-    return Cohort(at.name, parent, at.groups(spec.resourceGroups), at.weight(spec.fairSharing))
+    return Cohort(
+        found.value.metadata.name, parent, _groups(found, spec.resourceGroups), _weight(found, spec.fairSharing)
+    )
 
 
-class _At:
-    """Makes values of an object's fields; a bad one is named with file, line and field."""
+def _weight(found: Found[Any], given: api.Weight) -> float:
+    return found.amount("spec.fairSharing.weight", "cpu", given.weight) / 1000
 
-    def __init__(self, found: Found[api.ClusterQueue] | Found[api.Cohort] | Found[api.Configuration]) -> None:
-        self.name = getattr(getattr(found.value, "metadata", None), "name", "")
-        self._what = f"{found.where}: {type(found.value).__name__} {printable(self.name)}".strip()
 
-    def word(self, field: str, of: type[EnumT], word: str) -> EnumT:
-        try:
-            return of(word)
-        except ValueError:
-            known = ", ".join(str(each.value) for each in of)
-            raise ConfigError(f"{self._what}: {field}: must be one of {known}") from None
+def _groups(found: Found[Any], given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
+    return tuple(
+        ResourceGroup(group.coveredResources, tuple(_flavor(found, flavor) for flavor in group.flavors))
+        for group in given
+    )
 
-    def amount(self, field: str, resource: str, quantity: Quantity) -> int:
-        try:
-            return amount(resource, quantity)
-        except ValueError as error:
-            raise ConfigError(f"{self._what}: {field}: {error}") from None
 
-    def weight(self, given: api.Weight) -> float:
-        return self.amount("spec.fairSharing.weight", "cpu", given.weight) / 1000
-
-    def groups(self, given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
-        return tuple(ResourceGroup(group.coveredResources, tuple(map(self._flavor, group.flavors))) for group in given)
-
-    def _flavor(self, given: api.FlavorQuotas) -> FlavorQuotas:
-        field = f"spec.resourceGroups, flavor {printable(given.name)}, resource"
-        quotas = {
-            each.name: Quota(
-                *(  # type: ignore
-                    None if value is None else self.amount(f"{field} {printable(each.name)}: {name}", each.name, value)
-                    for name, value in (
-                        ("nominalQuota", each.nominalQuota),
-                        ("borrowingLimit", each.borrowingLimit),
-                        ("lendingLimit", each.lendingLimit),
-                    )
+def _flavor(found: Found[Any], given: api.FlavorQuotas) -> FlavorQuotas:
+    field = f"spec.resourceGroups, flavor {printable(given.name)}, resource"
+    quotas = {
+        each.name: Quota(
+            *(  # type: ignore
+                None if value is None else found.amount(f"{field} {printable(each.name)}: {name}", each.name, value)
+                for name, value in (
+                    ("nominalQuota", each.nominalQuota),
+                    ("borrowingLimit", each.borrowingLimit),
+                    ("lendingLimit", each.lendingLimit),
                 )
             )
-            for each in given.resources
-        }
-        return FlavorQuotas(given.name, quotas)
+        )
+        for each in given.resources
+    }
+    return FlavorQuotas(given.name, quotas)
 
 
 def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, ...] | None:
@@ -177,9 +150,8 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
     for each in found:
         fair = each.value.fairSharing
         if fair is not None and fair.enable:
-            at = _At(each)
             given = [
-                at.word("fairSharing.preemptionStrategies", ShareStrategy, word) for word in fair.preemptionStrategies
+                each.word("fairSharing.preemptionStrategies", ShareStrategy, word) for word in fair.preemptionStrategies
             ]
             return tuple(given) or DEFAULT_STRATEGIES
     return None

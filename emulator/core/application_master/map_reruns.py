@@ -31,7 +31,7 @@ class MapReruns:
         self._tasks = tasks
         self._patience_ns = settings.protocol.kill_timeout_ns
         """How long maps wait before a container is taken for them."""
-        self._have_own_slots = any(node.slots is not None for node in settings.nodes)
+        self._have_own_slots = settings.own_slots
         self._new_in: dict[int, int] = {}
         """Of each map that ran again: the version of the outputs that has its new one."""
 

@@ -110,7 +110,8 @@ class Node:
     state: NodeState = NodeState.UNKNOWN
     registration: int = 0
     """See ``NodeHeartbeat``."""
-    free: deque[FreeSlot] = field(default_factory=deque)
+    free: list[FreeSlot] = field(default_factory=list)
+    """Its free containers, that which became free first at the head."""
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
@@ -182,10 +183,7 @@ class Node:
 
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """Take the suitable container that has been free longest; there must be one."""
-        place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[work])
-        found = self.free[place]
-        del self.free[place]
-        return found
+        return self.free.pop(next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[work]))
 
     def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
         """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the

@@ -156,7 +156,7 @@ class Shares:
         self._policy = settings.scheduler.allocation
         self._epoch_ns = settings.scheduler.epoch_ns
         self._state = state
-        apart = any(node.slots is not None for node in settings.nodes)
+        apart = settings.own_slots
         works = ((Work.SHUFFLE,), (Work.KEYS,)) if apart else ((Work.SHUFFLE, Work.KEYS),)
         self.asked = 0
         """How often the allocation was asked; each answer may change what is given from then on."""

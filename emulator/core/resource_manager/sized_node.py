@@ -10,7 +10,6 @@ process may hold all that it asked for, and its node is offered all the same, so
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from emulator.core.node_ledger import Slot
@@ -59,7 +58,8 @@ class SizedNode(Node):
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """See ``Node``: what it takes, since when all of it has been free."""
         needed = left = self._needed(request, resumes)
-        since_ns, pieces, takes_nothing = 0, deque[FreeSlot](), not any(needed)
+        since_ns, takes_nothing = 0, not any(needed)
+        pieces: list[FreeSlot] = []
         for piece in self.free:
             if left == self._nothing:
                 if takes_nothing and piece.room == left:

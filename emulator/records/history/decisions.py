@@ -41,6 +41,8 @@ class Chooser(StrEnum):
 class Decision(Frozen):
     """One choice of victims."""
 
+    number: int
+    """Among all of its run, by time and actor, from 1."""
     t_ns: int
     actor: str
     """Address of the machine that chose."""
@@ -59,13 +61,13 @@ class Decision(Frozen):
             return Chooser.RESOURCE_MANAGER
         return Chooser.APPLICATION_MASTER if self.why.rule == LAST_LAUNCHED else Chooser.RELEASER
 
-    def candidates(self, number: int, attempt_of: Mapping[str, str]) -> Iterator[Candidate]:
-        """The recorded candidates, the next victim first; ``number``: of the choice; ``attempt_of``: a container."""
+    def candidates(self, attempt_of: Mapping[str, str]) -> Iterator[Candidate]:
+        """The recorded candidates, the next victim first; ``attempt_of`` has the attempt of each container."""
         why = self.why
         requester = None if isinstance(why, ExplainTaskEviction) else why.requester
         requester = "the transactional workload" if requester == TRANSACTIONAL else requester
         left_out = 0 if isinstance(why, ExplainScheduler) else why.left_out
-        choice = Choice(number, self.t_ns, self.by, why.rule, requester, left_out)
+        choice = Choice(self.number, self.t_ns, self.by, why.rule, requester, left_out)
         if isinstance(why, ExplainScheduler):
             return iter([_named(choice, why, attempt_of)])
         if isinstance(why, ExplainJobEviction):

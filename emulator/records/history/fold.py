@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count, islice
 from typing import Any
 
 from emulator.core.completions import (
@@ -71,6 +72,8 @@ from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.history.whole import History
 from emulator.records.journal import JournalError, Record
 
+_DECISIONS_A_PART = 64
+"""A choice of victims may have some hundred candidates."""
 _KILLS_IN_VAIN = 200
 """Kills of a task, on average over the tasks that were killed since one last succeeded."""
 
@@ -177,13 +180,14 @@ class HistoryBuilder:
             return found
 
         yield from tables_by_job(list(self._jobs.values()), stories_of, self._submitted, self._finished)
-        decisions = sorted(map(self._decision, self._choices), key=lambda decision: (decision.t_ns, decision.actor))
-        yield History([], [], [], [], decisions=decisions)
+        decisions = map(self._decision, count(1), self._choices.in_order())
+        while some := list(islice(decisions, _DECISIONS_A_PART)):
+            yield History([], [], [], [], decisions=some)
 
-    def _decision(self, choice: Choice) -> Decision:
+    def _decision(self, number: int, choice: Choice) -> Decision:
         t_ns, actor, why = choice
         known = self._job_evictions if isinstance(why, ExplainJobEviction) else self._task_evictions
-        return Decision(t_ns, actor, why, known.get(why.rule))
+        return Decision(number, t_ns, actor, why, known.get(why.rule))
 
     # ---- jobs ----
 

@@ -8,6 +8,7 @@ a tenth: names and times repeat in them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 import msgspec
 import zstandard
@@ -107,13 +108,22 @@ class KeptChoices:
     def __init__(self) -> None:
         self._packs: list[bytes] = []
         self._last: list[Choice] = []
+        self._newest = (0, "")
+        """Time and actor of the last in the order of these."""
+        self._came_in_order = True
 
     def add(self, choice: Choice) -> None:
         """Keep the next one."""
+        self._came_in_order &= choice[:2] >= self._newest
+        self._newest = max(choice[:2], self._newest)
         self._last.append(choice)
         if len(self._last) >= _CHOICES_A_PACK:
             self._packs.append(_compress(_pack(self._last)))
             self._last.clear()
+
+    def in_order(self) -> Iterator[Choice]:
+        """All, by time, then actor, then as they came.  If they came in that order, few at a time are unpacked."""
+        return iter(self) if self._came_in_order else iter(sorted(self, key=itemgetter(0, 1)))
 
     def __iter__(self) -> Iterator[Choice]:
         decoder = msgspec.msgpack.Decoder(list[Choice]) if self._packs else None
