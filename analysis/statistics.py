@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from analysis.curves import known
 from analysis.frames import DataFrame, pandas
+from emulator.intervals import half_of_interval
 from emulator.vocabulary import Frozen
 
-CONFIDENCE = 0.95
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
 """The percentiles of per-job differences that the papers quote, and some between."""
 
@@ -58,10 +58,7 @@ def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float
     found = known(values)
     if len(found) < 2:
         return None
-    from scipy.special import stdtrit  # here, because its import takes long (scipy.stats three times as long)
-
-    quantile = float(stdtrit(len(found) - 1, 1 - (1 - CONFIDENCE) / 2 / max(1, comparisons)))
-    half = quantile * float(found.std(ddof=1)) / math.sqrt(len(found))
+    half = half_of_interval(float(found.std(ddof=1)), len(found), comparisons)
     return float(found.mean()) - half, float(found.mean()) + half
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet
 
 from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Distribution
 from emulator.files.whole_files import replaced_whole
+from emulator.intervals import CONFIDENCE, half_of_interval
 
-_CONFIDENCE = 0.95
 _SCHEMA = pyarrow.schema([("operation", pyarrow.string()), ("at", pyarrow.int64()), ("real_ns", pyarrow.int64())])
 
 
@@ -89,16 +89,14 @@ def _quantile(data: numpy.ndarray, fraction: float) -> int:
 def _mean_interval(data: numpy.ndarray, mean: float) -> tuple[float, float]:
     if len(data) == 1:
         return mean, mean
-    from scipy.stats import t as student_t
-
-    half = float(student_t.ppf((1 + _CONFIDENCE) / 2, len(data) - 1) * data.std(ddof=1) / numpy.sqrt(len(data)))
+    half = half_of_interval(float(data.std(ddof=1)), len(data))
     return max(0.0, mean - half), mean + half
 
 
 def _percentile(data: numpy.ndarray, fraction: float) -> tuple[int, int, int]:
     from scipy.stats import binom
 
-    tail = (1 - _CONFIDENCE) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = max(0, int(binom.ppf(tail, len(data), fraction)) - 1)
     high = min(len(data) - 1, int(binom.ppf(1 - tail, len(data), fraction)))
     value = _quantile(data, fraction)

@@ -8,6 +8,7 @@ from typing import Any
 
 from emulator.core.messages import JobState
 from emulator.files.times import ns_to_seconds
+from emulator.intervals import half_of_interval
 from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
@@ -17,7 +18,6 @@ from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.resolved import Resolved
 
-CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
 JOB_COLUMNS = tuple(column for column in columns_of(JobRow) if Mark.ONLY_IN_TABLE not in column.marks)
@@ -197,7 +197,5 @@ def _spread(values: list[float]) -> dict[str, float | int | None]:
     if n == 1:
         return {"n": 1, "mean": mean, "sd": None, "ci95_low": None, "ci95_high": None}
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    from scipy.stats import t as student_t  # here, so that a run of one repeat does not wait for its import
-
-    half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+    half = half_of_interval(sd, n)
     return {"n": n, "mean": mean, "sd": sd, "ci95_low": mean - half, "ci95_high": mean + half}
