@@ -33,6 +33,8 @@ class NodeDebts:
     @property
     def owed(self) -> dict[str, Resources]:
         """By node, what is owed and no task is leaving for."""
+        if not self.keeps:  # most often
+            return {}
         owed = {node: lacking(self._stays(node), keep) for node, keep in self.keeps.items()}
         return {node: short for node, short in owed.items() if any(short)}
 

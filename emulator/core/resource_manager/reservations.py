@@ -131,7 +131,8 @@ class Reservations:
         owed = self._contracts.owed_by(job)
         if not owed:
             return []
-        tasks = [task for task in self._state.task_views(job, now_ns) if self._state.may_be_victim(task, now_ns)]
+        there = (task for task in self._state.task_views(job, now_ns) if task.node in owed)
+        tasks = [task for task in there if self._state.may_be_victim(task, now_ns)]
         going: list[TaskView] = []
         for node, amount in owed.items():
             here = tuple([task for task in tasks if task.node == node])
