@@ -69,6 +69,10 @@ EXAMPLES = {
         "test_a_machine_whose_revision_stays_has_not_changed": 20,
         "test_more_empty_heartbeats_make_an_equal_journal": 60,
     },
+    "test_node_contracts": {
+        "test_a_job_gives_the_first_tasks_in_its_order_that_are_enough_and_none_in_vain": 200,
+        "test_jobs_are_asked_for_what_is_missing_and_give_no_more_than_they_must": 60,
+    },
     "test_node_manager_alone": {"NodeManagerAlone": 300},
     "test_outside": {"test_any_line_is_understood_or_refused": 300},
     "test_partial_output": {"test_any_cut_gives_the_same_bytes": 40},

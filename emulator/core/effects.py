@@ -139,7 +139,8 @@ class ExplainJobEviction(_Effect):
     rule: str
     """Name of the job eviction in the experiment."""
     victims: tuple[str, ...]
-    """One job for each container, in the order of the choices."""
+    """One job for each container, in the order of the choices; where containers have several sizes, as many as would be
+    enough."""
     candidates: tuple[JobView, ...]
     """As they were at the first choice; each choice takes one container and one reclaimable task from its job."""
     left_out: int

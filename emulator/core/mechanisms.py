@@ -103,6 +103,11 @@ def makes_images(among: Collection[Mechanism]) -> bool:
     return any(TRAITS[mechanism].makes_image for mechanism in among)
 
 
+def keeps_processes(among: Collection[Mechanism]) -> bool:
+    """Whether one of these mechanisms leaves the victim's process there."""
+    return any(not TRAITS[mechanism].ends_process for mechanism in among)
+
+
 def needs_no_job(among: Collection[Mechanism]) -> bool:
     """Whether a victim's node alone can take it: nothing is left to choose, and the victim itself need not act."""
     return len(among) == 1 and not any(TRAITS[mechanism].asks_first for mechanism in among)

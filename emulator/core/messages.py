@@ -166,6 +166,9 @@ class Answer(Frozen):
     """Containers to give back that the ResourceManager has chosen itself."""
     device_queues: tuple[tuple[str, int], ...] = ()
     """Pairs of some of ``named`` and the time that an image of them waits for the device of its node."""
+    keeps: tuple[tuple[str, Resources], ...] = ()
+    """Where containers have several sizes: of each node on which the job owes something, the most that its tasks may go
+    on holding there; of others it may keep all that it has."""
     withdrawn: int = 0
     """How many of those asked back before are no longer wanted, because a container was killed instead."""
     lost_nodes: tuple[str, ...] = ()

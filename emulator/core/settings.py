@@ -22,7 +22,7 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.policies.resources import PARTS
+from emulator.policies.resources import PARTS, minus
 from emulator.vocabulary import Resources, TaskGroup, Tier, Work
 
 MEMORY = "memory_gb"
@@ -89,6 +89,10 @@ class NodeSettings:
     def held_when_stopped(self, request: Resources) -> Resources:
         """What a process with this request goes on holding while it is stopped."""
         return tuple([each if held else 0 for each, held in zip(request, self.stopped_hold, strict=True)])
+
+    def freed_for_certain(self, request: Resources, may_stop: bool) -> Resources:
+        """What taking a process with this request back makes free; ``may_stop``: it may be stopped for that."""
+        return minus(request, self.held_when_stopped(request)) if may_stop else request
 
     def charged_bytes(self, memory_bytes: int | None) -> int:
         """Bytes charged for a task that uses ``memory_bytes``: its whole container if that is unknown."""

@@ -266,7 +266,7 @@ def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
     elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
-        message = "with node_groups a victim is named, and its room is reserved: it cannot be waited for; remove wait"
+        message = "with node_groups the room that victims leave is reserved: they cannot be waited for; remove wait"
         yield ("scheduler", "mechanism", "among"), message
 
 

@@ -6,10 +6,13 @@ in that order.  A cluster whose containers have one size names none, and all its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from operator import add, ge, sub
+from typing import TypeVar
 
 from emulator.vocabulary import Resources
+
+_T = TypeVar("_T")
 
 PARTS = 1000
 """Parts of one: 1.5 cpu are 1500."""
@@ -44,14 +47,37 @@ def times(count: int, one: Resources) -> Resources:
     return tuple([count * each for each in one])
 
 
-def total(vectors: Iterable[Resources], names: Sequence[str]) -> Resources:
-    """The sum of many."""
+def total(vectors: Iterable[Resources], names: Sized) -> Resources:
+    """The sum of many; ``names``: as many as each of them has amounts."""
     return tuple(map(sum, zip(*vectors, strict=True))) or (0,) * len(names)
 
 
 def fits(wanted: Resources, there: Resources) -> bool:
     """Whether all that is wanted is there."""
     return all(map(ge, there, wanted))
+
+
+def irreducible(short: Resources, givers: Iterable[_T], frees: Callable[[_T], Resources]) -> tuple[_T, ...] | None:
+    """The first of ``givers`` that make free what is ``short``, none of them in vain; None: all make too little.
+
+    Those that make nothing free of what is lacking are passed over.  Then every one is left out that is not needed, the
+    last first.  So with any one less it is too little.
+    """
+    chosen: list[_T] = []
+    left, nothing = short, (0,) * len(short)
+    for giver in givers:
+        if left == nothing:
+            break
+        after = lacking(left, frees(giver))
+        if after != left:
+            chosen.append(giver)
+            left = after
+    if any(left):
+        return None
+    for giver in tuple(reversed(chosen)):
+        if fits(short, total((frees(other) for other in chosen if other is not giver), short)):
+            chosen.remove(giver)
+    return tuple(chosen)
 
 
 def most(vectors: Iterable[Resources]) -> Resources:

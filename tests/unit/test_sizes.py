@@ -6,11 +6,26 @@ from pathlib import Path
 
 import pytest
 from experiment_files import complaints
+from manager_bench import Bench, sent
+from msgspec import structs
+from simulated import SECOND_NS
+from simulated import make_settings as settings_of
 
 from emulator.assemble import make_settings
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.chaos.simulated import judge
-from emulator.core.messages import JobState, Outcome
+from emulator.core.messages import (
+    ApplicationHeartbeat,
+    Ask,
+    ContainerReport,
+    ContainerState,
+    JobState,
+    KillContainer,
+    NodeLost,
+    Outcome,
+    Start,
+    SubmitJob,
+)
 from emulator.core.resource_manager.sized_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -20,6 +35,7 @@ from emulator.records.capacity_use import busy_share, sized_work_share, wasted_s
 from emulator.resolved import resolve
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.session import simulate, simulated_history
+from emulator.vocabulary import REDUCE, JobFacts, Resources, map_reduce
 
 SIZED = """\
 name: sized
@@ -131,7 +147,7 @@ def test_just_enough_is_taken_back_on_the_node_where_an_urgent_task_fits(
         ("reduces: 5,", "reduces: 5, gang: true,", "workload.jobs.0.gang: with node_groups ApplicationMasters could"
          " block the nodes of gangs; set cluster.application_masters: outside"),
         (SOFT_CAP, "  mechanism: {name: adaptive, among: [kill, wait]}\n" + SOFT_CAP.replace("soft-cap", "two-queue"),
-         "scheduler.mechanism.among: with node_groups a victim is named, and its room is reserved"),
+         "scheduler.mechanism.among: with node_groups the room that victims leave is reserved"),
         ("engine: sim", "engine: fluid", "cluster.node_groups: the fluid engine has no nodes"),
         ("cpu: 3.5, memory_gb: 8, gpu: 1", "cpu: 15.5, memory_gb: 8, gpu: 1", "one node is large enough, and an"
          " ApplicationMaster there leaves 0.5 cpu too little"),
@@ -376,3 +392,130 @@ def test_a_gang_that_waits_beside_others_costs_no_heartbeats(tmp_path: Path) -> 
 """
     short, long = (simulated_with(tmp_path, WAITS + jobs, NODES=nodes, LONG=length) for length in ("600", "7200"))
     assert long.kernel.events <= short.kernel.events + 10
+
+
+@pytest.mark.parametrize(("order", "shortest_first"), [("srt", True), ("lrt", False)])
+def test_a_job_that_is_asked_for_room_gives_the_tasks_that_come_first_in_its_own_order(
+    tmp_path: Path, order: str, shortest_first: bool
+) -> None:
+    """Only the job knows what is left of its tasks; all hold the same, so two of them are enough."""
+    jobs = """\
+workload:
+  jobs:
+  - {name: fill, queue: research, reduces: 8, reduce_s: {uniform: [0.5, 1], longest: 200}, key_s: 1}
+  - {name: urgent, queue: production, submit_s: 20, reduces: 1, reduce_s: 5, resources: {cpu: 2, memory_gb: 2}}
+"""
+    text = TAKES_BACK.replace("mechanism: MECHANISM", f"mechanism: kill\n  task_eviction: {order}")
+    text = text[: text.index("  - {count: 1, resources: {cpu: 16")] + text[text.index("scheduler:") :]
+    text = text[: text.index("workload:")] + jobs
+    run = resolve(load_experiment(written(tmp_path, text)))
+    lengths = next(job.reduce_ns for job in run.jobs if job.name == "fill")
+    rows = simulated_history(run).attempts
+    taken = {row.task for row in rows if row.outcome is Outcome.KILLED}
+    in_order = sorted(range(8), key=lambda number: lengths[number], reverse=not shortest_first)
+    assert taken == set(in_order[:2])
+
+
+def ended(container: str) -> ContainerReport:
+    return ContainerReport(container, "fill", REDUCE, "node-1", 9, ContainerState.DONE, outcome=Outcome.SUCCEEDED)
+
+
+def bench_of_sizes(request: Resources, asked: Resources, others: Resources | None = None) -> Bench:
+    """A node of 8 cpu that two tasks fill, or one and ``others`` of another job, and an urgent request.  The second
+    node is not heard of."""
+    settings = settings_of(nodes=2, sizes=((8000, 8000),) * 2, master_request=(1000, 1000), masters_outside=True)
+    bench = Bench(settings)
+    bench.node()
+
+    def submit(job: str, queue: str, size: Resources, count: int) -> None:
+        (group,) = map_reduce(0, count)[-1:]
+        bench(SubmitJob(JobFacts(job, queue, (structs.replace(group, request=size),))))
+        bench.ask(job, Ask(((REDUCE, count),)))
+
+    submit("fill", "research", request, 2 if others is None else 1)
+    bench.node()
+    bench.told("fill", Ask())
+    if others is not None:
+        submit("beside", "research", others, 1)
+        bench.node()
+        bench.told("beside", Ask())
+    submit("urgent", "production", asked, 1)
+    bench.tick()
+    return bench
+
+
+def test_the_next_job_is_asked_only_for_what_is_missing_then() -> None:
+    bench = bench_of_sizes((5000, 4000), (6000, 6000), others=(3000, 4000))
+    assert bench.told("beside", Ask()).keeps == (("node-1", (0, 0)),)
+    assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 2000)),)
+
+
+def test_what_a_job_that_has_ended_still_owes_is_awaited() -> None:
+    """Its tasks are being killed, so nobody else is asked in its place."""
+    bench = bench_of_sizes((5000, 4000), (3000, 3000), others=(3000, 4000))
+    assert bench.told("beside", Ask()).keeps == (("node-1", (0, 1000)),)
+    bench(ApplicationHeartbeat("beside", bench.now_ns, 9, Ask(), JobState.SUCCEEDED, bench.now_ns))
+    bench.tick()
+    assert bench.ask("fill", Ask()) is None
+
+
+def test_a_killed_task_that_leaves_does_not_pay_what_its_job_was_asked_for_since() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    bench.told("fill", Ask())
+    orders = [order for _ in range(14) for order in sent(bench.tick(), KillContainer)]
+    assert len(orders) == 1, "not given in time"
+    assert bench.told("fill", Ask()).keeps == ()
+    bench.ask("urgent", Ask(((REDUCE, 2),)))
+    bench.tick()
+    assert bench.told("fill", Ask()).keeps == (("node-1", (6000, 6000)),)
+    bench.node("node-1", structs.replace(ended(orders[0].container), job_knows=True))
+    assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 2000)),)
+
+
+def test_after_a_restart_of_the_resource_manager_a_job_has_its_full_time_to_give() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    asked_ns = bench.now_ns
+    while bench.now_ns < asked_ns + 10 * SECOND_NS:
+        assert not sent(bench.tick(), KillContainer)
+    bench(Start())
+    began_ns = bench.now_ns
+    while not sent(bench.tick(), KillContainer):
+        assert bench.now_ns < began_ns + 12 * SECOND_NS
+    assert bench.now_ns == began_ns + 12 * SECOND_NS
+
+
+def test_on_a_node_that_is_lost_nothing_is_owed() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 3000))
+    assert bench.told("fill", Ask()).keeps
+    bench(NodeLost("node-1"))
+    assert not bench.machine.state.node_contracts
+    assert bench.told("fill", Ask()).keeps == ()
+
+
+def test_what_is_not_needed_any_more_a_job_may_keep() -> None:
+    bench = bench_of_sizes((4000, 4000), (3000, 1000))
+    answer = bench.told("fill", Ask())
+    assert answer.keeps == (("node-1", (5000, 7000)),)
+    bench.ask("urgent", Ask())
+    bench.tick()
+    assert bench.told("fill", Ask()).keeps == ()
+
+
+def test_what_a_job_may_keep_is_told_again_until_it_is_heard_and_with_what_it_gets() -> None:
+    bench = bench_of_sizes((3000, 3000), (6000, 1000))
+    answer = bench.told("fill", Ask())
+    assert answer.keeps == (("node-1", (2000, 6000)),)
+    bench.answers["fill"] -= 1
+    assert bench.told("fill", Ask()) == answer
+    bench.ask("fill", Ask(((REDUCE, 1),)))
+    assert bench.ask("fill", Ask(((REDUCE, 1),))) is None, "what is free is reserved"
+
+
+def test_a_task_that_ends_by_itself_pays_what_its_job_owes() -> None:
+    bench = bench_of_sizes((4000, 4000), (6000, 1000))
+    answer = bench.told("fill", Ask())
+    assert answer.keeps == (("node-1", (2000, 7000)),)
+    held = next(iter(bench.machine.state.applications["fill"].victims))
+    bench.node("node-1", ended(held))
+    assert bench.machine.state.node_contracts.owed_by("fill") == {"node-1": (2000, 0)}
+    assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 4000)),)

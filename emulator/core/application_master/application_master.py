@@ -217,12 +217,7 @@ class ApplicationMaster(StateMachine):
 
     def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
-        releaser = self.tasks.releaser
-        if answer.costs is not None:
-            releaser.costs = answer.costs
-        releaser.debt = max(0, releaser.debt - answer.withdrawn) + answer.reclaim
-        releaser.named.update(dict.fromkeys(answer.named))
-        releaser.named.update(answer.device_queues)
+        self.tasks.releaser.take(answer)
         at_once = self.tasks.at_once
         is_of_use = at_once is not None and len(answer.allocated) >= at_once
         for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer

@@ -41,7 +41,7 @@ class JobTasks:
         """Attempts that have a container, by container."""
         self.map_news_ns = 0
         """When a map last got a container, last needed another one, or room was last made for one."""
-        self.releaser = Releaser(spec.facts, settings)
+        self.releaser = Releaser(spec.facts, settings, self.live)
         requests = {group.request for group in spec.facts.groups}
         self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, settings.nodes, requests)
         resuming = Resuming(settings.scheduler.resume_order, self.releaser)

@@ -4,25 +4,27 @@ Theory of operation
 -------------------
 The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
 ApplicationMaster, keeps this debt.  When it has read the task heartbeats, it orders the running tasks by the task
-eviction policy and takes the first ones.  The mechanism policy decides for each what happens to it.  Estimates are
-refreshed once per period, and the latest complete set is used: readings after the last refresh are left for the next.
-Reading all missed readings at once gives the same estimates as reading every period.
+eviction policy and takes the first ones.  If room of a node is owed (``emulator.core.application_master.node_debts``),
+it takes the first ones there that make it free, and none of them in vain.  The mechanism policy decides for each what
+happens to it.  Estimates are refreshed once per period, and the latest complete set is used: readings after the last
+refresh are left for the next.  Reading all missed readings at once gives the same estimates as reading every period.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 from emulator.core.application_master.image_costs import ImageCosts
+from emulator.core.application_master.node_debts import NodeDebts
 from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.mechanisms import TRAITS, applied_to
-from emulator.core.messages import ProgressSamples
+from emulator.core.messages import Answer, ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
@@ -39,8 +41,9 @@ class Choice(NamedTuple):
 class Releaser:
     """Part of one ApplicationMaster; see the module's theory of operation."""
 
-    def __init__(self, facts: JobFacts, settings: Settings) -> None:
+    def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
         self.job = facts.name
+        self.on_nodes = NodeDebts(facts, settings, live)
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
         self.named: dict[str, int | None] = {}
@@ -65,7 +68,16 @@ class Releaser:
     @property
     def owes(self) -> bool:
         """Whether containers are still to be given back."""
-        return bool(self.debt or self.named)
+        return bool(self.debt or self.named or self.on_nodes.owed)
+
+    def take(self, answer: Answer) -> None:
+        """Take what the answer asks back."""
+        if answer.costs is not None:
+            self.costs = answer.costs
+        self.debt = max(0, self.debt - answer.withdrawn) + answer.reclaim
+        self.named.update(dict.fromkeys(answer.named))
+        self.named.update(answer.device_queues)
+        self.on_nodes.keeps = dict(answer.keeps)
 
     @staticmethod
     def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
@@ -103,32 +115,43 @@ class Releaser:
         Named containers that are not among ``candidates`` either end by themselves or are not given back.  Those whose
         wait for the device was said stay named until they can be given.
         """
-        if not (whole or self.owes) or not candidates:
+        if not (whole or self.debt or self.named):
+            owed = self.on_nodes.owed
+            candidates = [attempt for attempt in candidates if attempt.node in owed]
+        if not candidates:
             return None
         tasks = tuple(self._weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
-        self._decisions += 1
-        random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
         named = tuple(task.container for task in tasks if task.container in self.named)
-        order = named if named and not whole else order_tasks(self._eviction, view, tasks, random)
-        if whole:
-            order += tuple(task.container for task in tasks if task.container not in order)  # nobody is spared
-        most = len(order) if whole else len(named) or self.debt
-        chosen = self._with_mechanisms(view, tasks, order, most, whole)
+        order = self._in_order(view, tasks, () if whole else named)
+        if whole:  # nobody is spared
+            order += tuple(task.container for task in tasks if task.container not in order)
+        going = order if whole or named or self.debt else self.on_nodes.choose(tasks, order)
+        most = len(going) if whole or named else self.debt or len(going)
+        chosen = self._with_mechanisms(view, tasks, going, most, whole)
         self.named = {name: wait for name, wait in self.named.items() if wait is not None and name not in named}
         if not chosen:
             return None
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
-            victim.move(AttemptEvent.CHOOSE)
-            victim.mechanism, victim.pays_debt = decision.mechanism, not named and self.debt > 0
-            self.debt -= victim.pays_debt
+            self._mark(victim, decision.mechanism, pays_debt=not named and self.debt > 0)
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
         why = explain_tasks(self._eviction.name, self.job, tasks, in_order, len(taken), mechanisms)
         return Choice(victims, why)
+
+    def _in_order(self, view: ClusterView, tasks: tuple[TaskView, ...], named: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that are ``named``; if none is, the tasks by the task eviction policy."""
+        self._decisions += 1
+        random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
+        return named or order_tasks(self._eviction, view, tasks, random)
+
+    def _mark(self, victim: TaskAttempt, mechanism: Mechanism, pays_debt: bool) -> None:
+        victim.move(AttemptEvent.CHOOSE)
+        victim.mechanism, victim.pays_debt = mechanism, pays_debt
+        self.debt -= pays_debt
 
     def _with_mechanisms(
         self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int, whole: bool

@@ -4,10 +4,10 @@ Theory of operation
 -------------------
 A strategy is asked on an *occasion*: a node's heartbeat, an arrival, a freed container, its own time.  It answers
 with decisions, one after another; each is carried out before the next is made, so it sees what it has done.  There are
-four: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, and the job's
-ApplicationMaster chooses which, unless tasks are ranked across jobs; a *strict contract* names the container, which
-counts as gone from then on; to *cancel* a job is to end it, as Slurm does under PreemptMode=CANCEL.  (Contracts are
-YARN's words, of its PreemptionMessage.)  Contracts are kept, or enforced, by
+four: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, or for so much of a
+node, and the job's ApplicationMaster chooses which, unless tasks are ranked across jobs; a *strict contract* names the
+container, which counts as gone from then on; to *cancel* a job is to end it, as Slurm does under PreemptMode=CANCEL.
+(Contracts are YARN's words, of its PreemptionMessage.)  Contracts are kept, or enforced, by
 ``emulator.core.resource_manager.contracts``.
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
@@ -24,7 +24,7 @@ from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
-from emulator.vocabulary import TaskGroup, TaskId
+from emulator.vocabulary import Resources, TaskGroup, TaskId
 
 
 class Occasion(Symbol):
@@ -70,6 +70,14 @@ class Contract(NamedTuple):
     """How long an image of the container named waits for the device of its node."""
 
 
+class NodeContract(NamedTuple):
+    """The job ``victim`` must give containers on ``node``, of its own choice, that make free at least ``amount``."""
+
+    victim: str
+    node: str
+    amount: Resources
+
+
 class StrictContract(NamedTuple):
     """This container must be given."""
 
@@ -102,7 +110,7 @@ class Cancel(NamedTuple):
         return JOB_ENDED if self.loses else AS_IT_WAS_TO_END
 
 
-Decision = Grant | Contract | StrictContract | Cancel
+Decision = Grant | Contract | NodeContract | StrictContract | Cancel
 
 
 class Allocation(Protocol):

@@ -14,7 +14,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from emulator.core.effects import Effect
-from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion, StrictContract
+from emulator.core.resource_manager.allocation import (
+    Asked,
+    Contract,
+    Decision,
+    Grant,
+    NodeContract,
+    Occasion,
+    StrictContract,
+)
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.offers import Offer, Offers
 from emulator.core.resource_manager.preemptor import Preemptor
@@ -89,5 +97,5 @@ class ByContract(ABC):
         """When a job may next take a container back; None: not until something changes."""
 
     @abstractmethod
-    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | NodeContract | StrictContract]:
         """Ask for the containers that jobs lack.  Raises PolicyError."""

@@ -4,10 +4,15 @@ Theory of operation
 -------------------
 Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may take back from whom is
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
-and victims are chosen (``emulator.core.resource_manager.room_on_node``), the victims are taken by strict contracts, and
-a reservation keeps the room until all of it is there (``emulator.core.resource_manager.reservations``).  A request that
-fits what is free, or what others will have given, takes nothing; in the latter case that is reserved for it.  For a
-gang this is done for all that it needs at once, and only if all of it then has room.
+and jobs are chosen (``emulator.core.resource_manager.room_on_node``), each of these jobs is asked by a contract for as
+much there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
+there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will have
+given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
+once, and only if all of it then has room.
+
+The ApplicationMaster chooses the tasks, in its own order.  Until they have left, those that are enough count as gone
+here, whichever they are.  What decides more than room is named by strict contracts: where tasks are ranked across jobs,
+and the tasks of a gang, of which too few may be left.
 
 A node whose room is too small for all that is waited for is not offered to one job after another.
 
@@ -26,12 +31,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from emulator.core.decisions import allocate, choose_job, order_jobs, order_tasks
 from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs, explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.resource_manager.allocation import Grant, StrictContract
+from emulator.core.resource_manager.allocation import Grant, NodeContract, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
@@ -41,8 +48,9 @@ from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.resource_manager.sized_node import SizedNode
 from emulator.core.resource_manager.sized_state import SizedQueueLedger
+from emulator.core.resource_manager.victim_jobs import net_of
 from emulator.policies.policy import Reads
-from emulator.policies.resources import dominant_ppm, fits, minus, plus, total, written
+from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
@@ -76,7 +84,7 @@ class BySizedQueues(ByQueues):
         self._in_vain: int | None = None
         """State of the ResourceManager in which there was nothing to take back or to forget."""
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
-        """Whether tasks that are taken are explained here; with other mechanisms their jobs are asked, and explain."""
+        """Whether tasks that are named are explained here; with other mechanisms their jobs are asked, and explain."""
         self._choices: list[JobChoice] = []
         self._whys: list[Effect] = []
         self._ranks: dict[tuple[tuple[str, ...], ...], list[TaskView]] = {}
@@ -87,7 +95,8 @@ class BySizedQueues(ByQueues):
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
-        return super().changes + self._reservations.made + self._reservations.ended
+        lowered = self._state.node_contracts.changes
+        return super().changes + self._reservations.made + self._reservations.ended + lowered
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
@@ -129,17 +138,18 @@ class BySizedQueues(ByQueues):
     # ---- taking back ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        if not (any(map(self._state.queues.pending_in, self._takers)) or self._reservations.lasts_until_ns is not None):
+        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._state.node_contracts
+        if not wanted and self._reservations.lasts_until_ns is None:
             return None
         if self._in_vain != self._state.changes:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    def _for_jobs(self, now_ns: int) -> Iterator[StrictContract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[NodeContract | StrictContract]:
         before = self.changes
         self._reservations.settle(now_ns)
         self._forget_ranks()
-        rooms = _Rooms(self._reservations.free(), self._reservations.coming())
+        rooms = _Rooms(self._reservations.free(), self._reservations.coming(now_ns))
         view = self._state.view(now_ns)
         decision = allocate(self._policy, view)
         for name, victims in decision.reclaim:
@@ -170,7 +180,7 @@ class BySizedQueues(ByQueues):
         may: Callable[[Application, Sequence[TaskGroup]], bool],
         rooms: _Rooms,
         now_ns: int,
-    ) -> Iterator[StrictContract]:
+    ) -> Iterator[NodeContract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
         for application in jobs:
@@ -205,7 +215,16 @@ class BySizedQueues(ByQueues):
 
     def _givers_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
         views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
-        return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in views]
+        left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
+        return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+
+    def _left(self, view: JobView, now_ns: int) -> JobView:
+        """The job without what it is to give."""
+        going = self._reservations.going(view.name, now_ns) if self._state.node_contracts else []
+        if not going:
+            return view
+        left = minus(view.tasks_hold, total((task.request for task in going), self._names))
+        return replace(net_of(view, len(going)), tasks_hold=left)
 
     def _givers_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
         """Each job takes from the jobs after it."""
@@ -229,7 +248,7 @@ class BySizedQueues(ByQueues):
 
     def _make_room(
         self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
-    ) -> Generator[StrictContract, None, bool]:
+    ) -> Generator[NodeContract | StrictContract, None, bool]:
         """Take back what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
         names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
@@ -307,21 +326,34 @@ class BySizedQueues(ByQueues):
         jobs: _Jobs,
         ranked: Sequence[TaskView],
         now_ns: int,
-    ) -> Iterator[StrictContract]:
-        """Take the tasks, and keep the room, also what is free of it: a gang needs it with the rest."""
-        if not any(taken.tasks for _, taken in places):
+    ) -> Iterator[NodeContract | StrictContract]:
+        """Ask for it, and keep the room, also what is free of it: a gang needs it with the rest."""
+        graces_ns = {self._state.applications[task.job].facts.grace_ns for _, taken in places for task in taken.tasks}
+        if not graces_ns:
             return
         for group, taken in places:
             if taken.tasks:
                 self._note_why(application, group, jobs, ranked, taken, now_ns)
-            self._reservations.make(application, group, taken.node, now_ns)
+            self._reservations.make(application, group, taken.node, now_ns, max(graces_ns))
         for _, taken in places:
-            for task in taken.tasks:
-                queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)
-                yield StrictContract(self._state.containers[task.container], queue_ns=queue_ns)
+            left = taken.short
+            for job in dict.fromkeys(task.job for task in taken.tasks):
+                going = [task for task in taken.tasks if task.job == job]
+                amount = common(left, total(map(self._frees, going), self._names))
+                left = minus(left, amount)
+                if not self._names_tasks(job):
+                    yield NodeContract(job, taken.node, amount)
+                    continue
+                for task in going:
+                    queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)
+                    yield StrictContract(self._state.containers[task.container], queue_ns=queue_ns)
+
+    def _names_tasks(self, job: str) -> bool:
+        return self._victim_jobs.tasks is not None or self._state.applications[job].facts.gang is not None
 
     def _ranked(self, jobs: _Jobs, now_ns: int) -> list[TaskView]:
-        """The tasks of these jobs that may be victims, in the order of eviction."""
+        """The tasks of these jobs that may be victims, in the order of eviction; of a job which chooses itself, as it
+        comes."""
         view, scheduler, ranked = self._state.view(now_ns), self._scheduler, list[TaskView]()
         if self._victim_jobs.tasks is not None:
             return [task for of_queue in jobs for task in self._victim_jobs.tasks.ranked(of_queue, view)]
@@ -331,12 +363,15 @@ class BySizedQueues(ByQueues):
             while left:
                 victim = choose_job(scheduler.job_eviction, view, left, random)
                 left = tuple([job for job in left if job.name != victim])
+                going = {task.container for task in self._reservations.going(victim, now_ns)}
                 tasks = {
                     task.container: task
                     for task in self._state.task_views(victim, now_ns)
-                    if self._state.may_be_victim(task, now_ns)
+                    if task.container not in going and self._state.may_be_victim(task, now_ns)
                 }
-                order = order_tasks(scheduler.task_eviction, view, tuple(tasks.values()), random) if tasks else ()
+                order = tuple(tasks)
+                if tasks and self._names_tasks(victim):
+                    order = order_tasks(scheduler.task_eviction, view, tuple(tasks.values()), random)
                 ranked += [tasks[container] for container in order]
         return ranked
 
@@ -357,7 +392,8 @@ class BySizedQueues(ByQueues):
         for task in taken.tasks:
             among = queues[task.job]
             self._choices.append(JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among, short))
-        for victim in dict.fromkeys(task.job for task in taken.tasks) if self._explains_tasks else ():
+        jobs_named = [job for job in dict.fromkeys(task.job for task in taken.tasks) if self._names_tasks(job)]
+        for victim in jobs_named if self._explains_tasks else ():
             going = [task.container for task in taken.tasks if task.job == victim]
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.core.delivery import NumberedNews
 from emulator.core.messages import AllocatedContainer, Answer, ContainerReport, TaskOrder
 from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.vocabulary import Resources
 
 
 class MasterNews:
@@ -23,6 +24,8 @@ class MasterNews:
         """Containers to ask back that it has not been asked for yet."""
         self._withdrawn = 0
         """Containers asked back before that it need no longer give."""
+        self._keeps_changed = False
+        """Whether it must hear what it may keep of nodes."""
         self._named: list[str] = []
         self._device_queues: list[tuple[str, int]] = []
         self._lost_nodes: list[str] = []
@@ -53,6 +56,11 @@ class MasterNews:
         self._withdrawn += 1
         self._changed.append(self._address)
 
+    def change_keeps(self) -> None:
+        """What it may keep of a node has changed."""
+        self._keeps_changed = True
+        self._changed.append(self._address)
+
     def ask_by_name(self, container: str, queue_ns: int | None = None) -> None:
         """It must give this container; ``queue_ns``: what an image of it waits for the device, if that is counted."""
         self._named.append(container)
@@ -78,7 +86,7 @@ class MasterNews:
 
     @property
     def _waits(self) -> bool:
-        counts = self.reclaim or self._withdrawn
+        counts = self.reclaim or self._withdrawn or self._keeps_changed
         return bool(self._allocated or self._finished or counts or self._named or self._lost_nodes or self._orders)
 
     @property
@@ -104,8 +112,9 @@ class MasterNews:
         again = self._answers.unheard(heard_id)
         return [*(again.allocated if again else ()), *self._allocated]
 
-    def answer(self, heard_id: int, costs: CostLedger) -> Answer | None:
-        """The answer to a heartbeat: the last one again if it was not heard, else a new one, else None."""
+    def answer(self, heard_id: int, costs: CostLedger, keeps: tuple[tuple[str, Resources], ...] = ()) -> Answer | None:
+        """The answer to a heartbeat: the last one again if it was not heard, else a new one, else None; ``keeps``: see
+        ``Answer``."""
         again = self._answers.unheard(heard_id)
         if again is not None or not self._waits:
             return again
@@ -119,11 +128,13 @@ class MasterNews:
             device_queues=tuple(self._device_queues),
             withdrawn=self._withdrawn,
             lost_nodes=tuple(self._lost_nodes),
-            costs=costs.measured() if self.reclaim or self._named else None,
+            keeps=keeps,
+            costs=costs.measured() if self.reclaim or self._named or keeps else None,
             orders=tuple(self._orders),
         )
         self._allocated, self._finished, self._lost_nodes, self._orders = [], [], [], []
         self._named, self._device_queues = [], []
         self.reclaim = self._withdrawn = 0
+        self._keeps_changed = False
         self._changed.append(self._address)
         return self._answers.send(number, answer)

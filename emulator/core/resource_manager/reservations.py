@@ -11,23 +11,25 @@ when the job has ended or avoids the node, and when the node is lost.  Whether i
 read, so that it ends with the message that ends the need.
 
 In its runs the Preemptor lets two more kinds go (``settle``).  Less than was hoped for is there: a container that was
-taken back holds more than expected.  And one that has stood for twice the kill timeout: by then its room is there, and
-the asker has not wanted it, for example because its placement waits for another node.  The need of either is looked at
-anew, and what is still to come counts for it.
+taken back holds more than expected.  And one that has stood for twice the kill timeout and the longest grace of those
+asked for it: by then its room is there, and the asker has not wanted it, for example because its placement waits for
+another node.  The need of either is looked at anew, and what is still to come counts for it.  What jobs owe on a node
+and no reservation needs any more, they may keep.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from emulator.core.mechanisms import TRAITS
+from emulator.core.mechanisms import keeps_processes
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
-from emulator.policies.resources import minus, plus, total
+from emulator.policies.resources import irreducible, lacking, minus, plus, total
+from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskGroup
 
 
@@ -40,7 +42,8 @@ class Reservation(NamedTuple):
     registration: int
     """The node's, so that it is known if it was lost meanwhile."""
     request: Resources
-    since_ns: int
+    until_ns: int
+    """When it has stood too long."""
 
 
 class Reservations:
@@ -53,7 +56,8 @@ class Reservations:
         """How many the Preemptor has found ended, or has let go."""
         self._state = state
         self._lasts_ns = 2 * settings.protocol.kill_timeout_ns
-        self._keeps_processes = any(not TRAITS[each].ends_process for each in settings.scheduler.mechanism.among)
+        self._keeps_processes = keeps_processes(settings.scheduler.mechanism.among)
+        self._contracts = state.node_contracts
         self._all: list[Reservation] = []
         """Oldest first; some of them may have ended."""
 
@@ -91,9 +95,7 @@ class Reservations:
     def frees(self, container: HeldContainer) -> Resources:
         """What taking the container back makes free for certain: a process that is stopped holds the rest."""
         node = self._state.nodes[container.node].settings
-        if not self._keeps_processes:
-            return container.request
-        return minus(container.request, node.held_when_stopped(container.request))
+        return node.freed_for_certain(container.request, self._keeps_processes)
 
     def free(self) -> dict[str, Resources]:
         """What is free of each node that is there, beside what is reserved; it may be below 0."""
@@ -116,26 +118,51 @@ class Reservations:
                 rooms[container.node] = minus(rooms[container.node], held)
         return rooms
 
-    def coming(self) -> dict[str, Resources]:
-        """What is still to become free, because it was taken back, of the nodes where that is something."""
-        coming: dict[str, Resources] = {}
-        for container in self._state.containers.values():
-            if container.taken:
-                more, node = self.frees(container), container.node
-                coming[node] = plus(coming[node], more) if node in coming else more
-        return coming
+    def coming(self, now_ns: int) -> dict[str, Resources]:
+        """What is still to become free, because it was taken back or a job will give it, of the nodes where that is
+        something."""
+        containers = self._state.containers
+        going = (containers[task.container] for job in self._contracts.jobs() for task in self.going(job, now_ns))
+        return self._by_node([*self._taken(), *going])
+
+    def going(self, job: str, now_ns: int) -> list[TaskView]:
+        """The tasks of the job that go for what it owes on nodes, as far as is known here: its ApplicationMaster
+        chooses."""
+        owed = self._contracts.owed_by(job)
+        if not owed:
+            return []
+        there = (task for task in self._state.task_views(job, now_ns) if task.node in owed)
+        tasks = [task for task in there if self._state.may_be_victim(task, now_ns)]
+        going: list[TaskView] = []
+        for node, amount in owed.items():
+            here = tuple([task for task in tasks if task.node == node])
+            enough = irreducible(amount, here, lambda task: self.frees(self._state.containers[task.container]))
+            going += here if enough is None else enough
+        return going
+
+    def _taken(self) -> list[HeldContainer]:
+        return [container for container in self._state.containers.values() if container.taken]
+
+    def _by_node(self, containers: Iterable[HeldContainer]) -> dict[str, Resources]:
+        """What these make free of each node."""
+        freed: dict[str, Resources] = {}
+        for container in containers:
+            more, node = self.frees(container), container.node
+            freed[node] = plus(freed[node], more) if node in freed else more
+        return freed
 
     @property
     def lasts_until_ns(self) -> int | None:
         """When the first of them will have stood too long; None: there is none."""
-        return min((each.since_ns + self._lasts_ns for each in self._all), default=None)
+        return min((each.until_ns for each in self._all), default=None)
 
     # ---- changing ----
 
-    def make(self, application: Application, group: TaskGroup, node: str, now_ns: int) -> None:
-        """Keep room on ``node`` for one more container of the job's group."""
+    def make(self, application: Application, group: TaskGroup, node: str, now_ns: int, grace_ns: int = 0) -> None:
+        """Keep room on ``node`` for one more container of the job's group; ``grace_ns``: the longest of those asked."""
         registration, request = self._state.nodes[node].registration, application.request_for(group)
-        self._all.append(Reservation(application.name, group.name, node, registration, request, now_ns))
+        until_ns = now_ns + self._lasts_ns + grace_ns
+        self._all.append(Reservation(application.name, group.name, node, registration, request, until_ns))
         self.made += 1
 
     def got(self, grant: Grant) -> None:
@@ -153,18 +180,30 @@ class Reservations:
         self.ended += before - len(self._all)
 
     def settle(self, now_ns: int) -> None:
-        """Forget those that have ended, have stood too long, or will not get their room."""
-        if not self._all:
-            return
-        self.keep(lambda each: now_ns < each.since_ns + self._lasts_ns)
+        """Forget those that have ended, have stood too long, or will not get their room; and let jobs keep what is not
+        needed any more of what they were asked for."""
+        if self._all:
+            self._settle(now_ns)
+        if self._contracts:
+            self._give_back()
+
+    def _settle(self, now_ns: int) -> None:
+        self.keep(lambda each: now_ns < each.until_ns)
         before = len(self._all)
-        free, coming = self.free(), self.coming()
+        free, coming = self.free(), self.coming(now_ns)
         for each in reversed(self._all):
             there = free[each.node]
             if min(plus(there, coming[each.node]) if each.node in coming else there) < 0:
                 free[each.node] = plus(free[each.node], each.request)
                 self._all.remove(each)
         self.ended += before - len(self._all)
+
+    def _give_back(self) -> None:
+        free, taken = self.free(), self._by_node(self._taken())
+        for node in self._contracts.nodes():
+            there = plus(free[node], taken[node]) if node in taken else free[node]
+            for job in self._contracts.lower(node, lacking((0,) * len(there), there)):
+                self._state.applications[job].news.change_keeps()
 
 
 def _is_there(node: Node) -> bool:

@@ -42,7 +42,7 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Contract, Grant, Occasion
+from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
@@ -145,10 +145,8 @@ class ResourceManager(StateMachine):
                 application, why_killed = decision.application, decision.why_killed
                 effects += self._end(application, decision.state, asked.now_ns, decision.why, why_killed=why_killed)
                 effects += self._admit(asked.now_ns)
-            elif isinstance(decision, Contract):
-                self._contracts.make(decision, asked.now_ns)
             else:
-                self._contracts.make_strict(decision, asked.now_ns)
+                self._contracts.make(decision, asked.now_ns)
         if not decided and self._allocation.changes == changes:
             return None
         return effects + self._allocation.explain()
@@ -246,7 +244,7 @@ class ResourceManager(StateMachine):
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus
         heard = self._telling is not None and application.news.heard(message.answer_id)
-        answer = application.news.answer(message.answer_id, self.state.costs)
+        answer = self.state.answer(application, message.answer_id)
         if answer is None and message.says_nothing and not (started or surplus or heard):
             self.leaves_no_trace()
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
@@ -338,7 +336,7 @@ class ResourceManager(StateMachine):
             owner = None
         node = self.state.nodes[held.node]
         if node.freed(now_ns, owner, slot or Slot.ANY, room):
-            self.state.has_free(node)
+            self.state.room_freed(node, held, room)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int
@@ -416,7 +414,7 @@ class ResourceManager(StateMachine):
         del self.state.applications[application.name]
         self.state.queues.forget(application)
         self._admission.end(application)
-        self.preemptor.forget_job(application.name)
+        self._contracts.forget_job(application)
         effects: list[Effect] = []
         self.state.attention.newly_awaited.append(job_address(application.name))
         for node in application.nodes:

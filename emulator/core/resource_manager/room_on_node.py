@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-Jobs that may lose a container are ranked by the job eviction policy, the least urgent queue's first, and each job's
-tasks by the task eviction policy.  The ResourceManager sees no progress of tasks, and every view is of now.  On each
-node the first of them are taken until the request fits there; tasks that make nothing free of what is lacking are
-passed over.  Then every one is left out that is not needed, the last in the order first.  So what is taken is
-irreducible: with any one less it is too little.
+Jobs that may lose a container are ranked by the job eviction policy, the least urgent queue's first.  Which of its
+tasks a job gives, it chooses itself, so here they come in any order; those that are named come in that of the task
+eviction policy.  The ResourceManager sees no progress of tasks, and every view is of now.  On each node the first of
+them are taken until the request fits there; tasks that make nothing free of what is lacking are passed over.  Then
+every one is left out that is not needed, the last in the order first.  So what is taken is irreducible: with any one
+less it is too little.
 
 Of the nodes where that is enough, the one is chosen whose last victim job in the order, the one to be spared longest,
 comes earliest (the last victim task, where tasks are ranked across jobs); then the one with the fewest victims; then
@@ -15,11 +16,10 @@ the one where least is taken, by the dominant share of the cluster; then the fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from emulator.policies.resources import dominant_ppm, fits, lacking, plus
+from emulator.policies.resources import dominant_ppm, irreducible, lacking, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import Resources
 
@@ -31,27 +31,6 @@ class Taken(NamedTuple):
     tasks: tuple[TaskView, ...]
     short: Resources = ()
     """What is lacking there without them."""
-
-
-def irreducible(
-    short: Resources, tasks: Iterable[TaskView], frees: Callable[[TaskView], Resources]
-) -> tuple[TaskView, ...] | None:
-    """The first of ``tasks`` that make free what is ``short``, none of them in vain; None: all make too little."""
-    chosen: list[TaskView] = []
-    left, nothing = short, (0,) * len(short)
-    for task in tasks:
-        if left == nothing:
-            break
-        after = lacking(left, frees(task))
-        if after != left:
-            chosen.append(task)
-            left = after
-    if any(left):
-        return None
-    for task in tuple(reversed(chosen)):
-        if fits(short, _sum((frees(other) for other in chosen if other is not task), short)):
-            chosen.remove(task)
-    return tuple(chosen)
 
 
 def choose_room(
@@ -78,11 +57,7 @@ def choose_room(
         if tasks is None:
             continue
         last = max([ranks[task.container if across_jobs else task.job] for task in tasks], default=-1)
-        rank = last, len(tasks), dominant_ppm(_sum(map(frees, tasks), whole), whole)
+        rank = last, len(tasks), dominant_ppm(total(map(frees, tasks), whole), whole)
         if best is None or rank < best[0]:
             best = rank, Taken(name, tasks, short)
     return None if best is None else best[1]
-
-
-def _sum(vectors: Iterable[Resources], like: Resources) -> Resources:
-    return reduce(plus, vectors, (0,) * len(like))

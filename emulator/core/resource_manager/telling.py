@@ -40,7 +40,7 @@ class Telling:
                 continue
             application = self._state.applications.get(name)
             if application is not None and application.news.can_be_sent:
-                answer = application.news.answer(application.news.heard_id, self._state.costs)
+                answer = self._state.answer(application, application.news.heard_id)
                 effects.append(Send(address, ApplicationHeartbeatResponse(application.last_heartbeat_id, answer)))
         return effects
 
