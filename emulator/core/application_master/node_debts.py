@@ -27,7 +27,7 @@ class NodeDebts:
         """The limits, by node."""
         self._live = live
         self._requests = {group.name: group.request for group in facts.groups}
-        self._nodes = {node.name: node for node in settings.nodes}
+        self._nodes = settings.nodes_by_name
         self._may_stop = keeps_processes(settings.scheduler.mechanism.among)
 
     @property

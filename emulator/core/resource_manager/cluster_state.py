@@ -107,7 +107,9 @@ class ClusterState:
 
     def answer(self, application: Application, heard_id: int) -> Answer | None:
         """The answer to a heartbeat of the job (``MasterNews.answer``)."""
-        owed = self.node_contracts.owed_by(application.name) if self.node_contracts else {}
+        if not self.node_contracts:
+            return application.news.answer(heard_id, self.costs)
+        owed = self.node_contracts.owed_by(application.name)
         keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
         return application.news.answer(heard_id, self.costs, keeps)
 
