@@ -34,6 +34,7 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
 PREAMBLE = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from emulator import interruption as i
 def slow(): time.sleep(float(sys.argv[1]))
 """
