@@ -26,6 +26,7 @@ from emulator.experiment.warnings import minima_warning
 from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation
 from emulator.policies.shares import demands
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, ShareDecision
+from emulator.records.journal import merge
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import MAP, REDUCE, JobFacts, TaskGroup, Work, map_reduce
 from tests.experiment_files import refusal, write
@@ -100,6 +101,27 @@ def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
     cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
     run = run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,) * 4),))
     assert run.kernel.now_ns > 4 * 5 * SECOND_NS
+
+
+FROM_NS, UNTIL_NS = 15 * SECOND_NS, 80 * SECOND_NS
+
+
+def all_to_short(view: ClusterView) -> ShareDecision:
+    """From ``FROM_NS`` on; the other job has a share again from ``UNTIL_NS`` on, whatever happens."""
+    between = FROM_NS <= view.now_ns < UNTIL_NS
+    shares = tuple((job, 6 if job == "short" else 0 if between else 2) for job in view.jobs)
+    return ShareDecision(shares, valid_until_ns=next((at for at in (FROM_NS, UNTIL_NS) if at > view.now_ns), None))
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_stopped_tasks_go_on_when_their_job_has_a_share_again_although_nothing_else_has_changed(seed: int) -> None:
+    base = make_settings(seed=seed, nodes=6, containers=1, allocation="fair", mechanism="suspend", masters_outside=True)
+    allocation = ShareAllocation("mine:RECORD", all_to_short, "your own")
+    cluster = replace(base, scheduler=replace(base.scheduler, allocation=allocation))
+    jobs = make_job("long", "research", 0.0, (), (60.0,) * 2), make_job("short", "production", 15.0, (), (5.0,) * 6)
+    thrifty, every = (run_checked(cluster, jobs, every_heartbeat=each) for each in (False, True))
+    assert merge(thrifty.records) == merge(every.records)
+    assert UNTIL_NS < thrifty.kernel.now_ns < UNTIL_NS + 60 * SECOND_NS
 
 
 def test_a_function_that_gives_shares_needs_a_record() -> None:

@@ -88,6 +88,10 @@ class ByContract(ABC):
         for queue in reversed(self._scheduler.queues):
             yield self._victim_jobs.among(self._state.queues.job_views(queue.name, now_ns))
 
+    def _note_host(self, offer: Offer) -> None:
+        """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
+        offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
+
     @abstractmethod
     def _choose(self, offer: Offer) -> Sequence[Grant]:
         """The next request to get the container offered, or all requests of a gang."""

@@ -70,10 +70,6 @@ class ByQueues(ByContract):
             self._note_host(offer)
         return ()
 
-    def _note_host(self, offer: Offer) -> None:
-        """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
-        offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
-
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
         waiting = self._state.waiting(queue, offer.view)

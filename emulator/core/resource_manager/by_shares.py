@@ -57,6 +57,7 @@ class ByShares(ByContract):
                 grant = self._offers.task_of(application, offer, instance.works)
                 if grant is not None:
                     return (grant,)
+        self._note_host(offer)  # a job without a share now may have one later
         return ()
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
