@@ -491,6 +491,13 @@ def test_a_second_attempt_says_everything_and_sets_the_timers_of_the_first_again
     ], "its instant has passed"
 
 
+def test_an_attempt_that_begins_after_the_one_that_replaced_it_changes_nothing() -> None:
+    bench = Bench(reduces=2)
+    bench(Start("c9"))
+    assert bench(Start("c8")) == []
+    assert bench.machine.container == "c9"
+
+
 def test_a_timer_that_was_set_again_since_asks_nobody() -> None:
     bench = Bench(reduces=2)
     bench.run("c1")

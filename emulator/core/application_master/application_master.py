@@ -129,7 +129,10 @@ class ApplicationMaster(StateMachine):
         return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        self.container = message.container or ""
+        container = message.container or ""
+        if container and (len(container), container) < (len(self.container), self.container):
+            return []  # an attempt whose node was taken for dead, and which begins after the one that replaced it
+        self.container = container
         self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:
             return self._go_on(now_ns)
