@@ -131,7 +131,7 @@ class ApplicationMaster(StateMachine):
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         container = message.container or ""
         if container and (len(container), container) < (len(self.container), self.container):
-            return []  # an attempt whose node was taken for dead, and which begins after the one that replaced it
+            return []  # containers are numbered: an earlier attempt, whose node was taken for dead, begins too late
         self.container = container
         self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:

@@ -36,6 +36,7 @@ from emulator.core.resource_manager.node_contracts import OpenContract
 from emulator.core.resource_manager.preemptor import Preemptor, Reclaim
 from emulator.core.settings import Settings
 from emulator.policies.resources import irreducible
+from emulator.policies.views import TaskView
 
 PREEMPTED = "preempted by name"
 """Why a container was killed."""
@@ -159,19 +160,14 @@ class Contracts:
         )
         if not tasks:
             return state.applications[victim].facts.gang is not None and self._is_dying(victim)
-        self._kills += 1
-        random = keyed_random(self._seed, "rm", "kill", self._kills)
-        policy = self._scheduler.task_eviction
-        order = order_tasks(policy, state.view(now_ns), tasks, random)
+        order = self._order_to_kill(tasks, now_ns)
         if not order:
             return False
         whole = state.applications[victim].goes_whole
         going = [task.container for task in state.task_views(victim, now_ns)] if whole else order[:1]
-        effects.append(explain_tasks(policy.name, victim, tasks, order, len(tasks) if whole else 1))
-        for container in going:
-            held = state.containers[container]
-            kill = KillContainer(held.id, victim, NOT_GIVEN)
-            effects.append(self._orders.send(held.id, held.node, kill, now_ns))
+        rule = self._scheduler.task_eviction.name
+        effects.append(explain_tasks(rule, victim, tasks, order, len(tasks) if whole else 1))
+        effects += [self._kill_now(state.containers[container], now_ns) for container in going]
         if entry.container is None:
             state.applications[victim].news.withdraw()  # this container replaces one of those asked for
         return True
@@ -187,19 +183,25 @@ class Contracts:
         )
         if not tasks:
             return []
-        self._kills += 1
-        random = keyed_random(self._seed, "rm", "kill", self._kills)
-        policy, frees = self._scheduler.task_eviction, state.nodes[contract.node].settings.freed_for_certain
-        order = order_tasks(policy, state.view(now_ns), tasks, random)
+        rule, frees = self._scheduler.task_eviction.name, state.nodes[contract.node].settings.freed_for_certain
+        order = self._order_to_kill(tasks, now_ns)
         requests = {task.container: task.request for task in tasks}
         going = irreducible(contract.amount, order, lambda name: frees(requests[name], self._may_stop)) or order
         in_order = [*going, *(name for name in order if name not in going)]
-        effects: list[Effect] = [explain_tasks(policy.name, contract.job, tasks, in_order, len(going))]
+        effects: list[Effect] = [explain_tasks(rule, contract.job, tasks, in_order, len(going))]
         for held in map(state.containers.__getitem__, going):
             self._count_as_gone(application, held)
-            kill = KillContainer(held.id, contract.job, NOT_GIVEN)
-            effects.append(self._orders.send(held.id, held.node, kill, now_ns))
+            effects.append(self._kill_now(held, now_ns))
         return effects
+
+    def _order_to_kill(self, tasks: tuple[TaskView, ...], now_ns: int) -> tuple[str, ...]:
+        """The containers of these tasks by the task eviction policy.  Raises PolicyError."""
+        self._kills += 1
+        random = keyed_random(self._seed, "rm", "kill", self._kills)
+        return order_tasks(self._scheduler.task_eviction, self._state.view(now_ns), tasks, random)
+
+    def _kill_now(self, held: HeldContainer, now_ns: int) -> Effect:
+        return self._orders.send(held.id, held.node, KillContainer(held.id, held.job, NOT_GIVEN), now_ns)
 
     def _is_dying(self, gang: str) -> bool:
         """Whether containers of it are being killed: with the first that was not given in time, all are."""

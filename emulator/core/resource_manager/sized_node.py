@@ -75,7 +75,8 @@ class SizedNode(Node):
     def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
         """See ``Node``: what it takes, since when all of it has been free."""
         needed, since_ns = self._needed(request, resumes), 0
-        self._left_nothing -= self._left_nothing > 0 and not any(needed)
+        if self._left_nothing and not any(needed):
+            self._left_nothing -= 1
         for pieces, amount in zip(self._pieces, needed, strict=True):
             while amount:
                 piece_since_ns, there = pieces.popleft()
