@@ -62,8 +62,17 @@ class SimulatedCluster:
         self._sink = sink
         self._costs = costs or CostModel()
         self._network = network or Network(self._costs)
+        self._at_once = type(self._network) is Network and self._network.longest_ns == 0
+        """Whether every message arrives at the time it is sent."""
         self.processes = VirtualProcesses(
-            self.kernel, settings, jobs, self._costs, self.tell, self._begin_application, self._end_application
+            self.kernel,
+            settings,
+            jobs,
+            self._costs,
+            self.tell,
+            self._begin_application,
+            self._end_application,
+            self._at_once,
         )
         self._outside = process_of(settings.scheduler.allocation)
         self._recorders: dict[str, Recorder] = {}
@@ -75,8 +84,6 @@ class SimulatedCluster:
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be travelling when something happens."""
-        self._at_once = type(self._network) is Network and self._network.longest_ns == 0
-        """Whether every message arrives at the time it is sent."""
         names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
         self._ranks = {address: rank for rank, address in enumerate(names)}
         self._carry_out = self._effects()

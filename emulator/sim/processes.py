@@ -63,6 +63,7 @@ class VirtualProcesses:
         tell: Callable[[str, Message], None],
         application_begins: Callable[[str, str], None],
         application_ended: Callable[[str, str], None],
+        at_once: bool,
     ) -> None:
         """
         Args:
@@ -73,6 +74,8 @@ class VirtualProcesses:
             tell: lets the machine of an address handle a message now.
             application_begins: called when a job's ApplicationMaster process in that container has started.
             application_ended: called when it has ended.
+            at_once: whether messages between machines take no time: then a task that commits in no time tells only of
+                its end.
         """
         self.tasks: dict[str, VirtualTask] = {}
         """All processes, by container."""
@@ -87,6 +90,7 @@ class VirtualProcesses:
         self._tell = tell
         self._application_begins = application_begins
         self._application_ended = application_ended
+        self._at_once = at_once
         # By (node, job): the nodes of the map outputs, as known on that node; reduces with merged input there.
         self._inputs: dict[tuple[str, str], fx.ProvideInput] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
@@ -339,13 +343,18 @@ class VirtualProcesses:
             self._end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
             return
         if task.launch.work is Work.KEYS:
-            self._tell(node_address(task.node), Committing(container))
             size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.index)
             end_ns = self._costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
         else:
             written_ns = max(now_ns, task.written_ns)
             end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
-        self._later(end_ns + self.disks.extra_ns(task.node), partial(self._end, container, 0))
+        end_ns += self.disks.extra_ns(task.node)
+        if not end_ns and self._at_once:
+            self._end(container, code=0)
+            return
+        if task.launch.work is Work.KEYS:
+            self._tell(node_address(task.node), Committing(container))
+        self._later(end_ns, partial(self._end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         """The nodes of a job's map outputs are known: reduces that wait for them start fetching."""

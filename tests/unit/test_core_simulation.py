@@ -8,7 +8,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 from emulator.core import completions, messages
 from emulator.core import effects as fx
 from emulator.core.completions import Exited
-from emulator.core.messages import ApplicationHeartbeat, Message, ProgressSamples
+from emulator.core.messages import ApplicationHeartbeat, ContainerReported, ContainerState, Message, ProgressSamples
 from emulator.records.journal import is_empty_heartbeat
 from emulator.sim.cost_model import CostModel
 from emulator.sim.tasks import VirtualTask
@@ -74,6 +74,18 @@ def test_a_committing_reduce_says_so_before_it_ends() -> None:
         names = [type(message).__name__ for message in heard]
         ended_well = any(isinstance(message, Exited) and message.code == 0 for message in heard)
         assert ("Committing" in names) == (ended_well and "FirstKey" in names)
+
+
+@pytest.mark.parametrize(("costs", "says_so"), [(CostModel(), False), (CostModel(message_ns=1), True), (SLOW, True)])
+def test_a_reduce_that_commits_in_no_time_tells_only_of_its_end(costs: CostModel, says_so: bool) -> None:
+    cluster = CheckedCluster(make_settings(), {"a": make_job("a", reduces_s=(3.0, 3.0))}, costs)
+    cluster.run_to_end(500)
+    names = [type(record.message).__name__ for record in cluster.records]
+    assert names.count("Committing") == (2 if says_so else 0)
+    reports = [record.message.report for record in cluster.records if isinstance(record.message, ContainerReported)]
+    states = [report.state for report in reports]
+    assert states.count(ContainerState.COMMITTING) == names.count("Committing")
+    assert states.count(ContainerState.DONE) == 2
 
 
 def test_a_lost_node_takes_its_processes_along() -> None:

@@ -22,6 +22,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
 from emulator.records.replay import replay
+from emulator.records.run_directory import MOST_JOBS_IN_YAML
 from tests.calibrations import make_calibration
 from tests.commands import run_natjam
 
@@ -65,8 +66,10 @@ WITHOUT_PICTURES = {
 )
 def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, tmp_path: Path) -> None:
     summary = simulate(file, tmp_path / "out")
+    jobs = load_experiment(file).workload.jobs or ()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("experiment.yaml", "summary.json"),
+        *(("workload.jsonl",) if len(jobs) > MOST_JOBS_IN_YAML else ()),
         *(() if load_experiment(file).sim.journal == "off" else ("journal.jsonl.zst",)),
         *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet", "decisions.parquet"),
         *(() if "left_out" in summary else ("report.html", "timeline.perfetto.json")),
