@@ -150,17 +150,24 @@ def _serve(
     os.environ.update(environment)
     outlast_readers()  # a user's policy may print
     threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
-    while True:
-        batch = pipe.recv()
-        try:
-            answer = work(batch), None, ""
-        except Exception as error:
-            answer = None, error, traceback.format_exc()
-        pipe.send(answer)
+    try:
+        while True:
+            batch = pipe.recv()
+            try:
+                answer = work(batch), None, ""
+            except Exception as error:
+                answer = None, error, traceback.format_exc()
+            pipe.send(answer)
+    except (EOFError, ConnectionError):  # the campaign has died, and this thread is the first to see it
+        _end()
 
 
 def _end_with_campaign(watched: Connection) -> None:
     watched.poll(None)  # nothing is ever sent, so this returns when the other end is closed
+    _end()
+
+
+def _end() -> NoReturn:
     for child in multiprocessing.active_children():  # a user's policy has started it
         child.kill()
     os._exit(1)

@@ -17,7 +17,7 @@ _TOLD = {".parquet", ".zst"}
 """All tables and journals."""
 
 
-_OF_THE_MAKING = ("command", "date", "real_s")
+_OF_THE_MAKING = ("command", "date")
 """What a file with results says of how they were made."""
 
 
@@ -59,4 +59,4 @@ def test_one_that_is_killed_twice_and_continued_is_as_an_undisturbed_one(
             assert "Traceback" not in process.output()
             assert process.process.returncode == 0
     assert results(killed, result) == results(whole, result)
-    assert len(results(whole, result)) > 12
+    assert any(name.endswith("campaign.parquet") for name in results(whole, result))  # every run's rows are in it

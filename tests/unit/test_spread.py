@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Sequence
 
@@ -30,6 +32,21 @@ def test_processes_do_every_task_once() -> None:
     with ProcessWorkers(list, slots=2, preloaded=[]) as workers:
         found = [task for done in spread(range(300), workers) for task in done]
     assert sorted(found) == list(range(300))
+
+
+_SERVES_NOBODY = """\
+import multiprocessing
+from emulator.campaign.processes import _serve
+ours, its = multiprocessing.Pipe()
+watched, held = multiprocessing.Pipe(duplex=False)
+ours.close()
+_serve(its, watched, list, {})
+"""
+
+
+def test_a_process_whose_campaign_has_died_ends_without_a_word() -> None:
+    ended = subprocess.run([sys.executable, "-c", _SERVES_NOBODY], capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")
 
 
 def test_batches_grow_where_tasks_are_short_and_shrink_towards_the_end() -> None:
