@@ -85,6 +85,10 @@ class Terms(Frozen):
         return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
 
 
+IN_KUBERNETES = Terms()
+"""Victims are deleted."""
+
+
 class Taint(Frozen):
     """A node's mark that keeps pods away."""
 
