@@ -36,7 +36,7 @@ def _kueue() -> SchedulerAllocation:
 
 
 def _slurm() -> SchedulerAllocation:
-    from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
+    from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 
     return SchedulerAllocation("slurm", SlurmScheduler, "Slurm 22.05; docs/slurm.md", options=SlurmRules)
 

@@ -19,7 +19,7 @@ from emulator.policies.kubernetes.player import Arrival, Day, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 pytestmark = pytest.mark.slow
 

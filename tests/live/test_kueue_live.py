@@ -19,8 +19,8 @@ from emulator.policies.kueue.player import Arrival
 from emulator.records.replay import replay
 from emulator.vocabulary import SECOND_NS
 from tests.live_runs import NatjamRun, RayCluster
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 
 def gang(name: str, priority: int, at_s: int, length_s: int) -> Arrival:

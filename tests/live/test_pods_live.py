@@ -10,7 +10,7 @@ from emulator.policies.kubernetes.player import Arrival
 from tests.live_runs import NatjamRun, RayCluster
 from tests.run_results import job_of
 from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 S = 10**9
 HALF = {"cpu": 1000, "memory": 1 << 30}

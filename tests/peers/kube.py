@@ -59,7 +59,7 @@ from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
 from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:

@@ -54,8 +54,8 @@ from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
 

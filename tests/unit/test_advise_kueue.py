@@ -13,8 +13,8 @@ from analysis.statistics import Spread
 from emulator.policies.kueue.model import Cluster, Policy, Preemption
 from emulator.policies.kueue.player import Arrival
 from tests.commands import invoked, run_natjam
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 ONE_QUEUE = Cluster((queue("q", 4000, Preemption(within_queue=Policy.LOWER_PRIORITY)),))
 """Every urgent workload finds the whole quota taken by another one, which it may preempt."""

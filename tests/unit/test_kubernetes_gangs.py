@@ -21,7 +21,7 @@ from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.commands import invoked
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 S, GIB = 10**9, 1 << 30
 NODES = (Node("a", {"cpu": 2000, "memory": 8 * GIB}), Node("b", {"cpu": 1000, "memory": 8 * GIB}))

@@ -33,7 +33,8 @@ from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
 from workloads.kubernetes.pods import NAMESPACE
 from workloads.kubernetes.requests import requests_of
-from workloads.kubernetes.saved import read_any, read_saved, write_saved
+from workloads.kubernetes.saved import read_any, read_saved
+from workloads.saved import write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30

@@ -20,8 +20,8 @@ from emulator.policies.kueue.room import Room
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 
 def run(folder: Path, of: Cluster, arrivals: list[Arrival], scheduler: Mapping[str, Any]) -> History:

@@ -31,8 +31,8 @@ from emulator.policies.news import (
     Scheduler,
     TakeBack,
 )
-from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import Cluster, Job, Partition, Settings
+from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 

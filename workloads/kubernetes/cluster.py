@@ -12,18 +12,20 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError, printable
 from emulator.policies.kubernetes.model import Bound, Budget, BudgetSpec, Pending, PriorityClass, State
 from emulator.policies.kubernetes.player import Arrival, Replacement
-from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
 from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.saved import NotTaken
+from workloads.saved import NotTaken, Saved
 
 
-class Kubernetes(Frozen):
+class Kubernetes(Saved):
     """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
+
+    SECTION = "kubernetes"
+    VERSION = "1.36"
 
     state: State
     classes: tuple[PriorityClass, ...] = ()

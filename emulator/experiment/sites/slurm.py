@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
-from emulator.policies.slurm.allocation import CPU
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.scheduler import CPU
 from workloads.slurm.saved import read_saved
 
 
