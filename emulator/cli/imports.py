@@ -122,9 +122,9 @@ def kueue(
     from msgspec.structs import replace
 
     from emulator.cli.traces import reading
+    from workloads.kueue.arrivals import drawn, read_arrivals
     from workloads.kueue.nodes import shortages
     from workloads.kueue.state import read_kueue
-    from workloads.kueue.table import drawn, read_arrivals
     from workloads.saved import write_saved
 
     _check_out(out)

@@ -50,8 +50,7 @@ from emulator.policies.kubernetes.model import (
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
-from emulator.policies.kubernetes.rules import Rules
-from emulator.policies.kubernetes.scheduler import KubeScheduler
+from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
@@ -323,7 +322,7 @@ RULES = SchedulerAllocation(
     "kube-scheduler",
     partial(KubeScheduler, ties=head_of_heap),
     "with the ties of the recorded scheduler",
-    options=Rules,
+    options=KubeRules,
 )
 
 

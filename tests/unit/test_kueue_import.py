@@ -23,9 +23,9 @@ from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
+from workloads.kueue.arrivals import read_arrivals
 from workloads.kueue.saved import read_any, read_saved
 from workloads.kueue.state import Kueue, read_kueue
-from workloads.kueue.table import read_arrivals
 from workloads.saved import write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"

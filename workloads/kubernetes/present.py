@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from emulator.errors import printable
-from emulator.policies.kubernetes.model import Group, Node, Pod, PriorityClass
+from emulator.policies.kubernetes.model import Pod
 from emulator.policies.kubernetes.player import Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
@@ -55,15 +55,9 @@ class Pods:
     """Reads the pods, and makes those of Jobs and Deployments that have none yet."""
 
     objects: Objects
-    classes: Mapping[str, PriorityClass]
-    nodes: Mapping[str, Node]
-    groups: Mapping[str, Group]
-    revalued: frozenset[str] = frozenset()
-    """See ``PodMaker``."""
-    unread: list[NotTaken] = field(default_factory=list)
+    maker: PodMaker
 
     def __post_init__(self) -> None:
-        self.maker = PodMaker(self.classes, self.nodes, self.groups, self.revalued, self.unread)
         self._jobs: dict[str, api.Job] = {
             each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
         }
@@ -79,7 +73,7 @@ class Pods:
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
-                self.unread.append(NotTaken(f"Pod {printable(name)}: {why_not}", each.where))
+                self.maker.unread.append(NotTaken(f"Pod {printable(name)}: {why_not}", each.where))
             else:
                 found[name] = self._present(each)
         owned = {
@@ -95,7 +89,7 @@ class Pods:
 
     def _why_not(self, pod: api.Pod) -> str | None:
         """Why a pod is not taken."""
-        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.nodes:
+        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
             return "its node is not in the files"
         if pod.spec.nodeName or pod.status.phase in _ENDED:
             return None
@@ -140,7 +134,9 @@ class Pods:
                 created_ns=created_ns,
             )
         if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
-            self.unread.append(NotTaken(f"Job {printable(name)}: completions beyond its parallelism", found.where))
+            self.maker.unread.append(
+                NotTaken(f"Job {printable(name)}: completions beyond its parallelism", found.where)
+            )
 
 
 def _pods_of_job(job: api.Job) -> int:
@@ -161,7 +157,7 @@ def _few(count: int) -> int:
     return max(0, min(count, MOST_PODS_OF_ONE))
 
 
-def lengths_of(pods: list[Present]) -> dict[Owner, list[int]]:
+def lengths_of(pods: Iterable[Present]) -> dict[Owner, list[int]]:
     """How long the pods of each owner ran that ended by themselves."""
     lengths: dict[Owner, list[int]] = {}
     for each in pods:

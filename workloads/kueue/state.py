@@ -30,8 +30,8 @@ from emulator.policies.kueue.player import Arrival
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.kueue.arrivals import arrival_of
 from workloads.kueue.nodes import FlavorNode, nodes_of
+from workloads.kueue.workloads import arrival_of
 from workloads.saved import NotTaken, Saved
 
 MOST_COHORTS_DEEP = 50

@@ -39,6 +39,11 @@ class Site(Frozen):
     """The mechanisms that its rules know; none named: any."""
 
 
+def length_s(duration_ns: int | None) -> float:
+    """What a task is to run that takes so long; None: it does not end by itself."""
+    return LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
+
+
 def plain(value: Any) -> Any:
     """A frozen value, or a tuple of them, as it is read from YAML."""
     return with_tuples(msgspec.to_builtins(value))

@@ -18,7 +18,7 @@ run without an end, and those that fit nowhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,12 +27,12 @@ from msgspec.structs import replace
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.job import Job
-from emulator.policies.kubernetes.model import Bound, Terms, Ties, first_of_best
+from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.player import Arrival, Replacement
-from emulator.policies.kubernetes.rules import Rules
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.news import (
+    ENDLESS,
     Answer,
     Begin,
     CancelJob,
@@ -49,10 +49,10 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
+    unknown_job,
 )
-from emulator.vocabulary import Mechanism
+from emulator.vocabulary import Frozen, Mechanism
 
-ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 _GONE = ""
@@ -75,13 +75,26 @@ class _Instant:
         return len(self.gone) + len(self.finished) + len(self.arrived) + self.looks
 
 
+class KubeRules(Frozen):
+    """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Arrival, ...]
+    """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
+    budgets: tuple[BudgetSpec, ...] = ()
+    victims: Victims = Victims.IMPORTANCE
+    groups: tuple[Group, ...] = ()
+    too_large: Mapping[str, str] = {}
+    """Pods that are left out because no node is large enough, and what they lack."""
+
+
 class KubeScheduler:
     """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted.
 
     A ``Scheduler``; see the module's theory of operation.
     """
 
-    def __init__(self, options: Rules, ties: Ties = first_of_best) -> None:
+    def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
         self._ties = ties
         self._rules = options
         self._nodes = {each.name: each for each in options.nodes}
@@ -190,9 +203,7 @@ class KubeScheduler:
             raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
         arrival = self._to_come.pop(news.job, None)
         if arrival is None:
-            raise CannotGoOnError(
-                f"job {news.job} is none of scheduler.allocation.pods; give it a pod of its name there"
-            )
+            raise unknown_job(news.job, "pods", "a pod")
         return arrival
 
     def _waits(self, name: str, news: JobWaits) -> None:

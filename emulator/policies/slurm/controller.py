@@ -39,7 +39,7 @@ class Controller:
         self.slice_ns = FOREVER_NS
         """When jobs that share CPUs change turns next; known after ``share``."""
         self.stopped: dict[str, int] = {}
-        """The jobs that are stopped for others, and since when; one that ends meanwhile is to be taken out."""
+        """The jobs that are stopped for others, and since when."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, Turns()
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
@@ -69,6 +69,7 @@ class Controller:
         self._has_room |= is_victim
         self._news |= not is_victim
         self._news_for_backfill = True
+        self.stopped.pop(running.waiting.job.name, None)
         self.snapshot.end(running)
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:

@@ -34,6 +34,7 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
+    unknown_job,
 )
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
@@ -169,7 +170,7 @@ class SlurmScheduler:
         """Raises CannotGoOnError: Slurm's rules do not know the job, or know another one by its name."""
         job = self._jobs.get(news.job)
         if job is None:
-            raise CannotGoOnError(f"job {news.job} is none of scheduler.allocation.jobs; give it one of its name there")
+            raise unknown_job(news.job, "jobs", "one")
         counts = [group.tasks for group in news.groups]
         if counts != [job.nodes]:
             raise CannotGoOnError(
