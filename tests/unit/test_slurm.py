@@ -309,6 +309,14 @@ def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it(
     assert (stays["low1"][0].end_ns, stays["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
 
 
+def test_who_is_stopped_on_its_way_out_takes_no_more_turns() -> None:
+    """The time limit of ``low`` is over as ``high`` is put over it; else turns would change for ever."""
+    jobs = [job("low", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high", 4, 8, 6, 29.5)]
+    stays = Player(cluster(Mode.SUSPEND, gang=True), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
+    assert (stays["low"][0].end_ns, stays["high"][0].start_ns) == (30 * SECOND_NS, 30 * SECOND_NS)
+    assert stays["high"][0].end_ns == 36 * SECOND_NS
+
+
 def with_grace(grace_s: int) -> Cluster:
     low, high = cluster().partitions
     return replace(cluster(), partitions=(replace(low, grace_ns=grace_s * SECOND_NS), high))
