@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.policies.kueue.model import (
+    Arrival,
     Cluster,
     ClusterQueue,
     FlavorQuotas,
@@ -15,7 +16,6 @@ from emulator.policies.kueue.model import (
     ResourceGroup,
     Workload,
 )
-from emulator.policies.kueue.player import Arrival
 from emulator.records.replay import replay
 from emulator.vocabulary import SECOND_NS
 from tests.live_runs import NatjamRun, RayCluster

@@ -32,6 +32,7 @@ from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     AntiAffinity,
+    Arrival,
     Bound,
     Budget,
     BudgetSpec,
@@ -43,12 +44,13 @@ from emulator.policies.kubernetes.model import (
     Pod,
     Policy,
     PriorityClass,
+    Replacement,
     State,
     Taint,
     Toleration,
 )
 from emulator.policies.kubernetes.placement import Placement
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
+from emulator.policies.kubernetes.player import Player, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.resolved import resolve

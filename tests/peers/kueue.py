@@ -28,6 +28,7 @@ from emulator.policies.kueue.decisions import Incoming, State, assign, victims
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
     Admitted,
+    Arrival,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
@@ -47,7 +48,7 @@ from emulator.policies.kueue.model import (
     Workload,
     first_name,
 )
-from emulator.policies.kueue.player import Arrival, History, Player
+from emulator.policies.kueue.player import History, Player
 from emulator.policies.kueue.returns import Loop
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

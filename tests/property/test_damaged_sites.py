@@ -18,6 +18,7 @@ from emulator.policies.kubernetes.decisions import place
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
+    Arrival,
     Bound,
     BudgetSpec,
     Effect,
@@ -25,12 +26,12 @@ from emulator.policies.kubernetes.model import (
     Pending,
     Pod,
     PriorityClass,
+    Replacement,
     State,
     Taint,
     Toleration,
     first_of_best,
 )
-from emulator.policies.kubernetes.player import Arrival, Replacement
 from emulator.resolved import resolve
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED

@@ -14,8 +14,8 @@ from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
-from emulator.policies.kubernetes.model import Group, Node, Pod, State, first_of_best
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.policies.kubernetes.model import Arrival, Group, Node, Pod, Replacement, State, first_of_best
+from emulator.policies.kubernetes.player import Player
 from emulator.policies.news import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

@@ -20,12 +20,13 @@ from emulator.policies.kubernetes.model import (
     Pod,
     Policy,
     PriorityClass,
+    Replacement,
     Taint,
     Toleration,
     first_of_best,
 )
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
-from emulator.policies.kubernetes.player import Player, Replacement
+from emulator.policies.kubernetes.player import Player
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
 from workloads.kubernetes.api import Container, Requesting, Resources

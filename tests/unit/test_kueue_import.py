@@ -9,6 +9,7 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.policies.kueue.model import (
+    Arrival,
     BorrowWithinCohort,
     FlavorPolicy,
     PodSet,
@@ -18,7 +19,6 @@ from emulator.policies.kueue.model import (
     Quota,
     ShareStrategy,
 )
-from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused

@@ -18,8 +18,8 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Replacement, State, first_of_best
+from emulator.policies.kubernetes.player import Player
 from emulator.records.replay_run import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

@@ -11,8 +11,7 @@ import pytest
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Node, Pod
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival, Node, Pod
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.policies.news import (
     Begin,

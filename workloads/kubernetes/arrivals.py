@@ -13,8 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kubernetes.model import Pod, PriorityClass
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival, Pod, PriorityClass
 from workloads.draws import drawn_from
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns

@@ -10,8 +10,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.kubernetes.model import Bound, Budget, BudgetSpec, Pending, PriorityClass, State
-from emulator.policies.kubernetes.player import Arrival, Replacement
+from emulator.policies.kubernetes.model import (
+    Arrival,
+    Bound,
+    Budget,
+    BudgetSpec,
+    Pending,
+    PriorityClass,
+    Replacement,
+    State,
+)
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator.errors import printable
-from emulator.policies.kubernetes.model import Pod
-from emulator.policies.kubernetes.player import Replacement
+from emulator.policies.kubernetes.model import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of

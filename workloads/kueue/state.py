@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError, printable
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
+    Arrival,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
@@ -26,7 +27,6 @@ from emulator.policies.kueue.model import (
     ResourceGroup,
     ShareStrategy,
 )
-from emulator.policies.kueue.player import Arrival
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emulator.errors import printable
-from emulator.policies.kueue.model import PodSet, Workload
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, PodSet, Workload
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.kueue import objects as api

@@ -18,8 +18,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
 from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
 from emulator.experiment.warnings import TOO_LARGE
-from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, Victims
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Victims
 from emulator.policies.resources import amount_text
 from workloads.kubernetes.saved import read_saved
 

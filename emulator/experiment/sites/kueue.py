@@ -19,8 +19,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
 from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
 from emulator.policies.kueue.assigner import assign_flavors
-from emulator.policies.kueue.model import Cluster, Mode, PodSet, first_name
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, Mode, PodSet, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
 from workloads.kueue.saved import read_saved

@@ -155,6 +155,30 @@ class Pod(Frozen):
         return any(each.tolerates(taint) for each in self.tolerations)
 
 
+class Replacement(StrEnum):
+    """When a new pod comes in an evicted one's place."""
+
+    TERMINATING = "terminating"
+    """At once."""
+    GONE = "gone"
+    """When it has left its node."""
+    NEVER = "never"
+
+
+class Arrival(Frozen):
+    """A pod, when it is created, and how long it runs."""
+
+    pod: Pod
+    submit_ns: int
+    duration_ns: int | None = None
+    """None: it never ends by itself."""
+    grace_ns: int = 0
+    """From its eviction until it is gone."""
+    replacement: Replacement = Replacement.TERMINATING
+    node: str | None = None
+    """Where it is from the beginning; None: it waits to be placed."""
+
+
 class Group(Frozen):
     """A PodGroup: pods that start together or not at all."""
 

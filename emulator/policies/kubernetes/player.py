@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import partial
 
 from msgspec.structs import replace
@@ -17,32 +17,7 @@ from msgspec.structs import replace
 from emulator.policies.agenda import Agenda
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Pod, Ties
-from emulator.vocabulary import Frozen
-
-
-class Replacement(StrEnum):
-    """When a new pod comes in an evicted one's place."""
-
-    TERMINATING = "terminating"
-    """At once."""
-    GONE = "gone"
-    """When it has left its node."""
-    NEVER = "never"
-
-
-class Arrival(Frozen):
-    """A pod, when it is created, and how long it runs."""
-
-    pod: Pod
-    submit_ns: int
-    duration_ns: int | None = None
-    """None: it never ends by itself."""
-    grace_ns: int = 0
-    """From its eviction until it is gone."""
-    replacement: Replacement = Replacement.TERMINATING
-    node: str | None = None
-    """Where it is from the beginning; None: it waits to be placed."""
+from emulator.policies.kubernetes.model import Arrival, Bound, BudgetSpec, Group, Node, Replacement, Ties
 
 
 @dataclass(slots=True)

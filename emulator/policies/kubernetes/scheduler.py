@@ -27,8 +27,18 @@ from msgspec.structs import replace
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.job import Job
-from emulator.policies.kubernetes.model import Bound, BudgetSpec, Group, Node, Terms, Ties, Victims, first_of_best
-from emulator.policies.kubernetes.player import Arrival, Replacement
+from emulator.policies.kubernetes.model import (
+    Arrival,
+    Bound,
+    BudgetSpec,
+    Group,
+    Node,
+    Replacement,
+    Terms,
+    Ties,
+    Victims,
+    first_of_best,
+)
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.news import (

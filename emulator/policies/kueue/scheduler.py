@@ -29,8 +29,7 @@ from msgspec.structs import replace
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.job import Job
-from emulator.policies.kueue.model import Cluster, PodSet, first_name
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
 from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
