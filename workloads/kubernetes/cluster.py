@@ -120,7 +120,7 @@ def _budgets(
         status, name = each.value.status, each.value.metadata.full_name
         selector = _selector(each)
         if selector is None:
-            unread.append(NotTaken(f"PodDisruptionBudget {printable(name)}: spec.selector", each.where))
+            unread.append(each.not_taken("spec.selector"))
             continue
         counted = Budget(name, selector, 0)
         expected = sum(counted.counts(pod.pod) for pod in here) if status.expectedPods is None else status.expectedPods

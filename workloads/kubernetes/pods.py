@@ -129,8 +129,7 @@ class PodMaker:
         if left_out:
             self.partial[name] = tuple(dict.fromkeys(left_out))
             more = (each for each in left_out if each not in found.unread)
-            what = f"{found.value.kind} {printable(found.value.metadata.full_name)}"
-            self.unread.extend(NotTaken(f"{what}.{each}", found.where) for each in more)
+            self.unread.extend(NotTaken(f"{found.name}.{each}", found.where) for each in more)
         return pod
 
     def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.errors import printable
 from emulator.policies.kubernetes.model import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
-from workloads.saved import NotTaken
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -72,7 +70,7 @@ class Pods:
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
-                self.maker.unread.append(NotTaken(f"Pod {printable(name)}: {why_not}", each.where))
+                self.maker.unread.append(each.not_taken(why_not))
             else:
                 found[name] = self._present(each)
         owned = {
@@ -133,9 +131,7 @@ class Pods:
                 created_ns=created_ns,
             )
         if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
-            self.maker.unread.append(
-                NotTaken(f"Job {printable(name)}: completions beyond its parallelism", found.where)
-            )
+            self.maker.unread.append(found.not_taken("completions beyond its parallelism"))
 
 
 def _pods_of_job(job: api.Job) -> int:

@@ -27,12 +27,11 @@ def arrival_of(
     """
     spec, metadata = found.value.spec, found.value.metadata
     name = metadata.full_name
-    what = f"Workload {printable(name)}"
     queue = local.get((metadata.namespace, spec.queueName))
     if queue is None or queue not in covered:
-        return NotTaken(f"{what}: its LocalQueue, or that one's ClusterQueue, is not in the files", found.where)
+        return found.not_taken("its LocalQueue, or that one's ClusterQueue, is not in the files")
     if not spec.active:
-        return NotTaken(f"{what}: it is not active", found.where)
+        return found.not_taken("it is not active")
     try:
         podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
     except ValueError as error:
@@ -42,7 +41,7 @@ def arrival_of(
         priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
     created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
     if created_ns is None:
-        return NotTaken(f"{what}: it has no creationTimestamp", found.where)
+        return found.not_taken("it has no creationTimestamp")
     return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
 
 

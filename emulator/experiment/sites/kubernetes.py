@@ -53,14 +53,8 @@ def kubernetes_site(path: Path) -> Site:
             TOO_LARGE: too_large,
         },
         words={"victims": Victims.IMPORTANCE.value},
-        cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
-        usual={
-            "engine": "sim",
-            "overheads": "none",
-            "protocol": {"news": "at-once"},
-            "cluster": {"max_suspended_per_node": 1000},
-            "scheduler": {"mechanism": "kill"},
-        },
+        cluster={"suspended_hold": tuple(holds)},
+        usual={"cluster": {"max_suspended_per_node": 1000}},
     )
 
 

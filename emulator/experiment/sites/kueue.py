@@ -51,13 +51,9 @@ def kueue_site(path: Path) -> Site:
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
         },
         words={"release_s": 0.0},
-        cluster={"application_masters": "outside"},
         usual={
-            "engine": "sim",
-            "overheads": "none",
-            "protocol": {"news": "at-once", "kill_timeout_s": _PATIENCE_S},
+            "protocol": {"kill_timeout_s": _PATIENCE_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
-            "scheduler": {"mechanism": "kill"},
         },
     )
 
