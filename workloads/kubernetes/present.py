@@ -9,7 +9,7 @@ from typing import Any
 from emulator.policies.kubernetes.model import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
+from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_by, replacement_of
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
 
@@ -119,14 +119,13 @@ class Pods:
         """Pods from a template; they wait."""
         metadata, template = found.value.metadata, found.value.spec.template
         kind, name = found.value.kind, metadata.full_name
-        when_gone = kind == "Job" and found.value.spec.podReplacementPolicy == "Failed"
         created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
         for number in range(count):
             yield Present(
                 self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
                 found.where,
                 (kind, name),
-                Replacement.GONE if when_gone else Replacement.TERMINATING,
+                replacement_by(kind, self._jobs.get(name)),
                 _grace_ns(found, template.spec),
                 created_ns=created_ns,
             )
