@@ -86,26 +86,6 @@ def _missed(jobs: DataFrame) -> Series:
     return late.astype(object).where(jobs["deadline_s"].notna(), None)
 
 
-def suspended_s(tasks: DataFrame, attempts: DataFrame, suspensions: DataFrame) -> DataFrame:
-    """How long each suspended task was suspended: columns run, repeat, job, kind, task, suspended_s.
-
-    A stopped process counts from its stop to its resume, a checkpointed task from the end of the attempt to the first
-    key of the attempt that resumed it.
-    """
-    keys = [*RUN, "job", "kind", "task"]
-    resumed = attempts[attempts["resumed_from"].notna()]
-    before = attempts[[*RUN, "attempt", "ended_s"]].rename(columns={"attempt": "resumed_from", "ended_s": "left_s"})
-    resumed = resumed.merge(before, on=[*RUN, "resumed_from"])
-    checkpointed = resumed.assign(suspended_s=resumed["first_key_s"] - resumed["left_s"])[[*keys, "suspended_s"]]
-    of_attempt = attempts[[*RUN, "container", "kind", "task", "ended_s"]]
-    stops = suspensions.merge(of_attempt, on=[*RUN, "container"])
-    until_s = stops["resumed_s"].fillna(stops["ended_s"])
-    stopped = stops.assign(suspended_s=until_s - stops["stopped_s"])[[*keys, "suspended_s"]]
-    both = [frame for frame in (checkpointed, stopped) if len(frame)] or [checkpointed]
-    found = pandas.concat(both, ignore_index=True).groupby(keys, as_index=False)["suspended_s"].sum()
-    return found.merge(tasks[keys], on=keys)
-
-
 def queue_metrics(jobs: DataFrame) -> DataFrame:
     """One row for each run, repeat and queue, from the frame of ``job_metrics``.
 
@@ -136,24 +116,6 @@ def queue_metrics(jobs: DataFrame) -> DataFrame:
 
 
 # ---- runs ----
-
-
-def makespan_s(jobs: DataFrame) -> Series:
-    """From the first submission to the last finish, by (run, repeat); NaN while a job has not ended."""
-    by_run = jobs.groupby(RUN)
-    ended = by_run["finish_s"].count() == by_run.size()
-    return (by_run["finish_s"].max() - by_run["submit_s"].min()).where(ended)
-
-
-def utilization(attempts: DataFrame, containers: int, span_s: float) -> float:
-    """Mean share of ``containers`` in which a process worked during ``span_s``, for the attempts of one run."""
-    return float(attempts["busy_s"].sum()) / (containers * span_s)
-
-
-def wasted_fraction(attempts: DataFrame) -> float:
-    """Lost work as a share of all work done, for the attempts of one run; 0 if none was done."""
-    useful_s, lost_s = float(attempts["useful_s"].sum()), float(attempts["lost_s"].sum())
-    return lost_s / (useful_s + lost_s) if useful_s + lost_s else 0.0
 
 
 def fairness(jobs: DataFrame) -> Series:

@@ -24,7 +24,7 @@ from emulator.resolved import resolve  # noqa: E402
 from emulator.sim.session import simulated_history  # noqa: E402
 from tests.peers.holding import records  # noqa: E402
 from tests.peers.kube import imported_day  # noqa: E402
-from workloads.kubernetes.saved import write_saved  # noqa: E402
+from workloads.saved import write_saved  # noqa: E402
 
 DAYS = ROOT / "tests/data/kubernetes/days.jsonl.gz"
 PICTURE = Path(__file__).with_name("kubernetes-days.png")

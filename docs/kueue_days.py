@@ -24,8 +24,8 @@ from emulator.resolved import resolve  # noqa: E402
 from emulator.sim.session import simulated_history  # noqa: E402
 from tests.peers.holding import records  # noqa: E402
 from tests.peers.kueue import arrivals_of, cluster_of  # noqa: E402
-from workloads.kueue.saved import write_saved  # noqa: E402
 from workloads.kueue.state import Kueue  # noqa: E402
+from workloads.saved import write_saved  # noqa: E402
 
 DAYS = ROOT / "tests/data/kueue/ten-days.jsonl.gz"
 PICTURE = Path(__file__).with_name("kueue-days.png")

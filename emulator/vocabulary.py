@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple, dataclass_transform
 
@@ -21,6 +22,12 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
 SECOND_NS = 10**9
 MINUTE_NS = 60 * SECOND_NS
 HOUR_NS = 60 * MINUTE_NS
+
+
+def mean_s(times_ns: Sequence[int]) -> float | None:
+    """The mean of nanoseconds, in seconds; None: there are none."""
+    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None
+
 
 Resources = tuple[int, ...]
 """Amounts of the resources of a cluster, in thousandths, in its order of them (``emulator.policies.resources``); empty

@@ -155,23 +155,25 @@ class Host:
         return Path(partial_output.final_path(str(self.directory / "output"), job, 0)).read_bytes()
 
 
-def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots: int = 8) -> None:
+def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots: int = 8, ahead: int = 0) -> None:
     """Run a scenario in a new host."""
 
     async def run() -> None:
-        async with Host(directory, slots) as host:
+        async with Host(directory, slots, ahead=ahead) as host:
             await scenario(host)
 
     asyncio.run(run())
 
 
-def on_host(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """A test whose first argument is a new host, in a directory of its own."""
+def on_host(test: Callable[..., Awaitable[None]] | None = None, **of_host: int) -> Callable[..., Any]:
+    """A test whose first argument is a new host, in a directory of its own: ``@on_host``, or ``@on_host(slots=16)``."""
+    if test is None:
+        return functools.partial(on_host, **of_host)
     _, *others = inspect.signature(test).parameters.values()
 
     @functools.wraps(test)
     def run(tmp_path: Path, **arguments: Any) -> None:
-        in_host(tmp_path, functools.partial(test, **arguments))
+        in_host(tmp_path, functools.partial(test, **arguments), **of_host)
 
     directory = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = inspect.Signature([directory, *others])  # type: ignore

@@ -39,9 +39,12 @@ def exponential(rng: Random, mean: float) -> float:
     return -mean * math.log1p(-rng.random())
 
 
-def drawn_from(known: Sequence[T], count: int, over_ns: int, times: Random, choices: Random) -> Iterator[tuple[int, T]]:
-    """As many of ``known``, each any of them, at the times of a Poisson process of so many over this time."""
-    now_ns = 0.0
-    for _ in range(count):
+def drawn_from(
+    known: Sequence[T], count: int, over_ns: int, times_of: str, choices_of: str
+) -> Iterator[tuple[str, int, T]]:
+    """As many of ``known``, each any of them, at the times of a Poisson process of so many over this time: a name, the
+    time, and which.  The last two arguments are seeds."""
+    times, choices, now_ns = Random(times_of), Random(choices_of), 0.0
+    for number in range(1, count + 1):
         now_ns += exponential(times, over_ns / count)
-        yield round(now_ns), known[int(choices.random() * len(known))]
+        yield f"drawn-{number}", round(now_ns), known[int(choices.random() * len(known))]

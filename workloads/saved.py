@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -17,10 +17,20 @@ from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Frozen
 
-StructT = TypeVar("StructT", bound=msgspec.Struct)
 SECTIONS = ("kubernetes", "kueue", "slurm")
 """Of all schedulers whose files are taken over."""
 _HEAD_BYTES = 1 << 16
+
+
+class Saved(Frozen):
+    """Base of what such a file has in its section."""
+
+    SECTION: ClassVar[str]
+    VERSION: ClassVar[str]
+    """Of the scheduler whose decisions are meant."""
+
+
+SavedT = TypeVar("SavedT", bound=Saved)
 
 
 class NotTaken(Frozen):
@@ -50,9 +60,9 @@ def is_saved(path: Path, *sections: str) -> bool:
         return any(line.startswith(begins) for line in file.read(_HEAD_BYTES).splitlines())
 
 
-def read_section(path: Path, section: str, version: str, kind: type[StructT]) -> StructT:
-    """The values that ``write_section`` wrote.  Raises ConfigError: file, line and field."""
-    document = read_document(path)
+def read_section(path: Path, kind: type[SavedT]) -> SavedT:
+    """The values that ``write_saved`` wrote.  Raises ConfigError: file, line and field."""
+    document, section, version = read_document(path), kind.SECTION, kind.VERSION
     given = document.data.get(section)
     if given is None:
         others = (f", but natjam import {other}" for other in SECTIONS if other in document.data)
@@ -83,9 +93,10 @@ def refuse_twice(path: Path, where: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def write_section(path: Path, section: str, version: str, value: msgspec.Struct, head: Iterable[str]) -> None:
+def write_saved(path: Path, value: Saved, head: Iterable[str]) -> None:
     """Write the file, with ``head`` as comments before it.  Raises RunError."""
-    content: dict[str, Any] = {"name": path.stem, section: {"version": version, **msgspec.to_builtins(value)}}
+    section = {"version": value.VERSION, **msgspec.to_builtins(value)}
+    content: dict[str, Any] = {"name": path.stem, value.SECTION: section}
     comments = "".join(f"# {printable(line)}\n" for line in head)
     with written_whole(path) as unfinished:
         unfinished.write_text(comments + dump_yaml(content))

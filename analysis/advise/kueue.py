@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from statistics import fmean
 
 from msgspec.structs import replace
 
 from analysis.report.variants import interval_cell
 from analysis.statistics import Spread, spread_if_any
 from emulator.display.tables import FittedTable, names, new_table, numbers
-from emulator.policies.kueue.model import Cluster, Preemption, first_name
-from emulator.policies.kueue.player import Arrival, Player
-from emulator.vocabulary import MINUTE_NS, Frozen
+from emulator.policies.kueue.model import Arrival, Cluster, Preemption, first_name
+from emulator.policies.kueue.player import Player
+from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, mean_s
 
 _WAYS_NS = {
     "no preemption": 0,
@@ -100,11 +99,7 @@ def _day(cluster: Cluster, arrivals: Sequence[Arrival], minimum_ns: int) -> Day 
             waits.append(history.admissions[0].at_ns - workload.created_ns)
         elif workload.priority != most and history.finish_ns is not None:
             ends.append(history.finish_ns - workload.created_ns)
-    return Day(_mean_s(waits), _mean_s(ends), evictions, lost / 3.6e12)
-
-
-def _mean_s(times_ns: Sequence[int]) -> float | None:
-    return fmean(times_ns) / 1e9 if times_ns else None
+    return Day(mean_s(waits), mean_s(ends), evictions, lost / HOUR_NS)
 
 
 def results_table(found: Sequence[KueueResult]) -> FittedTable:

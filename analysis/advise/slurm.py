@@ -26,7 +26,8 @@ from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import HOUR_NS, Frozen
-from workloads.slurm.saved import Slurm, write_saved
+from workloads.saved import write_saved
+from workloads.slurm.saved import Slurm
 
 _NO_TIME = 0
 _SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}

@@ -122,10 +122,10 @@ def kueue(
     from msgspec.structs import replace
 
     from emulator.cli.traces import reading
+    from workloads.kueue.arrivals import drawn, read_arrivals
     from workloads.kueue.nodes import shortages
-    from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
-    from workloads.kueue.table import drawn, read_arrivals
+    from workloads.saved import write_saved
 
     _check_out(out)
     with reading(*paths) as on_bytes:
@@ -193,7 +193,7 @@ def kubernetes(
     from emulator.cli.traces import reading
     from workloads.kubernetes.arrivals import drawn, read_arrivals
     from workloads.kubernetes.cluster import read_kubernetes
-    from workloads.kubernetes.saved import write_saved
+    from workloads.saved import write_saved
 
     _check_out(out)
     if arrivals is not None and draw is not None:
@@ -234,9 +234,10 @@ def slurm(
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
+    from workloads.saved import write_saved
     from workloads.slurm.conf import read_conf
     from workloads.slurm.sacct import read_sacct
-    from workloads.slurm.saved import Slurm, write_saved
+    from workloads.slurm.saved import Slurm
 
     _check_out(out)
     cluster, left_out = read_conf(conf, qos)

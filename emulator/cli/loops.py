@@ -175,8 +175,8 @@ def _write(directory: Path, found: Plan) -> None:
     from emulator.files.yaml_values import dump_yaml
     from emulator.loops.draw import SECOND_NS
     from workloads.kueue.manifests import cluster_manifests, job_manifests
-    from workloads.kueue.saved import write_saved
     from workloads.kueue.state import Kueue
+    from workloads.saved import write_saved
 
     write_saved(directory / "site.yaml", Kueue(found.cluster, arrivals=found.arrivals), ["Made by natjam loops."])
     scheduler = {"allocation": {"release_s": found.release_ns / SECOND_NS}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from emulator.display.console import results_console, say
 from emulator.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
     from emulator.policies.slurm.model import Cluster
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from emulator.policies.slurm.player import Stay
 
 AS_CONFIGURED = "as configured"
+_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
 
 
 def play(
@@ -69,6 +69,7 @@ def play(
 
 def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     """Play a site, as it is configured and with other modes."""
+    from emulator.files.whole_files import write_csv
     from emulator.policies.slurm.outcome import outcomes
     from emulator.policies.slurm.player import Player
     from workloads.slurm.saved import read_saved
@@ -84,7 +85,8 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
         found[name] = list(outcomes(cluster, site.jobs, played[name]))
     results_console().print(outcome_table(found))
     if out is not None:
-        _write(out, played)
+        write_csv(out, _COLUMNS, _rows(played))
+        say(f"{out}: every start and end")
 
 
 def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:
@@ -133,16 +135,10 @@ def _cells(outcome: JobsOutcome) -> tuple[str, ...]:
     )
 
 
-def _write(out: Path, played: Mapping[str, Mapping[str, Sequence[Stay]]]) -> None:
-    from emulator.files.whole_files import written_whole
-
-    with written_whole(out) as unfinished, unfinished.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by"))
-        for name, stays in played.items():
-            for job, each in stays.items():
-                for stay in each:
-                    stopped_s = sum(until - since for since, until in stay.stopped) / 1e9
-                    times = (stay.start_ns / 1e9, "" if stay.end_ns is None else stay.end_ns / 1e9)
-                    rows.writerow((name, job, *times, stay.end or "", " ".join(stay.nodes), stopped_s, stay.by or ""))
-    say(f"{out}: every start and end")
+def _rows(played: Mapping[str, Mapping[str, Sequence[Stay]]]) -> Iterator[tuple[object, ...]]:
+    for name, stays in played.items():
+        for job, each in stays.items():
+            for stay in each:
+                stopped_s = sum(until - since for since, until in stay.stopped) / 1e9
+                times = (stay.start_ns / 1e9, "" if stay.end_ns is None else stay.end_ns / 1e9)
+                yield (name, job, *times, stay.end or "", " ".join(stay.nodes), stopped_s, stay.by or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, numbers
 from emulator.display.work_display import WorkDisplay, WorkStatus
 from emulator.errors import ConfigError, RunError
-from emulator.files.whole_files import written_whole
+from emulator.files.whole_files import write_csv
 from emulator.policies.kubernetes.model import first_of_best
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Day, Player
@@ -19,7 +18,7 @@ from emulator.policies.news import CannotGoOnError
 from workloads.kubernetes.saved import read_saved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
     from emulator.policies.kubernetes.model import PriorityClass
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from workloads.kubernetes.cluster import Kubernetes
 
 _LOOK_CYCLES = 500
+_COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
 
 
 def play_kubernetes(file: Path, out: Path | None) -> None:
@@ -44,7 +44,7 @@ def play_kubernetes(file: Path, out: Path | None) -> None:
     results_console().print(outcome_table(outcomes(cluster.arrivals, day.runs), cluster.classes))
     say(f"{day.cycles:,} scheduling cycles, {day.evictions:,} evictions; {day.cycles / took_s:,.0f} cycles a second")
     if out is not None:
-        _write(out, day.runs)
+        write_csv(out, _COLUMNS, _rows(day.runs))
         say(f"{out}: every pod's node, start and end")
 
 
@@ -74,10 +74,7 @@ def _play(cluster: Kubernetes) -> Day:
         return Player(state.nodes, cluster.arrivals, first_of_best, cluster.budgets, show, state.groups).play()
 
 
-def _write(out: Path, runs: Mapping[str, Run]) -> None:
-    with written_whole(out) as unfinished, unfinished.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s"))
-        for name, run in runs.items():
-            times = ("" if at_ns is None else at_ns / 1e9 for at_ns in (run.submit_ns, run.start_ns, run.end_ns))
-            rows.writerow((name, *times, run.node or "", run.by or "", run.lost_ns / 1e9))
+def _rows(runs: Mapping[str, Run]) -> Iterator[tuple[object, ...]]:
+    for name, run in runs.items():
+        times = ("" if at_ns is None else at_ns / 1e9 for at_ns in (run.submit_ns, run.start_ns, run.end_ns))
+        yield (name, *times, run.node or "", run.by or "", run.lost_ns / 1e9)

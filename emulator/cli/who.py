@@ -94,14 +94,15 @@ def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
 def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...]]:
     """The pod of a manifest.  Raises ConfigError."""
     from workloads.kubernetes.objects import KINDS
+    from workloads.kubernetes.pods import PodMaker
     from workloads.kubernetes.present import Pods
     from workloads.kubernetes.reading import read_objects
 
     classes = {each.name: each for each in cluster.classes}
     nodes = {each.name: each for each in cluster.state.nodes}
     groups = {each.name: each for each in cluster.state.groups}
-    pods = Pods(read_objects([path], KINDS), classes, nodes, groups)
-    found = [each.pod for each in pods.read() if not each.node and not each.ended]
+    maker = PodMaker(classes, nodes, groups)
+    found = [each.pod for each in Pods(read_objects([path], KINDS), maker).read() if not each.node and not each.ended]
     if not found:
         raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits")
-    return found[0], pods.maker.partial.get(found[0].name, ())
+    return found[0], maker.partial.get(found[0].name, ())

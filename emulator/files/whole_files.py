@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,12 @@ def new_held_directory(path: Path) -> Iterator[None]:
     path.mkdir(mode=0o700)
     with held_directory(path, "is held by another process"):
         yield
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table as CSV, atomically.  Raises RunError if it cannot be written."""
+    with written_whole(path) as unfinished, unfinished.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
 
 
 def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:

@@ -8,8 +8,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from emulator.policies.kueue.model import Cluster, PodSet, Policy, ResourceGroup, Workload
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Policy, ResourceGroup, Workload
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.vocabulary import SECOND_NS, Frozen
 

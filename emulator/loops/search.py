@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from emulator.loops.draw import SECOND_NS, Drawer, Plan
 from emulator.policies.kueue.cycle import Decision
-from emulator.policies.kueue.model import Cluster, PodSet, first_name
-from emulator.policies.kueue.player import Arrival, Player
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
+from emulator.policies.kueue.player import Player
 from emulator.policies.kueue.returns import Loop, StateReturns
 from emulator.shrink import shortest
 

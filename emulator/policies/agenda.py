@@ -23,9 +23,14 @@ class Agenda:
         heappush(self._events, (at_ns, order, self._added, what, happens))
         self._added += 1
 
+    @property
+    def next_ns(self) -> int:
+        """The next instant at which something is due."""
+        return self._events[0][0]
+
     def go_on(self) -> None:
         """Go to the next instant, and let happen all that is due at it, also what is added for it meanwhile."""
-        self.now_ns = self._events[0][0]
+        self.now_ns = self.next_ns
         while self._events and self._events[0][0] == self.now_ns:
             heappop(self._events)[-1]()
 

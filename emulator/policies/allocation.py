@@ -20,12 +20,10 @@ _READS_FORECAST = frozenset({Reads.FORECAST})
 
 
 def _kube_scheduler() -> SchedulerAllocation:
-    from emulator.policies.kubernetes.rules import Rules
-    from emulator.policies.kubernetes.scheduler import KubeScheduler
+    from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 
-    return SchedulerAllocation(
-        "kube-scheduler", KubeScheduler, "kube-scheduler 1.36; docs/kubernetes.md", options=Rules
-    )
+    source = "kube-scheduler 1.36; docs/kubernetes.md"
+    return SchedulerAllocation("kube-scheduler", KubeScheduler, source, options=KubeRules)
 
 
 def _kueue() -> SchedulerAllocation:
@@ -36,7 +34,7 @@ def _kueue() -> SchedulerAllocation:
 
 
 def _slurm() -> SchedulerAllocation:
-    from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
+    from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 
     return SchedulerAllocation("slurm", SlurmScheduler, "Slurm 22.05; docs/slurm.md", options=SlurmRules)
 

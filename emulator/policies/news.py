@@ -259,8 +259,17 @@ class Answer(NamedTuple):
     """When it must be asked again even if nothing has happened."""
 
 
+ENDLESS = "it does not end by itself, and nothing else is to happen"
+"""Why a scheduler ends a job, with which a play would be over."""
+
+
 class CannotGoOnError(Exception):
     """Why a scheduler's decisions lead nowhere."""
+
+
+def unknown_job(job: str, option: str, what: str) -> CannotGoOnError:
+    """A job that a scheduler's rules do not know; ``option``: of its allocation, with those that it knows."""
+    return CannotGoOnError(f"job {job} is none of scheduler.allocation.{option}; give it {what} of its name there")
 
 
 class Scheduler(Protocol):

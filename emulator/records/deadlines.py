@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulator.records.history.rows import JobRow
-from emulator.vocabulary import HOUR_NS
+from emulator.vocabulary import HOUR_NS, mean_s
 
 
 def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None
         "jobs": len(counted),
         "missed": missed,
         "missed_pct": 100 * missed / len(counted) if counted else None,
-        "beyond_s": _mean_s(beyond_ns),
-        "room_s": _mean_s(room_ns),
+        "beyond_s": mean_s(beyond_ns),
+        "room_s": mean_s(room_ns),
         "by_hour": [{"hour": hour, "deadlines": n, "missed": late} for hour, (n, late) in sorted(by_hour.items())],
     }
 
@@ -46,7 +46,3 @@ def _is_counted(row: JobRow, counted_s: tuple[float, float] | None) -> bool:
     begins_ns = row.submit_ns if row.start_ns is None else row.start_ns
     low_s, high_s = counted_s
     return any(at_ns is not None and low_s <= at_ns / 1e9 < high_s for at_ns in (begins_ns, row.finish_ns))
-
-
-def _mean_s(values_ns: Sequence[int]) -> float | None:
-    return sum(values_ns) / len(values_ns) / 1e9 if values_ns else None

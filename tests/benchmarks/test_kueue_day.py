@@ -14,6 +14,7 @@ from bare_heap import bare_event_s
 
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
+    Arrival,
     Cluster,
     ClusterQueue,
     Cohort,
@@ -26,7 +27,7 @@ from emulator.policies.kueue.model import (
     Workload,
     first_name,
 )
-from emulator.policies.kueue.player import Arrival, Day, Player
+from emulator.policies.kueue.player import Day, Player
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,19 @@ def in_hosts(
     asyncio.run(run([]))
 
 
+def on_hosts(test: Callable[..., Awaitable[None]] | None = None, count: int = 1) -> Callable[..., Any]:
+    """A test with each dumper, whose arguments are a job and so many fresh hosts."""
+    if test is None:
+        return partial(on_hosts, count=count)
+
+    @pytest.mark.parametrize("dumper", DUMPERS)
+    def run(tmp_path: Path, dumper: str) -> None:
+        in_hosts(tmp_path, dumper, test, count)
+
+    run.__name__ = test.__name__
+    return run
+
+
 async def dump(host: Host, container: str) -> dict[str, Any]:
     """Save a container; its image."""
     event = await host.do("dump", container)
@@ -135,66 +149,57 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("dumper", DUMPERS)
-def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(tmp_path: Path, dumper: str) -> None:
-    async def scenario(job: Job, *hosts: Host) -> None:
-        await hosts[0].launch("c0", **job.params())
-        await hosts[0].event("first_key", "c0")
-        keys = 0
-        for turn in range(1, 5):
-            before, host = hosts[(turn - 1) // 2 % 2], hosts[turn // 2 % 2]
-            await before.keys_done(f"c{turn - 1}", keys + 3)
-            event = await dump(before, f"c{turn - 1}")
-            assert event["keys_done"] >= keys + 3
-            if dumper == "criu" and turn > 1:
-                assert event["written_bytes"] < event["memory_bytes"] / 2, "most of it is in the image before"
-            keys, before_ns = event["keys_done"], time.monotonic_ns()
-            await job.restore(host, f"c{turn}", event)
-            await host.event("first_key", f"c{turn}")
-            assert await shown(host, f"c{turn}") >= keys
-            await host.keys_done(f"c{turn}", keys + 1)
-            progress = host.client.page.read(host.slots[f"c{turn}"])
-            instants = (progress.state_since_real_ns, progress.alive_real_ns, progress.last_key_real_ns)
-            assert min(instants) > before_ns, "its clock is not its host's: it seems dead, and its keys old"
-        await job.check_done(hosts[0], "c4")
-
-    in_hosts(tmp_path, dumper, scenario, count=2)
+@on_hosts(count=2)
+async def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(job: Job, *hosts: Host) -> None:
+    await hosts[0].launch("c0", **job.params())
+    await hosts[0].event("first_key", "c0")
+    keys = 0
+    for turn in range(1, 5):
+        before, host = hosts[(turn - 1) // 2 % 2], hosts[turn // 2 % 2]
+        await before.keys_done(f"c{turn - 1}", keys + 3)
+        event = await dump(before, f"c{turn - 1}")
+        assert event["keys_done"] >= keys + 3
+        if job.dumper == "criu" and turn > 1:
+            assert event["written_bytes"] < event["memory_bytes"] / 2, "most of it is in the image before"
+        keys, before_ns = event["keys_done"], time.monotonic_ns()
+        await job.restore(host, f"c{turn}", event)
+        await host.event("first_key", f"c{turn}")
+        assert await shown(host, f"c{turn}") >= keys
+        await host.keys_done(f"c{turn}", keys + 1)
+        progress = host.client.page.read(host.slots[f"c{turn}"])
+        instants = (progress.state_since_real_ns, progress.alive_real_ns, progress.last_key_real_ns)
+        assert min(instants) > before_ns, "its clock is not its host's: it seems dead, and its keys old"
+    await job.check_done(hosts[0], "c4")
 
 
-@pytest.mark.parametrize("dumper", DUMPERS)
-def test_a_dump_that_is_killed_costs_no_more_than_the_work_since_the_image_before(tmp_path: Path, dumper: str) -> None:
-    async def scenario(job: Job, host: Host) -> None:
-        event = await saved(job, host)
-        await job.restore(host, "c1", event, write_bytes_real_s=SLOW_BYTES_S // 100)
-        await host.keys_done("c1", event["keys_done"] + 3)
-        host.client.send({"op": "dump", "id": "c1"})
-        os.kill(await helper(host, besides=1), signal.SIGKILL)
-        assert "killed" in (await host.event("dump_failed", "c1"))["reason"]
-        last = "c1"
-        if dumper == "criu":  # a part of criu may be left in it
-            assert (await host.event("exited", "c1"))["signal"] == signal.SIGKILL
-            last = "c2"
-            await job.restore(host, last, event)
-        await job.check_done(host, last)
-
-    in_hosts(tmp_path, dumper, scenario)
+@on_hosts
+async def test_a_dump_that_is_killed_costs_no_more_than_the_work_since_the_image_before(job: Job, host: Host) -> None:
+    event = await saved(job, host)
+    await job.restore(host, "c1", event, write_bytes_real_s=SLOW_BYTES_S // 100)
+    await host.keys_done("c1", event["keys_done"] + 3)
+    host.client.send({"op": "dump", "id": "c1"})
+    os.kill(await helper(host, besides=1), signal.SIGKILL)
+    assert "killed" in (await host.event("dump_failed", "c1"))["reason"]
+    last = "c1"
+    if job.dumper == "criu":  # a part of criu may be left in it
+        assert (await host.event("exited", "c1"))["signal"] == signal.SIGKILL
+        last = "c2"
+        await job.restore(host, last, event)
+    await job.check_done(host, last)
 
 
-@pytest.mark.parametrize("dumper", DUMPERS)
-def test_a_restore_that_is_killed_can_be_done_again(tmp_path: Path, dumper: str) -> None:
-    async def scenario(job: Job, host: Host) -> None:
-        event = await saved(job, host)
-        await job.restore(host, "c1", event, read_bytes_real_s=SLOW_BYTES_S)
-        os.kill(await helper(host), signal.SIGKILL)
-        assert "killed" in (await host.event("launch_failed", "c1"))["reason"]
-        await job.restore(host, "c2", event, read_bytes_real_s=SLOW_BYTES_S)
-        await helper(host)
-        host.client.send({"op": "kill", "id": "c2"})  # nobody wants it any more
-        await host.event("kill_failed", "c2")
-        await job.restore(host, "c3", event)
-        await job.check_done(host, "c3")
-
-    in_hosts(tmp_path, dumper, scenario)
+@on_hosts
+async def test_a_restore_that_is_killed_can_be_done_again(job: Job, host: Host) -> None:
+    event = await saved(job, host)
+    await job.restore(host, "c1", event, read_bytes_real_s=SLOW_BYTES_S)
+    os.kill(await helper(host), signal.SIGKILL)
+    assert "killed" in (await host.event("launch_failed", "c1"))["reason"]
+    await job.restore(host, "c2", event, read_bytes_real_s=SLOW_BYTES_S)
+    await helper(host)
+    host.client.send({"op": "kill", "id": "c2"})  # nobody wants it any more
+    await host.event("kill_failed", "c2")
+    await job.restore(host, "c3", event)
+    await job.check_done(host, "c3")
 
 
 @pytest.mark.parametrize("dumper", DUMPERS)
@@ -221,46 +226,40 @@ def test_a_supervisor_that_is_killed_in_a_dump_leaves_the_image_before(tmp_path:
     in_hosts(tmp_path, dumper, made_good, first=1)
 
 
-@pytest.mark.parametrize("dumper", DUMPERS)
-def test_of_damaged_images_the_one_before_is_taken_or_the_task_begins_anew(tmp_path: Path, dumper: str) -> None:
-    async def scenario(job: Job, host: Host) -> None:
-        first = await saved(job, host, keys=5)
-        await job.restore(host, "c1", first)
-        await host.keys_done("c1", first["keys_done"] + 20)
-        second = await dump(host, "c1")
-        flip_a_bit(job.folder / "2" / "state")
-        await job.restore(host, "c2", second)
-        begun = await host.event("first_key", "c2")
-        assert (begun["past"], begun["keys_done"]) == (["c0"], first["keys_done"])
-        assert first["keys_done"] <= await shown(host, "c2") < second["keys_done"]
-        await host.do("kill", "c2")
-        flip_a_bit(job.folder / "1" / "state")
-        await job.restore(host, "c3", second)
-        begun = await host.event("first_key", "c3")
-        assert (begun["past"], begun["keys_done"]) == ([], 0)
-        assert await shown(host, "c3") < first["keys_done"]
-        await job.check_done(host, "c3")
-
-    in_hosts(tmp_path, dumper, scenario)
+@on_hosts
+async def test_of_damaged_images_the_one_before_is_taken_or_the_task_begins_anew(job: Job, host: Host) -> None:
+    first = await saved(job, host, keys=5)
+    await job.restore(host, "c1", first)
+    await host.keys_done("c1", first["keys_done"] + 20)
+    second = await dump(host, "c1")
+    flip_a_bit(job.folder / "2" / "state")
+    await job.restore(host, "c2", second)
+    begun = await host.event("first_key", "c2")
+    assert (begun["past"], begun["keys_done"]) == (["c0"], first["keys_done"])
+    assert first["keys_done"] <= await shown(host, "c2") < second["keys_done"]
+    await host.do("kill", "c2")
+    flip_a_bit(job.folder / "1" / "state")
+    await job.restore(host, "c3", second)
+    begun = await host.event("first_key", "c3")
+    assert (begun["past"], begun["keys_done"]) == ([], 0)
+    assert await shown(host, "c3") < first["keys_done"]
+    await job.check_done(host, "c3")
 
 
-@pytest.mark.parametrize("dumper", DUMPERS)
-def test_the_image_of_another_task_is_not_taken(tmp_path: Path, dumper: str) -> None:
-    async def scenario(job: Job, host: Host) -> None:
-        mine = await saved(job, host)
-        other = job.folder.with_name("other")
-        await host.launch("o0", **job.params(folder=str(other)))
-        await host.keys_done("o0", mine["keys_done"] + 20)
-        await dump(host, "o0")
-        between = job.folder.rename(job.folder.with_name("between"))
-        other.rename(job.folder)
-        between.rename(other)
-        await job.restore(host, "c1", mine)
-        await host.event("first_key", "c1")
-        assert await shown(host, "c1") < mine["keys_done"]
-        await job.check_done(host, "c1")
-
-    in_hosts(tmp_path, dumper, scenario)
+@on_hosts
+async def test_the_image_of_another_task_is_not_taken(job: Job, host: Host) -> None:
+    mine = await saved(job, host)
+    other = job.folder.with_name("other")
+    await host.launch("o0", **job.params(folder=str(other)))
+    await host.keys_done("o0", mine["keys_done"] + 20)
+    await dump(host, "o0")
+    between = job.folder.rename(job.folder.with_name("between"))
+    other.rename(job.folder)
+    between.rename(other)
+    await job.restore(host, "c1", mine)
+    await host.event("first_key", "c1")
+    assert await shown(host, "c1") < mine["keys_done"]
+    await job.check_done(host, "c1")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.policies.kueue.model import (
+    Arrival,
     Cluster,
     ClusterQueue,
     FlavorQuotas,
@@ -15,12 +16,11 @@ from emulator.policies.kueue.model import (
     ResourceGroup,
     Workload,
 )
-from emulator.policies.kueue.player import Arrival
 from emulator.records.replay import replay
 from emulator.vocabulary import SECOND_NS
 from tests.live_runs import NatjamRun, RayCluster
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 
 def gang(name: str, priority: int, at_s: int, length_s: int) -> Arrival:

@@ -102,24 +102,21 @@ async def test_the_attempt_after_one_whose_commit_was_never_reported_succeeds_wi
     assert list((host.directory / "output" / "_partial" / "job").iterdir()) == []
 
 
-def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("from a file\n")
-
-    async def scenario(host: Host) -> None:
-        script = "cat; pwd; echo $LR; echo there > $NATJAM_OUTPUT/here"
-        given: dict[str, Any] = {
-            "works_in": str(tmp_path),
-            "saves_in": None,
-            "input": str(tmp_path / "in.txt"),
-            "environment": {"LR": "0.1"},
-        }
-        host.client.send(program(host, "p", "sh", "-c", script, **given))
-        assert (await host.event("exited", "p"))["code"] == 0
-        left = tmp_path / "output" / "job" / "part-c-00000"
-        assert (left / "stdout").read_text() == f"from a file\n{tmp_path}\n0.1\n"
-        assert (left / "here").read_text() == "there\n"
-
-    in_host(tmp_path, scenario)
+@on_host
+async def test_a_program_has_its_input_environment_and_directory(host: Host) -> None:
+    (host.directory / "in.txt").write_text("from a file\n")
+    script = "cat; pwd; echo $LR; echo there > $NATJAM_OUTPUT/here"
+    given: dict[str, Any] = {
+        "works_in": str(host.directory),
+        "saves_in": None,
+        "input": str(host.directory / "in.txt"),
+        "environment": {"LR": "0.1"},
+    }
+    host.client.send(program(host, "p", "sh", "-c", script, **given))
+    assert (await host.event("exited", "p"))["code"] == 0
+    left = host.directory / "output" / "job" / "part-c-00000"
+    assert (left / "stdout").read_text() == f"from a file\n{host.directory}\n0.1\n"
+    assert (left / "here").read_text() == "there\n"
 
 
 @on_host
@@ -208,41 +205,38 @@ def no_group_left(host: Host) -> None:
         assert at is None or list(at.own_group().glob(group_name(host.run_id, "*"))) == []
 
 
-def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
-    tmp_path: Path, parent: Path | None
+@on_host
+async def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_with_it(
+    host: Host, parent: Path | None
 ) -> None:
-    place = tmp_path / "place"
+    place = host.directory / "place"
     place.mkdir()
-
-    async def scenario(host: Host) -> None:
-        script = HIDDEN.format(place=place) + "sleep 1000"
-        host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
-        await printed(host, "p", "hidden")
-        for _ in range(3):
-            assert (await host.do("suspend", "p"))["event"] == "suspended"
-            assert len(of_place(place)) > 10
-            assert running_of(place) == []
-            size_bytes = (place / "lines").stat().st_size
-            assert running_of(place) == []
-            assert (place / "lines").stat().st_size == size_bytes
-            os.kill(next(event["pid"] for event in host.events if event["event"] == "launched"), signal.SIGCONT)
-            await becomes_true(lambda: running_of(place) == [], "it is stopped again")
-            assert (await host.do("resume", "p"))["event"] == "resumed"
-            await becomes_true(grown(place / "lines"), "what was stopped continues")
+    script = HIDDEN.format(place=place) + "sleep 1000"
+    host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
+    await printed(host, "p", "hidden")
+    for _ in range(3):
         assert (await host.do("suspend", "p"))["event"] == "suspended"
-        goes_on = grown(place / "lines")
-        lines = {process: (process.info["cmdline"] or [""])[-1] for process in psutil.process_iter(["cmdline"])}
-        (writer,) = [process for process, line in lines.items() if line.startswith("trap") and str(place) in line]
-        for process in (*writer.children(), writer):  # it reaps those that have ended
-            process.send_signal(signal.SIGCONT)
-        await becomes_true(goes_on, "somebody else has continued one that it has started")
+        assert len(of_place(place)) > 10
+        assert running_of(place) == []
+        size_bytes = (place / "lines").stat().st_size
+        assert running_of(place) == []
+        assert (place / "lines").stat().st_size == size_bytes
+        os.kill(next(event["pid"] for event in host.events if event["event"] == "launched"), signal.SIGCONT)
         await becomes_true(lambda: running_of(place) == [], "it is stopped again")
-        assert (await host.do("kill", "p"))["event"] == "killed"
-        assert of_place(place) == []
-        assert (await host.do("kill", "p"))["reason"] == "no such container here"
-        no_group_left(host)
-
-    in_host(tmp_path, scenario)
+        assert (await host.do("resume", "p"))["event"] == "resumed"
+        await becomes_true(grown(place / "lines"), "what was stopped continues")
+    assert (await host.do("suspend", "p"))["event"] == "suspended"
+    goes_on = grown(place / "lines")
+    lines = {process: (process.info["cmdline"] or [""])[-1] for process in psutil.process_iter(["cmdline"])}
+    (writer,) = [process for process, line in lines.items() if line.startswith("trap") and str(place) in line]
+    for process in (*writer.children(), writer):  # it reaps those that have ended
+        process.send_signal(signal.SIGCONT)
+    await becomes_true(goes_on, "somebody else has continued one that it has started")
+    await becomes_true(lambda: running_of(place) == [], "it is stopped again")
+    assert (await host.do("kill", "p"))["event"] == "killed"
+    assert of_place(place) == []
+    assert (await host.do("kill", "p"))["reason"] == "no such container here"
+    no_group_left(host)
 
 
 @on_host

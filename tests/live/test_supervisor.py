@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervision import Host, in_host, on_host, open_descriptors
+from supervision import Host, on_host, open_descriptors
 
 from emulator.live.tasks.partial_output import PartialOutput
 from emulator.live.tasks.progress_page import WorkState
@@ -57,43 +57,39 @@ async def test_a_suspended_reduce_does_no_work_and_gets_no_time(host: Host) -> N
     assert host.output("job of c1").count(b"\n") == 8
 
 
-def test_what_somebody_else_has_stopped_is_told(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        pid = (await host.launch("c1", keys=5, key_s=0.05))["pid"]
-        await host.keys_done("c1", 2)
-        os.kill(pid, signal.SIGSTOP)
-        await _becomes(host, "c1", "T")
-        stopped_real_ns = time.monotonic_ns()
+@on_host
+async def test_what_somebody_else_has_stopped_is_told(host: Host) -> None:
+    pid = (await host.launch("c1", keys=5, key_s=0.05))["pid"]
+    await host.keys_done("c1", 2)
+    os.kill(pid, signal.SIGSTOP)
+    await _becomes(host, "c1", "T")
+    stopped_real_ns = time.monotonic_ns()
+    os.kill(pid, signal.SIGCONT)
+    stood_still = await host.event("stood_still", "c1")
+    assert 0 < stood_still["late_real_ns"] < time.monotonic_ns() - stopped_real_ns + 10**9
+    assert (await host.event("exited", "c1"))["code"] == 0
+    pid = (await host.launch("c2", keys=5, key_s=60))["pid"]
+    await host.event("first_key", "c2")
+    os.kill(pid, signal.SIGSTOP)
+    await _becomes(host, "c2", "T")
+    await host.do("kill", "c2")
+    assert "stood_still" in [event["event"] for event in host.events if event["id"] == "c2"]
+
+
+@on_host
+async def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(host: Host) -> None:
+    pid = (await host.launch("c1", keys=4, key_s=0.2))["pid"]
+    await host.keys_done("c1", 1)
+    await host.do("suspend", "c1")
+    for _ in range(3):
+        since_real_ns = host.client.page.read(0).state_since_real_ns
         os.kill(pid, signal.SIGCONT)
-        stood_still = await host.event("stood_still", "c1")
-        assert 0 < stood_still["late_real_ns"] < time.monotonic_ns() - stopped_real_ns + 10**9
-        assert (await host.event("exited", "c1"))["code"] == 0
-        pid = (await host.launch("c2", keys=5, key_s=60))["pid"]
-        await host.event("first_key", "c2")
-        os.kill(pid, signal.SIGSTOP)
-        await _becomes(host, "c2", "T")
-        await host.do("kill", "c2")
-        assert "stood_still" in [event["event"] for event in host.events if event["id"] == "c2"]
-
-    in_host(tmp_path, scenario)
-
-
-def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        pid = (await host.launch("c1", keys=4, key_s=0.2))["pid"]
-        await host.keys_done("c1", 1)
-        await host.do("suspend", "c1")
-        for _ in range(3):
-            since_real_ns = host.client.page.read(0).state_since_real_ns
-            os.kill(pid, signal.SIGCONT)
-            await _becomes(host, "c1", "T", since_real_ns)
-        assert host.client.page.read(0).keys_done == 1
-        assert (await host.do("resume", "c1"))["event"] == "resumed"
-        assert (await host.event("exited", "c1"))["code"] == 0
-        kinds = [event["event"] for event in host.events]
-        assert (kinds.count("suspended"), kinds.count("resumed"), kinds.count("stood_still")) == (1, 1, 0)
-
-    in_host(tmp_path, scenario)
+        await _becomes(host, "c1", "T", since_real_ns)
+    assert host.client.page.read(0).keys_done == 1
+    assert (await host.do("resume", "c1"))["event"] == "resumed"
+    assert (await host.event("exited", "c1"))["code"] == 0
+    kinds = [event["event"] for event in host.events]
+    assert (kinds.count("suspended"), kinds.count("resumed"), kinds.count("stood_still")) == (1, 1, 0)
 
 
 async def _becomes(host: Host, container: str, state: str, later_real_ns: int = 0) -> None:
@@ -295,20 +291,18 @@ async def test_a_reduce_killed_from_outside(host: Host) -> None:
     assert exited["keys_done"] >= 2
 
 
-def test_a_suspend_that_meets_the_exit_is_answered(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        for number in range(10):
-            name = f"c{number}"
-            await host.launch(name, keys=1, key_s=0.001)
-            await host.event("committing", name)
-            done = await host.do("suspend", name)
-            if done["event"] == "suspended":  # it was still on its way
-                await host.do("resume", name)
-            assert (await host.event("exited", name))["code"] == 0
-        unknown = await host.do("suspend", "c0")
-        assert (unknown["event"], unknown["reason"]) == ("suspend_failed", "no such container here")
-
-    in_host(tmp_path, scenario, slots=16)
+@on_host(slots=16)
+async def test_a_suspend_that_meets_the_exit_is_answered(host: Host) -> None:
+    for number in range(10):
+        name = f"c{number}"
+        await host.launch(name, keys=1, key_s=0.001)
+        await host.event("committing", name)
+        done = await host.do("suspend", name)
+        if done["event"] == "suspended":  # it was still on its way
+            await host.do("resume", name)
+        assert (await host.event("exited", name))["code"] == 0
+    unknown = await host.do("suspend", "c0")
+    assert (unknown["event"], unknown["reason"]) == ("suspend_failed", "no such container here")
 
 
 @on_host

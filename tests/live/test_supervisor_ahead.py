@@ -6,22 +6,13 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import psutil
-from supervision import Host
+from supervision import Host, on_host
 
 from emulator.live.tasks.progress_page import AHEAD_SUFFIX
 
 AHEAD = 3
-
-
-def _run(directory: Path, scenario: Any) -> None:
-    async def run() -> None:
-        async with Host(directory, ahead=AHEAD) as host:
-            await scenario(host)
-
-    asyncio.run(run())
 
 
 def _children(host: Host) -> set[int]:
@@ -45,84 +36,74 @@ def _waits_for_a_task(pid: int) -> bool:
     return status == psutil.STATUS_SLEEPING and "sigtimedwait" in Path(f"/proc/{pid}/wchan").read_text()
 
 
-def test_a_task_that_gets_a_process_made_ahead_does_what_a_forked_one_does(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        assert not _children(host), "nothing is made before it is known that there are tasks"
-        forked = (await host.launch("forked", keys=40, key_s=0.5, job="other"))["pid"]
-        ahead = await _ready(host, {forked})
-        pid = (await host.launch("made-ahead", keys=9, key_s=0.03))["pid"]
-        assert pid in ahead
-        assert os.getpgid(pid) == pid
-        await host.keys_done("made-ahead", 2)
-        suspended = await host.do("suspend", "made-ahead")
-        assert suspended["event"] == "suspended"
-        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-        assert (await host.do("resume", "made-ahead"))["event"] == "resumed"
-        exited = await host.event("exited", "made-ahead")
-        assert (exited["code"], exited["keys_done"]) == (0, 9)
-        await _ready(host, {forked})
-        output = host.output("job of made-ahead")
-        assert (await host.do("kill", "forked"))["event"] == "killed"
-        await host.launch("again", keys=9, key_s=0.01, job="job of made-ahead", output_dir=str(tmp_path / "again"))
-        await host.event("exited", "again")
-        assert (tmp_path / "again/job%20of%20made-ahead/part-r-00000").read_bytes() == output
-        await _ready(host, set())  # others are made in their places
-        assert not list(tmp_path.glob("page-*-ahead/*")), "no rehearsal and no task is left there"
-
-    _run(tmp_path, scenario)
+@on_host(ahead=AHEAD)
+async def test_a_task_that_gets_a_process_made_ahead_does_what_a_forked_one_does(host: Host) -> None:
+    assert not _children(host), "nothing is made before it is known that there are tasks"
+    forked = (await host.launch("forked", keys=40, key_s=0.5, job="other"))["pid"]
+    ahead = await _ready(host, {forked})
+    pid = (await host.launch("made-ahead", keys=9, key_s=0.03))["pid"]
+    assert pid in ahead
+    assert os.getpgid(pid) == pid
+    await host.keys_done("made-ahead", 2)
+    suspended = await host.do("suspend", "made-ahead")
+    assert suspended["event"] == "suspended"
+    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    assert (await host.do("resume", "made-ahead"))["event"] == "resumed"
+    exited = await host.event("exited", "made-ahead")
+    assert (exited["code"], exited["keys_done"]) == (0, 9)
+    await _ready(host, {forked})
+    output = host.output("job of made-ahead")
+    assert (await host.do("kill", "forked"))["event"] == "killed"
+    await host.launch("again", keys=9, key_s=0.01, job="job of made-ahead", output_dir=str(host.directory / "again"))
+    await host.event("exited", "again")
+    assert (host.directory / "again/job%20of%20made-ahead/part-r-00000").read_bytes() == output
+    await _ready(host, set())  # others are made in their places
+    assert not list(host.directory.glob("page-*-ahead/*")), "no rehearsal and no task is left there"
 
 
-def test_commands_right_after_the_launch_reach_the_task(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        first = (await host.launch("first", keys=400, key_s=0.5))["pid"]
-        await _ready(host, {first})
-        host.client.send(host.reduce("second", keys=400, key_s=0.5))
-        host.client.send({"op": "suspend", "id": "second"})
-        assert (await host.event("suspended", "second"))["stopped_real_ns"]
-        await _ready(host, {first, (await host.event("launched", "second"))["pid"]})
-        host.client.send(host.reduce("third", keys=400, key_s=0.5))
-        host.client.send({"op": "checkpoint", "id": "third"})
-        assert (await host.event("checkpointed", "third"))["checkpoint"]["keys_done"] <= 1
-
-    _run(tmp_path, scenario)
+@on_host(ahead=AHEAD)
+async def test_commands_right_after_the_launch_reach_the_task(host: Host) -> None:
+    first = (await host.launch("first", keys=400, key_s=0.5))["pid"]
+    await _ready(host, {first})
+    host.client.send(host.reduce("second", keys=400, key_s=0.5))
+    host.client.send({"op": "suspend", "id": "second"})
+    assert (await host.event("suspended", "second"))["stopped_real_ns"]
+    await _ready(host, {first, (await host.event("launched", "second"))["pid"]})
+    host.client.send(host.reduce("third", keys=400, key_s=0.5))
+    host.client.send({"op": "checkpoint", "id": "third"})
+    assert (await host.event("checkpointed", "third"))["checkpoint"]["keys_done"] <= 1
 
 
-def test_a_process_made_ahead_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        first = (await host.launch("first", keys=400, key_s=0.5))["pid"]
-        ahead = await _ready(host, {first})
-        for pid in ahead:
-            os.kill(pid, signal.SIGKILL)
-        assert not ahead & await _ready(host, {first})
-        await host.launch("second", keys=2, key_s=0.01)
-        assert (await host.event("exited", "second"))["code"] == 0
-        assert not host.lost
-
-    _run(tmp_path, scenario)
+@on_host(ahead=AHEAD)
+async def test_a_process_made_ahead_that_is_killed_is_replaced(host: Host) -> None:
+    first = (await host.launch("first", keys=400, key_s=0.5))["pid"]
+    ahead = await _ready(host, {first})
+    for pid in ahead:
+        os.kill(pid, signal.SIGKILL)
+    assert not ahead & await _ready(host, {first})
+    await host.launch("second", keys=2, key_s=0.01)
+    assert (await host.event("exited", "second"))["code"] == 0
+    assert not host.lost
 
 
-def test_tasks_that_are_launched_while_a_process_is_made_ahead_count(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        tasks = {(await host.launch("first", keys=400, key_s=0.5))["pid"]}
-        while len(_children(host)) == 1:
-            pass  # now one is being made
-        for name in ("second", "third"):
-            host.client.send(host.reduce(name, keys=400, key_s=0.5))
-        for name in ("second", "third"):
-            tasks.add((await host.event("launched", name))["pid"])
-        assert await _ready(host, tasks) == set()
-
-    _run(tmp_path, scenario)
+@on_host(ahead=AHEAD)
+async def test_tasks_that_are_launched_while_a_process_is_made_ahead_count(host: Host) -> None:
+    tasks = {(await host.launch("first", keys=400, key_s=0.5))["pid"]}
+    while len(_children(host)) == 1:
+        pass  # now one is being made
+    for name in ("second", "third"):
+        host.client.send(host.reduce(name, keys=400, key_s=0.5))
+    for name in ("second", "third"):
+        tasks.add((await host.event("launched", name))["pid"])
+    assert await _ready(host, tasks) == set()
 
 
-def test_where_no_process_can_be_made_ahead_tasks_are_forked(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        folder = Path(f"{host.client._page_path}{AHEAD_SUFFIX}")
-        folder.write_text("a file, where the folder should be")
-        for name in ("first", "second"):
-            await host.launch(name, keys=3, key_s=0.01)
-            assert (await host.event("exited", name))["code"] == 0
-        assert not _children(host)
-        folder.unlink()
-
-    _run(tmp_path, scenario)
+@on_host(ahead=AHEAD)
+async def test_where_no_process_can_be_made_ahead_tasks_are_forked(host: Host) -> None:
+    folder = Path(f"{host.client._page_path}{AHEAD_SUFFIX}")
+    folder.write_text("a file, where the folder should be")
+    for name in ("first", "second"):
+        await host.launch(name, keys=3, key_s=0.01)
+        assert (await host.event("exited", name))["code"] == 0
+    assert not _children(host)
+    folder.unlink()

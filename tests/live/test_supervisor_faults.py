@@ -17,7 +17,7 @@ from threading import Event, Thread
 
 import msgpack
 import pytest
-from supervision import BOUND_S, Host, in_host, on_host, open_descriptors, opened_since
+from supervision import BOUND_S, Host, on_host, open_descriptors, opened_since
 
 from emulator.live.janitor import find_run_processes
 from emulator.live.tasks.progress_page import ProgressPage
@@ -149,28 +149,26 @@ def test_one_sign_that_the_host_is_gone_is_enough(tmp_path: Path, sign: str) -> 
     thread.join()
 
 
-def test_two_hundred_are_launched_stopped_and_ended(tmp_path: Path) -> None:
-    async def scenario(host: Host) -> None:
-        names = [f"c{number}" for number in range(200)]
-        launches = [host.reduce(name, keys=1, key_s=600, localised=False, maps=1) for name in names]
-        for launch in launches:
-            host.client.send(launch)
-        for name in names:
-            host.client.send({"op": "suspend", "id": name})
-        await host.until(lambda: Counter(e["event"] for e in host.events)["suspended"] == 200)
-        for name in names[:100]:
-            host.client.send({"op": "resume", "id": name})
-        await host.until(lambda: Counter(e["event"] for e in host.events)["resumed"] == 100)
-        await host.client.close()
-        assert Counter(e["event"] for e in host.events) == {
-            "launched": 200,
-            "suspended": 200,
-            "resumed": 100,
-            "exited": 200,
-        }
-        assert host.lost == []
-
-    in_host(tmp_path, scenario, slots=200)
+@on_host(slots=200)
+async def test_two_hundred_are_launched_stopped_and_ended(host: Host) -> None:
+    names = [f"c{number}" for number in range(200)]
+    launches = [host.reduce(name, keys=1, key_s=600, localised=False, maps=1) for name in names]
+    for launch in launches:
+        host.client.send(launch)
+    for name in names:
+        host.client.send({"op": "suspend", "id": name})
+    await host.until(lambda: Counter(e["event"] for e in host.events)["suspended"] == 200)
+    for name in names[:100]:
+        host.client.send({"op": "resume", "id": name})
+    await host.until(lambda: Counter(e["event"] for e in host.events)["resumed"] == 100)
+    await host.client.close()
+    assert Counter(e["event"] for e in host.events) == {
+        "launched": 200,
+        "suspended": 200,
+        "resumed": 100,
+        "exited": 200,
+    }
+    assert host.lost == []
 
 
 @on_host

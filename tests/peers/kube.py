@@ -32,6 +32,7 @@ from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     AntiAffinity,
+    Arrival,
     Bound,
     Budget,
     BudgetSpec,
@@ -43,15 +44,15 @@ from emulator.policies.kubernetes.model import (
     Pod,
     Policy,
     PriorityClass,
+    Replacement,
     State,
     Taint,
     Toleration,
 )
 from emulator.policies.kubernetes.placement import Placement
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
+from emulator.policies.kubernetes.player import Player, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
-from emulator.policies.kubernetes.rules import Rules
-from emulator.policies.kubernetes.scheduler import KubeScheduler
+from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
@@ -59,7 +60,7 @@ from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
 from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
@@ -323,7 +324,7 @@ RULES = SchedulerAllocation(
     "kube-scheduler",
     partial(KubeScheduler, ties=head_of_heap),
     "with the ties of the recorded scheduler",
-    options=Rules,
+    options=KubeRules,
 )
 
 

@@ -28,6 +28,7 @@ from emulator.policies.kueue.decisions import Incoming, State, assign, victims
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
     Admitted,
+    Arrival,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
@@ -47,15 +48,15 @@ from emulator.policies.kueue.model import (
     Workload,
     first_name,
 )
-from emulator.policies.kueue.player import Arrival, History, Player
+from emulator.policies.kueue.player import History, Player
 from emulator.policies.kueue.returns import Loop
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
 

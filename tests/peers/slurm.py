@@ -37,7 +37,8 @@ from emulator.policies.slurm.player import Stay
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.peers import holding
-from workloads.slurm.saved import Slurm, write_saved
+from workloads.saved import write_saved
+from workloads.slurm.saved import Slurm
 
 RUNS_WITH_SAME_VICTIMS = 0.8
 Stays = dict[str, list[tuple[int, int]]]

@@ -18,6 +18,7 @@ from emulator.policies.kubernetes.decisions import place
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
+    Arrival,
     Bound,
     BudgetSpec,
     Effect,
@@ -25,12 +26,12 @@ from emulator.policies.kubernetes.model import (
     Pending,
     Pod,
     PriorityClass,
+    Replacement,
     State,
     Taint,
     Toleration,
     first_of_best,
 )
-from emulator.policies.kubernetes.player import Arrival, Replacement
 from emulator.resolved import resolve
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
@@ -41,10 +42,10 @@ from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
 from workloads.kueue import saved as kueue_files
 from workloads.kueue.state import read_kueue
+from workloads.saved import write_saved
 from workloads.slurm.conf import read_conf
 from workloads.slurm.sacct import read_sacct
 from workloads.slurm.saved import Slurm
-from workloads.slurm.saved import write_saved as write_slurm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9
@@ -68,18 +69,18 @@ TABLE = b"submit_s,name,class,duration_s,grace_s,count,cpu,memory\n0,x,urgent,5,
 
 
 def kubernetes(path: Path) -> None:
-    kubernetes_files.write_saved(path, CLUSTER, ())
+    write_saved(path, CLUSTER, ())
 
 
 def kueue(path: Path) -> None:
-    kueue_files.write_saved(path, read_kueue([DATA / "kueue/objects"])[0], ())
+    write_saved(path, read_kueue([DATA / "kueue/objects"])[0], ())
 
 
 def slurm(path: Path) -> None:
     (path.parent / "slurm.conf").write_text(CONF)
     (path.parent / "sacct.txt").write_text(SACCT)
     cluster, _ = read_conf(path.parent / "slurm.conf")
-    write_slurm(path, Slurm(cluster, read_sacct(path.parent / "sacct.txt", cluster)[0]), ())
+    write_saved(path, Slurm(cluster, read_sacct(path.parent / "sacct.txt", cluster)[0]), ())
 
 
 @pytest.mark.parametrize("write", [kubernetes, kueue, slurm])
@@ -131,7 +132,7 @@ def test_objects(tmp_path: Path, system: str, read: Callable[[Path], Any], saved
         found = taken_or_refused(lambda: read(folder), folder, secret)
         refused += found is None
         if found is not None:
-            saved.write_saved(path, found, [])
+            write_saved(path, found, [])
             assert saved.read_saved(path) == found
     assert 0.1 * len(seeds) < refused < 0.95 * len(seeds)
 

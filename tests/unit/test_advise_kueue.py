@@ -10,11 +10,10 @@ from test_kueue import SECOND_NS, queue, workload
 
 from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of
 from analysis.statistics import Spread
-from emulator.policies.kueue.model import Cluster, Policy, Preemption
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, Policy, Preemption
 from tests.commands import invoked, run_natjam
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue
+from workloads.saved import write_saved
 
 ONE_QUEUE = Cluster((queue("q", 4000, Preemption(within_queue=Policy.LOWER_PRIORITY)),))
 """Every urgent workload finds the whole quota taken by another one, which it may preempt."""

@@ -20,6 +20,7 @@ from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
     AntiAffinity,
+    Arrival,
     Bound,
     BudgetSpec,
     Effect,
@@ -29,13 +30,14 @@ from emulator.policies.kubernetes.model import (
     Pod,
     Policy,
     PriorityClass,
+    Replacement,
     State,
     Taint,
     Terms,
     Victims,
     first_of_best,
 )
-from emulator.policies.kubernetes.player import Arrival, Day, Player, Replacement
+from emulator.policies.kubernetes.player import Day, Player
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot

@@ -14,14 +14,14 @@ from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
-from emulator.policies.kubernetes.model import Group, Node, Pod, State, first_of_best
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.policies.kubernetes.model import Arrival, Group, Node, Pod, Replacement, State, first_of_best
+from emulator.policies.kubernetes.player import Player
 from emulator.policies.news import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.commands import invoked
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.kubernetes.saved import write_saved
+from workloads.saved import write_saved
 
 S, GIB = 10**9, 1 << 30
 NODES = (Node("a", {"cpu": 2000, "memory": 8 * GIB}), Node("b", {"cpu": 1000, "memory": 8 * GIB}))

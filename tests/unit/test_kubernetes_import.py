@@ -20,12 +20,13 @@ from emulator.policies.kubernetes.model import (
     Pod,
     Policy,
     PriorityClass,
+    Replacement,
     Taint,
     Toleration,
     first_of_best,
 )
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
-from emulator.policies.kubernetes.player import Player, Replacement
+from emulator.policies.kubernetes.player import Player
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
 from workloads.kubernetes.api import Container, Requesting, Resources
@@ -33,7 +34,8 @@ from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
 from workloads.kubernetes.pods import NAMESPACE
 from workloads.kubernetes.requests import requests_of
-from workloads.kubernetes.saved import read_any, read_saved, write_saved
+from workloads.kubernetes.saved import read_any, read_saved
+from workloads.saved import write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30

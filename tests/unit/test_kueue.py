@@ -16,6 +16,7 @@ from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, vi
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
     Admitted,
+    Arrival,
     Cluster,
     ClusterQueue,
     Cohort,
@@ -30,7 +31,7 @@ from emulator.policies.kueue.model import (
     Workload,
     first_name,
 )
-from emulator.policies.kueue.player import Arrival, Player
+from emulator.policies.kueue.player import Player
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why

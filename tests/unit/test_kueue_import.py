@@ -9,6 +9,7 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.policies.kueue.model import (
+    Arrival,
     BorrowWithinCohort,
     FlavorPolicy,
     PodSet,
@@ -18,14 +19,14 @@ from emulator.policies.kueue.model import (
     Quota,
     ShareStrategy,
 )
-from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
-from workloads.kueue.saved import read_any, read_saved, write_saved
+from workloads.kueue.arrivals import read_arrivals
+from workloads.kueue.saved import read_any, read_saved
 from workloads.kueue.state import Kueue, read_kueue
-from workloads.kueue.table import read_arrivals
+from workloads.saved import write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
 GIB = 2**30

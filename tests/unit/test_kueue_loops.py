@@ -37,8 +37,8 @@ from tests.commands import run_natjam
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 from workloads.kueue.manifests import cluster_manifests
-from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue, read_kueue
+from workloads.saved import write_saved
 
 RECORDED = Path(__file__).resolve().parents[1] / "data/kueue/loops.jsonl.gz"
 QUICK = ("hunt-1-839", "hunt-1-818", "hunt-1-1963", "hunt-1-284")

@@ -18,16 +18,16 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, State, first_of_best
-from emulator.policies.kubernetes.player import Arrival, Player, Replacement
+from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Replacement, State, first_of_best
+from emulator.policies.kubernetes.player import Player
 from emulator.records.replay_run import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.commands import run_natjam
 from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import read_saved, write_saved
-from workloads.kueue.saved import write_saved as write_kueue
+from workloads.kubernetes.saved import read_saved
 from workloads.kueue.state import read_kueue
+from workloads.saved import write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB, S = 1 << 30, 10**9
@@ -201,7 +201,7 @@ def test_a_command_says_what_an_imported_file_is_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_saved(Path("pods.yaml"), CLUSTER, ())
-    write_kueue(Path("queues.yaml"), read_kueue([OBJECTS.parents[1] / "kueue/objects"])[0], ())
+    write_saved(Path("queues.yaml"), read_kueue([OBJECTS.parents[1] / "kueue/objects"])[0], ())
     Path("theirs.yaml").write_text("name: theirs\n")
     done = run_natjam(*arguments, status=2)
     assert problem in done.output, done.output

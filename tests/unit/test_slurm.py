@@ -20,12 +20,12 @@ from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.main_scheduler import main_pass
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from emulator.policies.slurm.outcome import outcomes
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
-from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from tests.commands import run_natjam
 
@@ -307,6 +307,14 @@ def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it(
     costs = Costs(launch_ns=2 * SECOND_NS, gone_ns=SECOND_NS // 10)
     stays = Player(cluster(), [job("low1", 4, 8), job("high1", 4, 8, 6, 0.9)], costs).play()
     assert (stays["low1"][0].end_ns, stays["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
+
+
+def test_who_is_stopped_on_its_way_out_takes_no_more_turns() -> None:
+    """The time limit of ``low`` is over as ``high`` is put over it; else turns would change for ever."""
+    jobs = [job("low", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high", 4, 8, 6, 29.5)]
+    stays = Player(cluster(Mode.SUSPEND, gang=True), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
+    assert (stays["low"][0].end_ns, stays["high"][0].start_ns) == (30 * SECOND_NS, 30 * SECOND_NS)
+    assert stays["high"][0].end_ns == 36 * SECOND_NS
 
 
 def with_grace(grace_s: int) -> Cluster:

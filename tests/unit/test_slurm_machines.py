@@ -32,16 +32,17 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.player import NO_COSTS, Player
+from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
 from tests.examples import drawn
 from tests.peers.slurm import differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
-from workloads.slurm.saved import Slurm, write_saved
+from workloads.saved import write_saved
+from workloads.slurm.saved import Slurm
 
 NOTHING_COSTS: dict[str, Any] = {"overheads": "none"}
 RUNS = [run for run in recorded_runs() if run["seed"] == 1]

@@ -11,10 +11,8 @@ import pytest
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Node, Pod
-from emulator.policies.kubernetes.player import Arrival
-from emulator.policies.kubernetes.rules import Rules
-from emulator.policies.kubernetes.scheduler import KubeScheduler
+from emulator.policies.kubernetes.model import Arrival, Node, Pod
+from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.policies.news import (
     Begin,
     ContainerEnded,
@@ -31,8 +29,8 @@ from emulator.policies.news import (
     Scheduler,
     TakeBack,
 )
-from emulator.policies.slurm.allocation import SlurmRules, SlurmScheduler
 from emulator.policies.slurm.model import Cluster, Job, Partition, Settings
+from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
@@ -110,7 +108,7 @@ def comes(job: str) -> tuple[News, News]:
 
 
 def kube(*pods: Arrival, mechanism: str = "kill") -> Scheduler:
-    scheduler = KubeScheduler(Rules((Node("a", {"cpu": 1000, "memory": 1}),), pods))
+    scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),), pods))
     said(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
     return scheduler
 

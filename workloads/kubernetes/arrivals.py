@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from random import Random
 
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kubernetes.model import Pod, PriorityClass
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival, Pod, PriorityClass
 from workloads.draws import drawn_from
 from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
@@ -64,8 +62,5 @@ def drawn(cluster: Kubernetes, pods: int, over_ns: int, seed: int) -> tuple[Arri
     known = [each for each in cluster.arrivals if each.duration_ns is not None]
     if not known:
         raise ConfigError("--draw: the files have no pod that ended, so nothing says how long pods run")
-    times, choices = (Random(f"{seed}:kubernetes-{what}") for what in ("times", "pods"))
-    return tuple(
-        replace(like, pod=replace(like.pod, name=f"drawn-{number}"), submit_ns=at_ns)
-        for number, (at_ns, like) in enumerate(drawn_from(known, pods, over_ns, times, choices), 1)
-    )
+    found = drawn_from(known, pods, over_ns, f"{seed}:kubernetes-times", f"{seed}:kubernetes-pods")
+    return tuple(replace(like, pod=replace(like.pod, name=name), submit_ns=at_ns) for name, at_ns, like in found)

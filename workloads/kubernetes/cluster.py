@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,31 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.kubernetes.model import Bound, Budget, BudgetSpec, Pending, PriorityClass, State
-from emulator.policies.kubernetes.player import Arrival, Replacement
-from emulator.vocabulary import Frozen
+from emulator.policies.kubernetes.model import (
+    Arrival,
+    Bound,
+    Budget,
+    BudgetSpec,
+    Pending,
+    PriorityClass,
+    Replacement,
+    State,
+)
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
-from workloads.kubernetes.pods import NAMESPACE, class_of, group_of, labels_of, node_of
+from workloads.kubernetes.owners import Owner
+from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.saved import NotTaken
+from workloads.saved import NotTaken, Saved
 
 
-class Kubernetes(Frozen):
+class Kubernetes(Saved):
     """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
+
+    SECTION = "kubernetes"
+    VERSION = "1.36"
 
     state: State
     classes: tuple[PriorityClass, ...] = ()
@@ -58,10 +69,10 @@ def read_kubernetes(
     classes = tuple(_revalued(map(class_of, unique(objects.of(PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
     groups = tuple(group_of(each, by_name, values or ()) for each in unique(objects.of(api.POD_GROUP)))
-    pods = Pods(objects, by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
-    present = pods.read()
+    maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
+    present = Pods(objects, maker).read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
-    budgets, specs = _budgets(objects.of(api.BUDGET), present, pods.unread)
+    budgets, specs = _budgets(objects.of(api.BUDGET), present, maker.unread)
     state = State(
         tuple(nodes.values()),
         tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
@@ -69,8 +80,10 @@ def read_kubernetes(
         budgets,
         groups,
     )
-    cluster = Kubernetes(state, classes, specs, _by_creation(present, now_ns, pods.unread), pods.maker.partial)
-    return Imported(cluster, [*objects.unread, *pods.unread], tuple(_running(present, now_ns)))
+    lengths = lengths_of(present)
+    arrivals = _by_creation(present, lengths, now_ns, maker.unread)
+    cluster = Kubernetes(state, classes, specs, arrivals, maker.partial)
+    return Imported(cluster, [*objects.unread, *maker.unread], tuple(_running(present, lengths, now_ns)))
 
 
 def _revalued(classes: Iterable[PriorityClass], values: Mapping[str, int]) -> Iterable[PriorityClass]:
@@ -107,7 +120,7 @@ def _budgets(
         status, name = each.value.status, each.value.metadata.full_name
         selector = _selector(each)
         if selector is None:
-            unread.append(NotTaken(f"PodDisruptionBudget {printable(name)}: spec.selector", each.where))
+            unread.append(each.not_taken("spec.selector"))
             continue
         counted = Budget(name, selector, 0)
         expected = sum(counted.counts(pod.pod) for pod in here) if status.expectedPods is None else status.expectedPods
@@ -153,9 +166,10 @@ def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
 # ---- arrivals ----
 
 
-def _by_creation(present: Sequence[Present], now_ns: int, unread: list[NotTaken]) -> tuple[Arrival, ...]:
+def _by_creation(
+    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[NotTaken]
+) -> tuple[Arrival, ...]:
     """Every pod when it was created, from an empty cluster; times count from the first."""
-    lengths = lengths_of(list(present))
     arrivals: list[Arrival] = []
     for each in present:
         if each.preempted and each.replacement is not Replacement.NEVER:
@@ -170,9 +184,8 @@ def _by_creation(present: Sequence[Present], now_ns: int, unread: list[NotTaken]
     return tuple(replace(each, submit_ns=each.submit_ns - first_ns) for each in arrivals)
 
 
-def _running(present: Sequence[Present], now_ns: int) -> Iterable[Arrival]:
+def _running(present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int) -> Iterator[Arrival]:
     """Those that have not ended: on their nodes since they started; those that wait at 0, the oldest first."""
-    lengths = lengths_of(list(present))
     for each in sorted(present, key=lambda each: each.created_ns or now_ns):
         if each.ended or each.terminating:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median_low
 
-from emulator.policies.kubernetes.player import Replacement
+from emulator.policies.kubernetes.model import Replacement
 from workloads.kubernetes import objects as api
 
 Owner = tuple[str, str]
@@ -35,17 +35,21 @@ def owner_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Owner:
 
 
 def replacement_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Replacement:
-    """When a new pod comes for an evicted one.
+    """When a new pod comes for an evicted one."""
+    by = controller(metadata)
+    if by is None:
+        return Replacement.NEVER
+    return replacement_by(by.kind, jobs.get(f"{metadata.namespace}/{by.name}"))
+
+
+def replacement_by(kind: str, job: api.Job | None) -> Replacement:
+    """When an owner of this kind makes an evicted pod anew; ``job``: of this name, if there is one.
 
     Source: podReplacementPolicy, https://kubernetes.io/docs/concepts/workloads/controllers/job/; other owners that are
     not known are taken to do as a Deployment does.
     """
-    by = controller(metadata)
-    if by is None:
-        return Replacement.NEVER
-    job = jobs.get(f"{metadata.namespace}/{by.name}") if by.kind == "Job" else None
-    when_gone = by.kind in _WHEN_GONE or (job is not None and job.spec.podReplacementPolicy == "Failed")
-    return Replacement.GONE if when_gone else Replacement.TERMINATING
+    waits = kind == "Job" and job is not None and job.spec.podReplacementPolicy == "Failed"
+    return Replacement.GONE if waits or kind in _WHEN_GONE else Replacement.TERMINATING
 
 
 def length_of(lengths_ns: Iterable[int], age_ns: int) -> int | None:

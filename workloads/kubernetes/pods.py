@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from emulator.errors import printable
 from emulator.policies.kubernetes.model import (
     HOSTNAME,
@@ -48,16 +50,21 @@ def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
 
 
 def _class_of(
-    found: Found[Any], spec: api.PodSpec | api.PodGroupSpec, classes: Mapping[str, PriorityClass]
+    found: Found[Any],
+    spec: api.PodSpec | api.PodGroupSpec,
+    classes: Mapping[str, PriorityClass],
+    revalued: Collection[str],
 ) -> PriorityClass:
-    """The PriorityClass of a pod or a group, else the usual one; it may have another priority than that."""
-    none = PriorityClass("", 0)
-    if not spec.priorityClassName:
-        return next((each for each in classes.values() if each.is_default), none)
-    if spec.priorityClassName not in classes and spec.priority is None:
-        what = f"there is no PriorityClass '{printable(spec.priorityClassName)}' in the files"
-        raise found.problem("spec.priorityClassName", what)
-    return classes.get(spec.priorityClassName, none)
+    """The PriorityClass of a pod or a group, else the usual one; with the priority that it was admitted with, unless
+    the class is ``revalued``."""
+    named, chosen = spec.priorityClassName, PriorityClass("", 0)
+    if not named:
+        chosen = next((each for each in classes.values() if each.is_default), chosen)
+    elif named not in classes and spec.priority is None:
+        raise found.problem("spec.priorityClassName", f"there is no PriorityClass '{printable(named)}' in the files")
+    else:
+        chosen = classes.get(named, chosen)
+    return chosen if spec.priority is None or chosen.name in revalued else replace(chosen, value=spec.priority)
 
 
 _DISRUPTION_MODES = ("", "Pod", "PodGroup")
@@ -66,14 +73,13 @@ _DISRUPTION_MODES = ("", "Pod", "PodGroup")
 def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass], revalued: Collection[str]) -> Group:
     """A PodGroup.  Raises ConfigError: a bad mode, count or class."""
     spec = found.value.spec
-    chosen = _class_of(found, spec, classes)
+    chosen = _class_of(found, spec, classes, revalued)
     if spec.disruptionMode not in _DISRUPTION_MODES:
         raise found.problem("spec.disruptionMode", "must be Pod or PodGroup")
     count = spec.schedulingPolicy.gang.minCount
     if not 1 <= count < 2**31:
         raise found.problem("spec.schedulingPolicy.gang.minCount", "must be 1 or more")
-    priority = chosen.value if spec.priority is None or chosen.name in revalued else spec.priority
-    return Group(found.value.metadata.full_name, priority, spec.disruptionMode == "PodGroup", count)
+    return Group(found.value.metadata.full_name, chosen.value, spec.disruptionMode == "PodGroup", count)
 
 
 def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
@@ -110,14 +116,14 @@ class PodMaker:
             requests = requests_of(spec)
         except ValueError as error:
             raise found.problem("resources", error) from None
-        chosen = _class_of(found, spec, self.classes)
+        chosen = _class_of(found, spec, self.classes, self.revalued)
         left_out = list(found.unread)
         namespace = found.value.metadata.namespace
         selector = self._selector(spec, left_out)
         anti_affinity = tuple(_anti_affinity(spec.affinity.podAntiAffinity, namespace, left_out))
         pod = Pod(
             name,
-            chosen.value if spec.priority is None or chosen.name in self.revalued else spec.priority,
+            chosen.value,
             found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
             requests,
             {**labels, NAMESPACE: namespace},
@@ -129,8 +135,7 @@ class PodMaker:
         if left_out:
             self.partial[name] = tuple(dict.fromkeys(left_out))
             more = (each for each in left_out if each not in found.unread)
-            what = f"{found.value.kind} {printable(found.value.metadata.full_name)}"
-            self.unread.extend(NotTaken(f"{what}.{each}", found.where) for each in more)
+            self.unread.extend(NotTaken(f"{found.name}.{each}", found.where) for each in more)
         return pod
 
     def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:

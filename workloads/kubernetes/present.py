@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from emulator.errors import printable
-from emulator.policies.kubernetes.model import Group, Node, Pod, PriorityClass
-from emulator.policies.kubernetes.player import Replacement
+from emulator.policies.kubernetes.model import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_of
+from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_by, replacement_of
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
-from workloads.saved import NotTaken
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -55,15 +52,9 @@ class Pods:
     """Reads the pods, and makes those of Jobs and Deployments that have none yet."""
 
     objects: Objects
-    classes: Mapping[str, PriorityClass]
-    nodes: Mapping[str, Node]
-    groups: Mapping[str, Group]
-    revalued: frozenset[str] = frozenset()
-    """See ``PodMaker``."""
-    unread: list[NotTaken] = field(default_factory=list)
+    maker: PodMaker
 
     def __post_init__(self) -> None:
-        self.maker = PodMaker(self.classes, self.nodes, self.groups, self.revalued, self.unread)
         self._jobs: dict[str, api.Job] = {
             each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
         }
@@ -79,7 +70,7 @@ class Pods:
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
-                self.unread.append(NotTaken(f"Pod {printable(name)}: {why_not}", each.where))
+                self.maker.unread.append(each.not_taken(why_not))
             else:
                 found[name] = self._present(each)
         owned = {
@@ -95,7 +86,7 @@ class Pods:
 
     def _why_not(self, pod: api.Pod) -> str | None:
         """Why a pod is not taken."""
-        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.nodes:
+        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
             return "its node is not in the files"
         if pod.spec.nodeName or pod.status.phase in _ENDED:
             return None
@@ -128,19 +119,18 @@ class Pods:
         """Pods from a template; they wait."""
         metadata, template = found.value.metadata, found.value.spec.template
         kind, name = found.value.kind, metadata.full_name
-        when_gone = kind == "Job" and found.value.spec.podReplacementPolicy == "Failed"
         created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
         for number in range(count):
             yield Present(
                 self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
                 found.where,
                 (kind, name),
-                Replacement.GONE if when_gone else Replacement.TERMINATING,
+                replacement_by(kind, self._jobs.get(name)),
                 _grace_ns(found, template.spec),
                 created_ns=created_ns,
             )
         if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
-            self.unread.append(NotTaken(f"Job {printable(name)}: completions beyond its parallelism", found.where))
+            self.maker.unread.append(found.not_taken("completions beyond its parallelism"))
 
 
 def _pods_of_job(job: api.Job) -> int:
@@ -161,7 +151,7 @@ def _few(count: int) -> int:
     return max(0, min(count, MOST_PODS_OF_ONE))
 
 
-def lengths_of(pods: list[Present]) -> dict[Owner, list[int]]:
+def lengths_of(pods: Iterable[Present]) -> dict[Owner, list[int]]:
     """How long the pods of each owner ran that ended by themselves."""
     lengths: dict[Owner, list[int]] = {}
     for each in pods:

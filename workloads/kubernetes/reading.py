@@ -46,11 +46,19 @@ class Found(Generic[StructT]):
     unread: tuple[str, ...] = ()
     """Fields of it that are not taken."""
 
+    @property
+    def name(self) -> str:
+        """Its kind, and its name with the namespace, as messages show them."""
+        value: Any = self.value
+        return f"{value.kind} {printable(value.metadata.full_name)}".strip()
+
     def problem(self, field: str, what: object) -> ConfigError:
         """An error with file, line, object and field."""
-        value: Any = self.value
-        name = f"{value.kind} {printable(value.metadata.full_name)}".strip()
-        return ConfigError(f"{self.where}: {name}: {field}: {what}")
+        return ConfigError(f"{self.where}: {self.name}: {field}: {what}")
+
+    def not_taken(self, why: str) -> NotTaken:
+        """That it, or something of it, is left behind."""
+        return NotTaken(f"{self.name}: {why}", self.where)
 
     def word(self, field: str, of: type[EnumT], text: str) -> EnumT:
         """One of the words of an enumeration."""

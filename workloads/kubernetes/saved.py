@@ -11,10 +11,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.saved import SECTIONS, is_saved, read_section, refuse_twice, write_section
-
-SECTION, VERSION = "kubernetes", "1.36"
-"""The version is kube-scheduler's, whose decisions are meant."""
+from workloads.saved import SECTIONS, is_saved, read_section, refuse_twice
 
 
 def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Kubernetes:
@@ -26,24 +23,19 @@ def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Kubernetes:
 
 def read_saved(path: Path) -> Kubernetes:
     """A file that ``write_saved`` wrote.  Raises ConfigError."""
-    cluster = read_section(path, SECTION, VERSION, Kubernetes)
+    cluster = read_section(path, Kubernetes)
     nodes = {each.name for each in cluster.state.nodes}
     _refuse_others(path, "state.bound", ((each.pod.name, each.node) for each in cluster.state.bound), nodes)
     placed = ((each.pod.name, each.node) for each in cluster.arrivals if each.node is not None)
     _refuse_others(path, "arrivals", placed, nodes)
-    refuse_twice(path, f"{SECTION}.state.nodes", [each.name for each in cluster.state.nodes])
+    refuse_twice(path, "kubernetes.state.nodes", [each.name for each in cluster.state.nodes])
     pods = (*cluster.state.bound, *cluster.state.waiting)
-    refuse_twice(path, f"{SECTION}.state", [each.pod.name for each in pods])
-    refuse_twice(path, f"{SECTION}.arrivals", [each.pod.name for each in cluster.arrivals])
+    refuse_twice(path, "kubernetes.state", [each.pod.name for each in pods])
+    refuse_twice(path, "kubernetes.arrivals", [each.pod.name for each in cluster.arrivals])
     return cluster
-
-
-def write_saved(path: Path, cluster: Kubernetes, head: Iterable[str]) -> None:
-    """Write the file, with ``head`` as comments before it.  Raises RunError."""
-    write_section(path, SECTION, VERSION, cluster, head)
 
 
 def _refuse_others(path: Path, where: str, pods: Iterable[tuple[str, str]], nodes: set[str]) -> None:
     for name, node in pods:
         if node not in nodes:
-            raise ConfigError(f"{path}: {SECTION}.{where}: {printable(name)}: its node is not one of state.nodes")
+            raise ConfigError(f"{path}: kubernetes.{where}: {printable(name)}: its node is not one of state.nodes")

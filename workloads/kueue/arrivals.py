@@ -1,68 +1,54 @@
-"""One Workload of Kueue as an arrival: what its pods request, when it was made, and how long it ran."""
+"""Arrivals from a table in CSV with named columns, or drawn from other arrivals.
+
+One row is one workload: ``queue`` (a ClusterQueue) and ``submit_s`` are needed; ``name``, ``priority``, ``duration_s``
+and ``count`` (pods, 1) may be there.  Each other column is a resource, with what one pod requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
 
-from emulator.errors import printable
-from emulator.policies.kueue.model import PodSet, Workload
-from emulator.policies.kueue.player import Arrival
-from workloads.kubernetes.reading import Found
-from workloads.kubernetes.requests import requests_of
-from workloads.kueue import objects as api
-from workloads.saved import NotTaken
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
+from workloads.draws import drawn_from
+from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
+
+_NEEDED = ("queue", "submit_s")
+_KNOWN = (*_NEEDED, "name", "priority", "duration_s", "count")
 
 
-def arrival_of(
-    found: Found[api.Workload],
-    local: Mapping[tuple[str, str], str],
-    covered: Mapping[str, set[str]],
-    priorities: Mapping[str, int],
-) -> Arrival | NotTaken:
-    """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
+def read_arrivals(path: Path, cluster: Cluster) -> tuple[Arrival, ...]:
+    """The workloads of a table, in the order of their times.  Raises ConfigError: file, line and column."""
+    queues = {queue.name for queue in cluster.queues}
+    arrivals = [_arrival(row, queues) for row in read_rows(path, _NEEDED)]
+    names = [arrival.workload.name for arrival in arrivals]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: column name: two workloads have one name")
+    return tuple(sorted(arrivals, key=lambda each: (each.workload.created_ns, each.workload.name)))
 
-    Args:
-        local: the ClusterQueue of each LocalQueue, by namespace and name.
-        covered: by ClusterQueue, the resources that it has quota for; of others Kueue counts nothing.
-        priorities: by class.
+
+def _arrival(row: Row, queues: set[str]) -> Arrival:
+    queue = row.cells["queue"].strip()
+    if queue not in queues:
+        raise ConfigError(f"{row.where}: column queue: no ClusterQueue of this name")
+    podset = PodSet("main", row.value("count", count, 1), row.requests(_KNOWN))
+    name = row.value("name", str, f"row-{row.number}")
+    rank, created_ns = row.value("priority", priority, 0), row.value("submit_s", seconds_ns, 0)
+    return Arrival(Workload(name, queue, (podset,), rank, created_ns), row.value("duration_s", length_ns, None))
+
+
+def drawn(arrivals: Sequence[Arrival], workloads: int, over_ns: int, seed: int) -> tuple[Arrival, ...]:
+    """Copies of workloads whose length is known, at random times: a Poisson process of so many over this time.
+
+    Raises ConfigError: no workload of a known length.
     """
-    spec, metadata = found.value.spec, found.value.metadata
-    name = metadata.full_name
-    what = f"Workload {printable(name)}"
-    queue = local.get((metadata.namespace, spec.queueName))
-    if queue is None or queue not in covered:
-        return NotTaken(f"{what}: its LocalQueue, or that one's ClusterQueue, is not in the files", found.where)
-    if not spec.active:
-        return NotTaken(f"{what}: it is not active", found.where)
-    try:
-        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
-    except ValueError as error:
-        raise found.problem("spec.podSets, resources", error) from None
-    priority = spec.priority
-    if priority is None:
-        priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
-    created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
-    if created_ns is None:
-        return NotTaken(f"{what}: it has no creationTimestamp", found.where)
-    return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
-
-
-def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
-    """What one pod requests."""
-    total = requests_of(given.template.spec)
-    if "pods" in covered:
-        total["pods"] = 1
-    return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
-
-
-def _duration_ns(found: Found[api.Workload]) -> int | None:
-    """From its last admission to its end; None if it has not ended."""
-    times = {
-        each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
-        for each in found.value.status.conditions
-        if each.status == "True"
-    }
-    admitted_ns, finished_ns = times.get("Admitted", times.get("QuotaReserved")), times.get("Finished")
-    if admitted_ns is None or finished_ns is None:
-        return None
-    return max(0, finished_ns - admitted_ns)
+    known = [each for each in arrivals if each.duration_ns is not None]
+    if not known:
+        raise ConfigError("--draw: no Workload has ended, so nothing says how long they run; give --arrivals too")
+    found = drawn_from(known, workloads, over_ns, f"{seed}:kueue-times", f"{seed}:kueue-workloads")
+    return tuple(
+        replace(like, workload=replace(like.workload, name=name, created_ns=at_ns)) for name, at_ns, like in found
+    )

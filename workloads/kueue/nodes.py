@@ -33,7 +33,7 @@ def nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
         flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
         if node.unschedulable or not flavors:
             why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"
-            left_out.append(NotTaken(f"Node {printable(node.name)}: it {why}", each.where))
+            left_out.append(each.not_taken(f"it {why}"))
         else:
             nodes.append(FlavorNode(node.name, flavors, node.allocatable))
     return tuple(nodes), left_out

@@ -6,16 +6,13 @@ arrival.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
 from workloads.importers.source import OnBytes, ignore
 from workloads.kueue.state import Kueue, read_kueue, refuse_circles
-from workloads.saved import SECTIONS, NotTaken, is_saved, read_section, write_section
-
-SECTION, VERSION = "kueue", "0.19"
-"""The version is Kueue's, whose decisions are meant."""
+from workloads.saved import SECTIONS, NotTaken, is_saved, read_section
 
 
 def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[NotTaken]]:
@@ -27,7 +24,7 @@ def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, 
 
 def read_saved(path: Path) -> Kueue:
     """A file that ``write_saved`` wrote.  Raises ConfigError."""
-    kueue = read_section(path, SECTION, VERSION, Kueue)
+    kueue = read_section(path, Kueue)
     refuse_circles(kueue.cluster, {})
     names = {queue.name for queue in kueue.cluster.queues}
     for arrival in kueue.arrivals:
@@ -35,8 +32,3 @@ def read_saved(path: Path) -> Kueue:
             name = printable(arrival.workload.name)
             raise ConfigError(f"{path}: kueue.arrivals: {name}: its queue is not one of kueue.cluster.queues")
     return kueue
-
-
-def write_saved(path: Path, kueue: Kueue, head: Iterable[str]) -> None:
-    """Write the file, with ``head`` as comments before it.  Raises RunError."""
-    write_section(path, SECTION, VERSION, kueue, head)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.errors import ConfigError, printable
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
+    Arrival,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
@@ -26,22 +27,23 @@ from emulator.policies.kueue.model import (
     ResourceGroup,
     ShareStrategy,
 )
-from emulator.policies.kueue.player import Arrival
-from emulator.vocabulary import Frozen
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.kueue.arrivals import arrival_of
 from workloads.kueue.nodes import FlavorNode, nodes_of
-from workloads.saved import NotTaken
+from workloads.kueue.workloads import arrival_of
+from workloads.saved import NotTaken, Saved
 
 MOST_COHORTS_DEEP = 50
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
 
 
-class Kueue(Frozen):
+class Kueue(Saved):
     """What natjam knows of a cluster with Kueue."""
+
+    SECTION = "kueue"
+    VERSION = "0.19"
 
     cluster: Cluster
     priorities: Mapping[str, int] = msgspec.field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from workloads.slurm.lines import Line, Where, node_names, read_lines, time_ns, 
 from workloads.slurm.qos import read_mode, read_qos
 
 MICROSECOND_NS = 1000
-_SELECTS = ("select/cons_tres", "select/cons_res")
 _DEFAULT = "DEFAULT"
 _CPU_KEYS = {"cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
 _NODE_KEYS = {*_CPU_KEYS, "nodename", "nodeaddr", "nodehostname", "port", "bcastaddr", "state", "reason"}
@@ -43,6 +43,11 @@ class Site:
         self.settings: dict[str, Any] = {}
         self.left_out: list[NotTaken] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+
+    def expect(self, line: Line, key: str, values: Sequence[str], why: str) -> None:
+        """Note a setting that has none of these values, which are in upper case."""
+        if line.pairs.get(key, values[0]).upper() not in values:
+            self.leave_out(line, key, why)
 
     def leave_out(self, line: Line, key: str, why: str = "") -> None:
         """Note a setting that nothing here looks at."""
@@ -94,8 +99,7 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
 def _read_nodes(site: Site, line: Line) -> None:
     for key in line.pairs.keys() - _NODE_KEYS:
         site.leave_out(line, key, "only CPUs decide here")
-    if line.pairs.get("state", "UNKNOWN").upper() not in ("UNKNOWN", "IDLE", "CLOUD"):
-        site.leave_out(line, "state", "all nodes are up here")
+    site.expect(line, "state", ("UNKNOWN", "IDLE", "CLOUD"), "all nodes are up here")
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
@@ -128,10 +132,9 @@ def _read_partition(site: Site, line: Line) -> None:
     name = line.pairs["partitionname"]
     for key in line.pairs.keys() - _PARTITION_KEYS:
         site.leave_out(line, key)
-    if line.pairs.get("state", "UP").upper() != "UP":
-        site.leave_out(line, "state", "all partitions are up here")
-    if line.pairs.get("oversubscribe", "NO").upper() not in ("NO", "FORCE:1"):
-        site.leave_out(line, "oversubscribe", "jobs of one partition share no CPUs here, and nodes are not exclusive")
+    site.expect(line, "state", ("UP",), "all partitions are up here")
+    why = "jobs of one partition share no CPUs here, and nodes are not exclusive"
+    site.expect(line, "oversubscribe", ("NO", "FORCE:1"), why)
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
@@ -180,6 +183,8 @@ def _read_setting(site: Site, line: Line, key: str) -> None:
     reader = _SETTINGS.get(key)
     if reader is not None:
         reader(site, line, line.pairs[key])
+    elif key in _EXPECTED:
+        site.expect(line, key, *_EXPECTED[key])
     elif key not in _QUIET:
         site.leave_out(line, key)
 
@@ -203,11 +208,6 @@ def _scheduler_type(site: Site, line: Line, text: str) -> None:
         site.settings["backfills"] = False
 
 
-def _select_type(site: Site, line: Line, text: str) -> None:
-    if text.lower() not in _SELECTS:
-        site.leave_out(line, "selecttype", "nodes are shared by CPU here, as under select/cons_tres")
-
-
 def _auth_info(site: Site, line: Line, text: str) -> None:
     for option in text.split(","):
         name, _, value = option.partition("=")
@@ -221,11 +221,6 @@ def _exempt_time(site: Site, line: Line, text: str) -> None:
 
 def _time_slice(site: Site, line: Line, text: str) -> None:
     site.settings["time_slice_ns"] = whole(line.where, "SchedulerTimeSlice", text, least=5) * SECOND_NS
-
-
-def _job_requeue(site: Site, line: Line, text: str) -> None:
-    if text == "0":
-        site.leave_out(line, "jobrequeue", "REQUEUE requeues all jobs here, not only those with --requeue")
 
 
 _NUMBERS = {
@@ -243,16 +238,7 @@ _NUMBERS = {
 _FLAGS = {"preempt_youngest_first": "youngest_first", "preempt_strict_order": "strict_order"}
 
 
-def _parameters(site: Site, line: Line, text: str) -> None:
-    _read_options(site, line, "SchedulerParameters", text)
-
-
-def _preempt_parameters(site: Site, line: Line, text: str) -> None:
-    """Where later versions have the options of ``SchedulerParameters`` that begin with ``preempt_``."""
-    _read_options(site, line, "PreemptParameters", text, "preempt_")
-
-
-def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") -> None:
+def _read_options(site: Site, line: Line, text: str, key: str, begin: str = "") -> None:
     for option in filter(None, text.split(",")):
         name, _, value = option.partition("=")
         name = begin + name.lower()
@@ -269,21 +255,23 @@ def _read_options(site: Site, line: Line, key: str, text: str, begin: str = "") 
             site.left_out.append(NotTaken(f"{key}: {printable(option[:60])}", str(line.where)))
 
 
-def _selected(site: Site, line: Line, text: str) -> None:
-    if text.upper() != "CR_CPU":
-        site.leave_out(line, "selecttypeparameters", "single CPUs decide here, as under CR_CPU, not cores or memory")
-
-
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
     "preempttype": _preempt_type,
     "preemptmode": _preempt_mode,
     "preemptexempttime": _exempt_time,
     "schedulertimeslice": _time_slice,
-    "jobrequeue": _job_requeue,
     "schedulertype": _scheduler_type,
-    "schedulerparameters": _parameters,
-    "preemptparameters": _preempt_parameters,
-    "selecttype": _select_type,
-    "selecttypeparameters": _selected,
+    "schedulerparameters": partial(_read_options, key="SchedulerParameters"),
+    # Where later versions have the options of SchedulerParameters that begin with preempt_.
+    "preemptparameters": partial(_read_options, key="PreemptParameters", begin="preempt_"),
     "authinfo": _auth_info,
 }
+_EXPECTED: dict[str, tuple[tuple[str, ...], str]] = {
+    "jobrequeue": (("1",), "REQUEUE requeues all jobs here, not only those with --requeue"),
+    "selecttype": (
+        ("SELECT/CONS_TRES", "SELECT/CONS_RES"),
+        "nodes are shared by CPU here, as under select/cons_tres",
+    ),
+    "selecttypeparameters": (("CR_CPU",), "single CPUs decide here, as under CR_CPU, not cores or memory"),
+}
+"""Values that make no difference here, and what is so whatever else a setting says."""

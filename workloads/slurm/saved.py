@@ -5,20 +5,18 @@ Times are nanoseconds from the first submission.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import Cluster, Job
-from emulator.vocabulary import Frozen
-from workloads.saved import read_section, refuse_twice, write_section
-
-SECTION, VERSION = "slurm", "22.05"
-"""The version is Slurm's, whose decisions are meant."""
+from workloads.saved import Saved, read_section, refuse_twice
 
 
-class Slurm(Frozen):
+class Slurm(Saved):
     """What natjam knows of a site."""
+
+    SECTION = "slurm"
+    VERSION = "22.05"
 
     cluster: Cluster
     jobs: tuple[Job, ...] = ()
@@ -26,7 +24,7 @@ class Slurm(Frozen):
 
 def read_saved(path: Path) -> Slurm:
     """A file that ``write_saved`` wrote.  Raises ConfigError."""
-    slurm = read_section(path, SECTION, VERSION, Slurm)
+    slurm = read_section(path, Slurm)
     names = {each.name for each in slurm.cluster.partitions}
     for partition in slurm.cluster.partitions:
         if unknown := [node for node in partition.nodes if node not in slurm.cluster.nodes]:
@@ -41,8 +39,3 @@ def read_saved(path: Path) -> Slurm:
         if min(job.nodes, job.cpus, job.length_ns) < 1 or job.submit_ns < 0:
             raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: nodes, cpus and length_ns are at least 1")
     return slurm
-
-
-def write_saved(path: Path, slurm: Slurm, head: Iterable[str]) -> None:
-    """Write the file, with ``head`` as comments before it.  Raises RunError."""
-    write_section(path, SECTION, VERSION, slurm, head)

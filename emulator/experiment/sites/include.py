@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import Site
+from emulator.experiment.sites.site import USUAL, Site
 from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import Location, dotted
 from workloads.saved import SECTIONS
@@ -70,7 +70,8 @@ def include_site(document: Document) -> None:
     _refuse(document, site, path)
     for location, value in _decided(site):
         document.derive(location, value, str(path))
-    for location, value in (*_below((), site.usual), *_below(("scheduler", "allocation"), site.words)):
+    usual = (*_below((), site.usual), *_below((), USUAL))
+    for location, value in (*usual, *_below(("scheduler", "allocation"), site.words)):
         if document.get(location) is None:
             document.derive(location, value, str(path))
 
@@ -116,6 +117,7 @@ def _mechanisms_given(document: Document) -> Iterator[tuple[Location, Any]]:
 
 def _decided(site: Site) -> Iterator[tuple[Location, Any]]:
     yield ("cluster", "node_groups"), site.nodes
+    yield ("cluster", "application_masters"), "outside"
     yield from _below(("cluster",), site.cluster)
     yield ("workload", "jobs"), site.jobs
     for key, value in site.allocation.items():

@@ -15,15 +15,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import our_amount, our_name
-from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
+from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
+from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
 from emulator.experiment.warnings import TOO_LARGE
-from emulator.policies.kubernetes.model import Node, Pod, PriorityClass, Victims
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Victims
 from emulator.policies.resources import amount_text
 from workloads.kubernetes.saved import read_saved
-
-_PODS = "pods"
 
 
 def kubernetes_site(path: Path) -> Site:
@@ -41,7 +38,7 @@ def kubernetes_site(path: Path) -> Site:
     names = dict.fromkeys(name for node in nodes for name in node.allocatable)
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for each in pods:
-        held[each.node or ""].update({_PODS: 1, **each.pod.requests})
+        held[each.node or ""].update({PODS: 1, **each.pod.requests})
     holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
         tuple(_node(each, names, held[each.name]) for each in nodes),
@@ -56,14 +53,8 @@ def kubernetes_site(path: Path) -> Site:
             TOO_LARGE: too_large,
         },
         words={"victims": Victims.IMPORTANCE.value},
-        cluster={"application_masters": "outside", "suspended_hold": tuple(holds)},
-        usual={
-            "engine": "sim",
-            "overheads": "none",
-            "protocol": {"news": "at-once"},
-            "cluster": {"max_suspended_per_node": 1000},
-            "scheduler": {"mechanism": "kill"},
-        },
+        cluster={"suspended_hold": tuple(holds)},
+        usual={"cluster": {"max_suspended_per_node": 1000}},
     )
 
 
@@ -82,7 +73,7 @@ def _was_there(arrival: Arrival) -> bool:
 def _lack(pod: Pod, nodes: Iterable[Node]) -> str:
     """What keeps a pod off every node, also if that is empty; empty: one is large enough.  Such a pod waits for ever,
     and changes nothing for the others."""
-    wanted = {_PODS: 1, **pod.requests}
+    wanted = {PODS: 1, **pod.requests}
     short = [[name for name in wanted if wanted[name] > _has(node, name)] for node in nodes]
     if not all(short):
         return ""
@@ -94,11 +85,11 @@ def _lack(pod: Pod, nodes: Iterable[Node]) -> str:
 
 
 def _has(node: Node, name: str) -> int:
-    return node.allocatable.get(name, MANY if name == _PODS else 0)
+    return node.allocatable.get(name, MANY if name == PODS else 0)
 
 
 def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any]:
-    amounts = {**dict.fromkeys(names, 0), _PODS: MANY, **node.allocatable}
+    amounts = {**dict.fromkeys(names, 0), PODS: MANY, **node.allocatable}
     has = {our_name(name): our_amount(name, max(amount, held[name]), up=True) for name, amount in amounts.items()}
     labels = {key: value for key, value in node.labels.items() if key}
     return {"name": node.name, "count": 1, "resources": has, "labels": labels}
@@ -106,8 +97,6 @@ def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any
 
 def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
     pod = arrival.pod
-    asked = {our_name(name): our_amount(name, amount) for name, amount in pod.requests.items() if name != _PODS}
-    length_s = LONGEST_S if arrival.duration_ns is None else min(max(arrival.duration_ns / 1e9, 1e-6), LONGEST_S)
     return {
         "name": pod.name,
         "queue": _queue(pod.priority, classes),
@@ -116,8 +105,8 @@ def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
         "groups": (
             {
                 "name": "pod",
-                "length_s": length_s,
-                "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked, _PODS: 1.0},
+                "length_s": length_s(arrival.duration_ns),
+                "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked(pod.requests)},
             },
         ),
     }

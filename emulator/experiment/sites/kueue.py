@@ -16,16 +16,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import our_amount, our_name
-from emulator.experiment.sites.site import LONGEST_S, MANY, Site, plain, short
+from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
+from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
 from emulator.policies.kueue.assigner import assign_flavors
-from emulator.policies.kueue.model import Cluster, Mode, PodSet, first_name
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, Mode, PodSet, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
 from workloads.kueue.saved import read_saved
 
-_PODS = "pods"
 _USUAL = ("cpu", "memory_gb")
 """Of these a task asks for some if nothing is said, where nodes have them."""
 _PATIENCE_S = 3600.0
@@ -53,13 +51,9 @@ def kueue_site(path: Path) -> Site:
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
         },
         words={"release_s": 0.0},
-        cluster={"application_masters": "outside"},
         usual={
-            "engine": "sim",
-            "overheads": "none",
-            "protocol": {"news": "at-once", "kill_timeout_s": _PATIENCE_S},
+            "protocol": {"kill_timeout_s": _PATIENCE_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
-            "scheduler": {"mechanism": "kill"},
         },
     )
 
@@ -88,7 +82,7 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         labels = {FLAVOR: flavor} if flavor else {}
         name = short(flavor or "all-flavors")
         needed = {} if resources.keys() & set(_USUAL) else {"cpu": float(MANY)}
-        yield {"name": name, "count": 1, "resources": {_PODS: float(MANY), **needed, **resources}, "labels": labels}
+        yield {"name": name, "count": 1, "resources": {PODS: float(MANY), **needed, **resources}, "labels": labels}
 
 
 def _may_start(empty: Snapshot, arrival: Arrival) -> bool:
@@ -96,24 +90,22 @@ def _may_start(empty: Snapshot, arrival: Arrival) -> bool:
 
 
 def _job(arrival: Arrival, free: dict[str, float], may_start: bool) -> dict[str, Any]:
-    workload, duration_ns = arrival.workload, arrival.duration_ns
-    length_s = LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
+    workload, takes_s = arrival.workload, length_s(arrival.duration_ns)
     podsets = [podset if may_start else replace(podset, requests={}) for podset in workload.podsets]
     return {
         "name": workload.name,
         "queue": short(workload.queue),
         "submit_s": workload.created_ns / 1e9,
         "priority": workload.priority,
-        "groups": tuple(_group(number, podset, length_s, free) for number, podset in enumerate(podsets)),
+        "groups": tuple(_group(number, podset, takes_s, free) for number, podset in enumerate(podsets)),
         "gang": may_start and sum(podset.count for podset in podsets) > 1,
     }
 
 
-def _group(number: int, podset: PodSet, length_s: float, free: dict[str, float]) -> dict[str, Any]:
-    asked = {our_name(name): our_amount(name, amount) for name, amount in podset.requests.items() if name != _PODS}
+def _group(number: int, podset: PodSet, takes_s: float, free: dict[str, float]) -> dict[str, Any]:
     return {
         "name": f"podset-{number}" if number else "pod",
         "count": podset.count,
-        "length_s": length_s,
-        "resources": {**free, **asked, _PODS: 1.0},
+        "length_s": takes_s,
+        "resources": {**free, **asked(podset.requests)},
     }

@@ -18,6 +18,13 @@ LONGEST_S = 1e7
 MANY = 1_000_000
 """In place of no limit on a number."""
 _KEPT = 71
+USUAL = {
+    "engine": "sim",
+    "overheads": "none",
+    "protocol": {"news": "at-once"},
+    "scheduler": {"mechanism": "kill"},
+}
+"""Of every site: the values of keys that may be given beside it."""
 
 
 class Site(Frozen):
@@ -32,11 +39,16 @@ class Site(Frozen):
     words: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Options of the allocation that may be given beside ``site``, with their usual values."""
     cluster: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Further keys of ``cluster`` that it decides."""
+    """Further keys of ``cluster`` that it decides.  ApplicationMasters take no containers, on any site."""
     usual: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Keys that may be given beside ``site``, with the values that they have else."""
+    """Keys that may be given beside ``site``, with the values that they have else, where these are not ``USUAL``."""
     mechanisms: tuple[str, ...] = ()
     """The mechanisms that its rules know; none named: any."""
+
+
+def length_s(duration_ns: int | None) -> float:
+    """What a task is to run that takes so long; None: it does not end by itself."""
+    return LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
 
 
 def plain(value: Any) -> Any:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
-from emulator.policies.slurm.allocation import CPU
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.scheduler import CPU
 from workloads.slurm.saved import read_saved
 
 
@@ -31,13 +31,7 @@ def slurm_site(path: Path) -> Site:
         tuple(_job(job, modes.get(job.qos)) for job in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": plain(cluster), "jobs": plain(jobs)},
         words={"controller_started_s": 0.0},
-        cluster={"application_masters": "outside"},
-        usual={
-            "engine": "sim",
-            "overheads": "slurm-22",
-            "protocol": {"news": "at-once"},
-            "scheduler": {"mechanism": mechanisms[0]},
-        },
+        usual={"overheads": "slurm-22", "scheduler": {"mechanism": mechanisms[0]}},
         mechanisms=mechanisms,
     )
 

@@ -8,7 +8,6 @@ would get that room first.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
@@ -20,7 +19,6 @@ from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt_in
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
-from emulator.policies.news import CannotGoOnError
 from emulator.vocabulary import Frozen
 
 
@@ -85,44 +83,6 @@ class GangCycle(Frozen):
     def bound(self) -> Mapping[str, str]:
         """The nodes of its pods that are bound."""
         return self.decision.nodes
-
-
-_MOST_EVICTIONS = 100
-"""At one instant, of one pod and those that came in its place."""
-
-
-class Circle:
-    """Counts evictions at one instant, so that they do not go on for ever.
-
-    If the pods of a gang have a lower priority than their group, it can evict the same pods again and again: without a
-    grace these are gone at once, and those that come in their place are placed before the gang.
-    """
-
-    def __init__(self) -> None:
-        self._at_ns = -1
-        self._counts: Counter[str] = Counter()
-
-    def evicted(self, at_ns: int, first: str) -> None:
-        """``first``, or a pod that came in its place, is evicted.  Raises CannotGoOnError: too often."""
-        if at_ns != self._at_ns:
-            self._at_ns, self._counts = at_ns, Counter()
-        self._counts[first] += 1
-        if self._counts[first] > _MOST_EVICTIONS:
-            raise CannotGoOnError(
-                f"at {at_ns / 1e9:g} s evictions of {first} go round in a circle; give the pods of PodGroups their"
-                " group's priority, or the others a grace"
-            )
-
-
-def arrive(snapshot: Snapshot, queue: Queue, pending: Pending) -> None:
-    """A pod comes that is to be placed; one of a group is looked at when enough of it are there."""
-    group = snapshot.groups.get(pending.pod.group)
-    if group is None:
-        queue.add(pending)
-        return
-    queue.hold(pending)
-    if snapshot.members[group.name] + queue.members(group.name) >= group.min_count:
-        queue.release(group.name)
 
 
 def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Decision | GangCycle | None:

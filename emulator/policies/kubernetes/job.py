@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.policies.kubernetes.player import Arrival
+from emulator.policies.kubernetes.model import Arrival
 
 
 @dataclass(slots=True)

@@ -85,6 +85,10 @@ class Terms(Frozen):
         return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
 
 
+IN_KUBERNETES = Terms()
+"""Victims are deleted."""
+
+
 class Taint(Frozen):
     """A node's mark that keeps pods away."""
 
@@ -149,6 +153,30 @@ class Pod(Frozen):
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""
         return any(each.tolerates(taint) for each in self.tolerations)
+
+
+class Replacement(StrEnum):
+    """When a new pod comes in an evicted one's place."""
+
+    TERMINATING = "terminating"
+    """At once."""
+    GONE = "gone"
+    """When it has left its node."""
+    NEVER = "never"
+
+
+class Arrival(Frozen):
+    """A pod, when it is created, and how long it runs."""
+
+    pod: Pod
+    submit_ns: int
+    duration_ns: int | None = None
+    """None: it never ends by itself."""
+    grace_ns: int = 0
+    """From its eviction until it is gone."""
+    replacement: Replacement = Replacement.TERMINATING
+    node: str | None = None
+    """Where it is from the beginning; None: it waits to be placed."""
 
 
 class Group(Frozen):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from emulator.policies.kubernetes.player import Arrival, Run
-from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen
+from emulator.policies.kubernetes.model import Arrival
+from emulator.policies.kubernetes.player import Run
+from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, mean_s
 
 
 class PriorityOutcome(Frozen):
@@ -44,7 +45,7 @@ def _outcome(priority: int, arrivals: list[Arrival], runs: Mapping[str, Run], of
         priority,
         len(arrivals),
         sum(start_ns is not None for _, start_ns in first),
-        sum(waits) / len(waits) / SECOND_NS if waits else None,
+        mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
         sum(run.by is not None for run in of),
         sum(run.lost_ns for run in of) / HOUR_NS,

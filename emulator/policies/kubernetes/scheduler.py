@@ -18,29 +18,31 @@ run without an end, and those that fit nowhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Circle, Decision, GangCycle, arrive, run_cycle
+from emulator.policies.kubernetes.controller import Controller
+from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.job import Job
 from emulator.policies.kubernetes.model import (
+    Arrival,
     Bound,
-    Pending,
-    State,
+    BudgetSpec,
+    Group,
+    Node,
+    Replacement,
     Terms,
     Ties,
+    Victims,
     first_of_best,
 )
-from emulator.policies.kubernetes.player import LOOK_NS, STEP_NS, Arrival, Replacement
-from emulator.policies.kubernetes.queue import Queue
-from emulator.policies.kubernetes.rules import Rules
-from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.news import (
+    ENDLESS,
     Answer,
     Begin,
     CancelJob,
@@ -57,10 +59,10 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
+    unknown_job,
 )
-from emulator.vocabulary import Mechanism
+from emulator.vocabulary import Frozen, Mechanism
 
-ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 _GONE = ""
@@ -83,21 +85,32 @@ class _Instant:
         return len(self.gone) + len(self.finished) + len(self.arrived) + self.looks
 
 
+class KubeRules(Frozen):
+    """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Arrival, ...]
+    """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
+    budgets: tuple[BudgetSpec, ...] = ()
+    victims: Victims = Victims.IMPORTANCE
+    groups: tuple[Group, ...] = ()
+    too_large: Mapping[str, str] = {}
+    """Pods that are left out because no node is large enough, and what they lack."""
+
+
 class KubeScheduler:
     """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted.
 
     A ``Scheduler``; see the module's theory of operation.
     """
 
-    def __init__(self, options: Rules, ties: Ties = first_of_best) -> None:
+    def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
         self._ties = ties
         self._rules = options
         self._nodes = {each.name: each for each in options.nodes}
-        self._budgets = options.budgets
-        self._snapshot = self._empty(Terms(options.victims))
+        self._begin(Terms(options.victims))
         self._kills = True
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
-        self._queue = Queue()
         self._to_come = {each.pod.name: each for each in options.pods}
         self._jobs: dict[str, Job] = {}
         self._job_of: dict[str, str] = {}
@@ -118,24 +131,20 @@ class KubeScheduler:
         self._turns: dict[str, int] = {}
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
-        self._look_ns: int | None = None
-        self._now_ns = 0
-        """With the microseconds that events take within an instant."""
-        self._instant_ns = 0
-        self._circle = Circle()
         self._said: list[Said] = []
 
-    def _empty(self, terms: Terms) -> Snapshot:
-        """The cluster without a pod."""
-        budgets = tuple(each.standing(0) for each in self._rules.budgets)
-        return Snapshot(State(self._rules.nodes, budgets=budgets, groups=self._rules.groups), terms)
+    def _begin(self, terms: Terms) -> None:
+        """With the cluster without a pod."""
+        rules = self._rules
+        self._controller = Controller(rules.nodes, rules.budgets, rules.groups, self._ties, terms)
+        self._snapshot = self._controller.snapshot
 
     def hear(self, news: Sequence[News], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         for each in news:
             self._hear(each)
-        if self._look_ns is not None and self._look_ns <= now_ns:
-            self._instant.looks, self._look_ns = True, None
+        look_ns = self._controller.look_ns
+        self._instant.looks = look_ns is not None and look_ns <= now_ns
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
@@ -154,7 +163,7 @@ class KubeScheduler:
         return bool(self._jobs) and not (self._ends or self._to_come or starts)
 
     def _again_ns(self) -> int | None:
-        times_ns = (self._look_ns, *self._held.values())
+        times_ns = (self._controller.look_ns, *self._held.values())
         return min((each for each in times_ns if each is not None), default=None)
 
     def _decided(self) -> list[Said]:
@@ -175,7 +184,7 @@ class KubeScheduler:
             case Begin(mechanism=mechanism, suspended_hold=holds):
                 self._kills = mechanism == Mechanism.KILL
                 names = tuple(name.removesuffix("_gb") for name in holds)
-                self._snapshot = self._empty(Terms(self._rules.victims, names))
+                self._begin(Terms(self._rules.victims, names))
             case NodeUp(node=node):
                 self._up.add(node)
             case NodeGone(node=node):
@@ -204,9 +213,7 @@ class KubeScheduler:
             raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
         arrival = self._to_come.pop(news.job, None)
         if arrival is None:
-            raise CannotGoOnError(
-                f"job {news.job} is none of scheduler.allocation.pods; give it a pod of its name there"
-            )
+            raise unknown_job(news.job, "pods", "a pod")
         return arrival
 
     def _waits(self, name: str, news: JobWaits) -> None:
@@ -252,7 +259,7 @@ class KubeScheduler:
     def _forget(self, name: str) -> None:
         job = self._jobs.pop(name)
         self._to_give.pop(name, None)
-        self._queue.discard(job.pod)
+        self._controller.queue.discard(job.pod)
         self._held.pop(job.pod, None)
         if job.stopped is not None:
             let_go(self._snapshot, job.pod)
@@ -261,14 +268,10 @@ class KubeScheduler:
 
     # ---- what happens ----
 
-    def _step(self) -> int:
-        self._now_ns += STEP_NS
-        return self._now_ns
-
     def _take_in(self, now_ns: int) -> None:
         """All that has happened at this instant, and the cycles that follow."""
         instant, self._instant = self._instant, _Instant()
-        self._now_ns, self._instant_ns = max(self._now_ns, now_ns), now_ns
+        self._controller.begin(now_ns)
         for pod in sorted(instant.gone, key=self._turns.__getitem__):
             self._gone(pod)
         for pod in sorted(instant.finished, key=self._turns.__getitem__):
@@ -276,17 +279,17 @@ class KubeScheduler:
         for job in instant.arrived:
             self._create(job)
         if instant.looks:
-            self._queue.look(self._step())
-        while self._queue.has_ready:
-            self._cycle()
+            self._controller.look()
+        for decision in self._controller.cycle_by_cycle():
+            self._carry_out(decision)
         if self._is_over:
             self._end_the_rest()
-        elif (self._ends or self._to_come) and self._queue.has_aside and self._look_ns is None:
-            self._look_ns = (now_ns // LOOK_NS + 1) * LOOK_NS
+        elif self._ends or self._to_come:
+            self._controller.plan_look()
 
     def _create(self, name: str) -> None:
         """A pod comes: the first of its job, or the next one."""
-        job, since_ns = self._jobs[name], self._step()
+        job, since_ns = self._jobs[name], self._controller.step()
         first = job.arrival.pod
         name_now = f"{first.name}.{job.made}" if job.made else first.name
         pod = replace(first, name=name_now, saves_ns=job.saves_ns)
@@ -298,7 +301,7 @@ class KubeScheduler:
             self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
             self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
         else:
-            arrive(self._snapshot, self._queue, Pending(pod, since_ns=since_ns))
+            self._controller.arrive(pod, since_ns)
 
     def _goes_on(self, job: Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
@@ -308,11 +311,9 @@ class KubeScheduler:
         job.stopped = None
 
     def _leave(self, pod: str) -> None:
-        self._snapshot.remove(pod)
+        self._controller.leave(pod)
         self._ends.discard(pod)
         del self._turns[pod]
-        self._step()
-        self._queue.pod_left()
 
     def _gone(self, pod: str) -> None:
         self._leave(pod)
@@ -325,12 +326,8 @@ class KubeScheduler:
         else:
             self._create(name)
 
-    def _cycle(self) -> None:
-        """One cycle, and what it means for the machines."""
-        self._snapshot.restand(self._budgets)
-        decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
-        assert decision is not None, "a pod was ready"
-        self._step()  # the pod's new state becomes known
+    def _carry_out(self, decision: Decision | GangCycle) -> None:
+        """What a cycle means for the machines."""
         for pod, node in decision.bound.items():
             job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
@@ -342,17 +339,17 @@ class KubeScheduler:
     def _bound(self, job: Job, node: str, why: str) -> None:
         job.node, job.why = node, why
         self._to_give[job.arrival.pod.name] = None
-        self._turns[job.pod] = self._now_ns
+        self._turns[job.pod] = self._controller.now_ns
         if not job.is_endless:
             self._ends.add(job.pod)
 
     def _evict(self, pod: str, decision: Decision | GangCycle) -> None:
         name = self._job_of[pod]
-        self._circle.evicted(self._instant_ns, name)
+        self._controller.count_eviction(name)
         job = self._jobs[name]
         is_there = self._take_back(name, job, decision)
         self._ends.add(pod)
-        self._turns[pod] = self._step()
+        self._turns[pod] = self._controller.step()
         if is_there and not self._kills:
             return  # it goes on as soon as it has been stopped or saved
         stays_ns = max(job.arrival.grace_ns, job.grace_ns) if self._kills else 0
@@ -361,7 +358,7 @@ class KubeScheduler:
                 self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
         elif not is_there:
-            self._held[pod] = self._instant_ns + stays_ns
+            self._held[pod] = self._controller.instant_ns + stays_ns
         if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 

@@ -9,12 +9,20 @@ from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
-from emulator.policies.kubernetes.model import ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State, Terms
+from emulator.policies.kubernetes.model import (
+    IN_KUBERNETES,
+    ZONE,
+    Bound,
+    Budget,
+    BudgetSpec,
+    Node,
+    Pending,
+    Pod,
+    State,
+    Terms,
+)
 
 AnswerT = TypeVar("AnswerT")
-
-
-_TERMS = Terms()
 
 
 class Room:
@@ -53,7 +61,7 @@ class Room:
 class Snapshot:
     """All nodes, in the order in which kube-scheduler looks at them."""
 
-    def __init__(self, state: State, terms: Terms = _TERMS) -> None:
+    def __init__(self, state: State, terms: Terms = IN_KUBERNETES) -> None:
         self.terms = terms
         self.rooms = {node.name: Room(node) for node in in_turn(state.nodes)}
         self.groups = {group.name: group for group in state.groups}

@@ -150,6 +150,14 @@ class Workload(Frozen):
     created_ns: int = 0
 
 
+class Arrival(Frozen):
+    """A workload, submitted at its ``created_ns``, and how long it runs."""
+
+    workload: Workload
+    duration_ns: int | None = None
+    """None: it never ends."""
+
+
 Flavors = tuple[Mapping[str, str], ...]
 """For each podset, the flavor of each resource."""
 

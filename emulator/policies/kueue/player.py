@@ -14,21 +14,13 @@ from functools import partial
 from emulator.policies.agenda import Agenda
 from emulator.policies.kueue.controller import BATCH_NS, Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import Cluster, Flavors, Reason, Ties, Workload
+from emulator.policies.kueue.model import Arrival, Cluster, Flavors, Reason, Ties, Workload
 from emulator.policies.kueue.returns import Loop, Returns, RunningReturns
 from emulator.policies.kueue.snapshot import Held
 from emulator.vocabulary import Frozen
 
 _FIRST, _LATER = 0, 1
 """The order of what happens at one instant."""
-
-
-class Arrival(Frozen):
-    """A workload, submitted at its ``created_ns``, and how long it runs."""
-
-    workload: Workload
-    duration_ns: int | None = None
-    """None: it never ends."""
 
 
 class Admission(Frozen):

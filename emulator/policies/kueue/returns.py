@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Protocol
@@ -46,69 +47,49 @@ class Played(Protocol):
         ...
 
 
-class Returns(Protocol):
+class Returns(ABC):
     """Looks for what comes back."""
 
-    evicted: list[str]
-    """Since the last arrival or end, in order; the player adds to it."""
+    def __init__(self) -> None:
+        self._seen: dict[Hashable, tuple[int, ...]] = {}
+        self.evicted: list[str] = []
+        """Since the last arrival or end, in order; the player adds to it."""
+        self._since_ns = 0
 
     def forget(self, now_ns: int) -> None:
         """Somebody arrived or ended: what was before cannot come back."""
-        ...
+        self._seen, self.evicted, self._since_ns = {}, [], now_ns
 
+    @abstractmethod
     def look(self, played: Played, now_ns: int) -> Loop | None:
         """After each cycle that started or evicted somebody."""
-        ...
+
+    def _loop(self, now_ns: int, then_ns: int, evicted: Iterable[str], cycles: tuple[int, int] = (0, 0)) -> Loop:
+        return Loop(now_ns, self._since_ns, now_ns - then_ns, tuple(sorted(set(evicted))), cycles)
 
 
-class RunningReturns:
+class RunningReturns(Returns):
     """The same workloads run for the eleventh time: the measure of the recorded days."""
-
-    def __init__(self) -> None:
-        self.forget(0)
-
-    def forget(self, now_ns: int) -> None:
-        """Begin anew."""
-        self._since_ns = now_ns
-        self._times: dict[frozenset[str], int] = {}
-        self._last_ns: dict[frozenset[str], int] = {}
-        self.evicted: list[str] = []
 
     def look(self, played: Played, now_ns: int) -> Loop | None:
         """Count what runs now."""
         key = frozenset(played.running)
-        self._times[key] = self._times.get(key, 0) + 1
-        last_ns = self._last_ns.get(key, 0)
-        self._last_ns[key] = now_ns
-        if self._times[key] <= MOST_RETURNS:
-            return None
-        return Loop(now_ns, self._since_ns, now_ns - last_ns, tuple(sorted(set(self.evicted))))
+        times, last_ns = self._seen.get(key, (0, 0))
+        self._seen[key] = times + 1, now_ns
+        return None if times < MOST_RETURNS else self._loop(now_ns, last_ns, self.evicted)
 
 
-class StateReturns:
+class StateReturns(Returns):
     """The whole state came back, with evictions between: from here it goes the same way for ever."""
-
-    def __init__(self) -> None:
-        self.forget(0)
-
-    def forget(self, now_ns: int) -> None:
-        """Begin anew."""
-        self._since_ns = now_ns
-        self._seen: dict[Hashable, tuple[int, int, int]] = {}
-        self.evicted: list[str] = []
 
     def look(self, played: Played, now_ns: int) -> Loop | None:
         """Compare with every state since the last arrival or end."""
         if not self.evicted:
             return None
-        state = played.state()
         now = now_ns, played.cycles, len(self.evicted)
-        then_ns, then_cycle, then_evicted = self._seen.setdefault(state, now)
+        then_ns, then_cycle, then_evicted = self._seen.setdefault(played.state(), now)
         evicted = self.evicted[then_evicted:]
-        if not evicted:
-            return None
-        cycles = then_cycle, played.cycles
-        return Loop(now_ns, self._since_ns, now_ns - then_ns, tuple(sorted(set(evicted))), cycles)
+        return self._loop(now_ns, then_ns, evicted, (then_cycle, played.cycles)) if evicted else None
 
 
 class Evictions:

@@ -29,13 +29,13 @@ from msgspec.structs import replace
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.job import Job
-from emulator.policies.kueue.model import Cluster, PodSet, first_name
-from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
 from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
+    ENDLESS,
     Answer,
     Begin,
     CancelJob,
@@ -52,12 +52,12 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
+    unknown_job,
 )
 from emulator.vocabulary import Frozen, Mechanism
 
 FLAVOR = "flavor"
 """The label of a node that says which flavor it is."""
-ENDLESS = "it does not end by itself, and nothing else is to happen"
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
@@ -167,9 +167,7 @@ class KueueScheduler:
         """Raises CannotGoOnError: no workload has the job's name, or its tasks are not the workload's pods."""
         arrival = self._to_come.pop(news.job, None)
         if arrival is None:
-            raise CannotGoOnError(
-                f"job {news.job} is none of scheduler.allocation.workloads; give it a workload of its name there"
-            )
+            raise unknown_job(news.job, "workloads", "a workload")
         counts, pods = [group.tasks for group in news.groups], [podset.count for podset in arrival.workload.podsets]
         if counts != pods:
             raise CannotGoOnError(

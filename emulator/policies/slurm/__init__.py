@@ -1,9 +1,10 @@
 """Slurm's decisions: which job starts where, whom it preempts, and who is stopped while others run.
 
-In come plain frozen values (``model``): nodes, partitions, the settings of ``slurm.conf``, rigid jobs.  ``scheduler``
-has the main scheduler's pass and ``backfill`` the backfill scheduler's; both choose nodes by ``placement`` and victims
-by ``preemption``.  ``gang`` says who runs and who is stopped under ``PreemptMode=SUSPEND,GANG``.  ``player`` plays jobs
-through whole days in virtual time.
+In come plain frozen values (``model``): nodes, partitions, the settings of ``slurm.conf``, rigid jobs.
+``main_scheduler`` and ``backfill`` have the passes of Slurm's two schedulers; both choose nodes by ``placement`` and
+victims by ``preemption``.  ``gang`` says who runs and who is stopped under ``PreemptMode=SUSPEND,GANG``.
+``controller`` says when each of this comes: for ``player``, which plays jobs through whole days in virtual time, and
+for ``scheduler``, which decides in an experiment.
 
 They follow Slurm's documents (https://slurm.schedmd.com/slurm.conf.html, preempt.html, gang_scheduling.html,
 sched_config.html) and recorded runs of Slurm 22.05 (``natjam reproduce slurm``); its source was not read.  What rests

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from emulator.policies.slurm.decisions import Decision, Outcome
+from emulator.policies.slurm.main_scheduler import decide, too_few
 from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.plan import Plan
-from emulator.policies.slurm.scheduler import decide, too_few
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 
 

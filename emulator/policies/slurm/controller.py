@@ -10,18 +10,18 @@ and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued
 and may start when ``cred_expire`` is over, in whole seconds.
 
 Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
-player of whole days in virtual time (``player``), and the allocation of an experiment (``allocation``).
+player of whole days in virtual time (``player``), and the machines of an experiment (``scheduler``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Iterator
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision
 from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.main_scheduler import main_pass
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
-from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
 
 LIMITS_NS = 30 * SECOND_NS
@@ -36,6 +36,10 @@ class Controller:
         self.snapshot = Snapshot(cluster)
         self.tick_ns = FOREVER_NS
         """When a scheduler runs next; known after ``arm``."""
+        self.slice_ns = FOREVER_NS
+        """When jobs that share CPUs change turns next; known after ``share``."""
+        self.stopped: dict[str, int] = {}
+        """The jobs that are stopped for others, and since when."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, Turns()
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
@@ -65,6 +69,7 @@ class Controller:
         self._has_room |= is_victim
         self._news |= not is_victim
         self._news_for_backfill = True
+        self.stopped.pop(running.waiting.job.name, None)
         self.snapshot.end(running)
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
@@ -107,24 +112,30 @@ class Controller:
         """When it is ended because its time limit, or its grace, is over."""
         return self._at_tick(running.end_ns, LIMITS_NS) if running.end_ns < FOREVER_NS else FOREVER_NS
 
-    def next_slice_ns(self, now_ns: int) -> int:
-        """When the time slice ends that has begun now or before."""
-        return self._at_tick(now_ns + 1, self._settings.time_slice_ns)
+    def change_turns(self) -> None:
+        """A time slice is over."""
+        self.slice_ns = FOREVER_NS
+        self._turns.change(self.snapshot.running, self.snapshot.running.keys() - self.stopped.keys())
 
-    def change_turns(self, stopped: Collection[str]) -> None:
-        """A time slice is over; ``stopped`` are the jobs that are stopped."""
-        self._turns.change(self.snapshot.running, self.snapshot.running.keys() - set(stopped))
-
-    def share(self, stopped: Set[str]) -> tuple[list[str], list[str]]:
-        """Which running jobs stop now, and which of the stopped ones go on, so that each that runs has its own CPUs."""
+    def share(self, now_ns: int) -> tuple[list[str], dict[str, int]]:
+        """Which running jobs stop now, and which of the stopped ones go on, with the times when they had stopped, so
+        that each that runs has its own CPUs.  The time in which a job is stopped does not count for its limit."""
         if not self._settings.gang:
-            return [], []
+            return [], {}
         sharing = self.snapshot.sharing()
         runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
         waits, going = sharing.keys() - runs, self.snapshot.going
-        stops = [name for name in sharing if name in waits and name not in stopped and name not in going]
-        may_go_on = stopped - waits - going.keys()
-        return stops, [name for name in self.snapshot.running if name in may_go_on] if may_go_on else []
+        stops = [name for name in sharing if name in waits and name not in self.stopped and name not in going]
+        may_go_on = self.stopped.keys() - waits - going.keys()
+        goes_on = [name for name in self.snapshot.running if name in may_go_on] if may_go_on else []
+        since_ns = {name: self.stopped.pop(name) for name in goes_on}
+        for name, stopped_ns in since_ns.items():
+            running = self.snapshot.running[name]
+            self.snapshot.move_end(running, running.end_ns + now_ns - stopped_ns)
+        self.stopped.update(dict.fromkeys(stops, now_ns))
+        if self.slice_ns == FOREVER_NS and self.stopped:
+            self.slice_ns = self._at_tick(now_ns + 1, self._settings.time_slice_ns)
+        return stops, since_ns
 
     # ---- when the schedulers run ----
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
+from emulator.policies.slurm.model import Cluster, Job
 from emulator.policies.slurm.player import Stay
-from emulator.vocabulary import HOUR_NS, Frozen
+from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, mean_s
 
 
 class JobsOutcome(Frozen):
@@ -69,14 +69,9 @@ def together(name: str, jobs: Sequence[JobOutcome]) -> JobsOutcome:
         name,
         len(jobs),
         len(completions),
-        _mean_s(waits),
+        mean_s(waits),
         max(waits) / SECOND_NS if waits else None,
-        _mean_s(completions),
+        mean_s(completions),
         sum(job.preempted for job in jobs),
         sum(job.lost_ns for job in jobs) / HOUR_NS,
     )
-
-
-def _mean_s(times_ns: Sequence[int]) -> float | None:
-    """In seconds; None: there are none."""
-    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None

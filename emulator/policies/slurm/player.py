@@ -89,8 +89,6 @@ class _Work:
     left_ns: int
     since_ns: int | None
     """Since when it works; None: it is stopped."""
-    stopped_ns: int = 0
-    """Since when it is stopped."""
     due_ns: int = FOREVER_NS
     """When it ends by what is known."""
 
@@ -126,12 +124,11 @@ class Player:
             KeyError: a job names a partition that is not there.
         """
         self._controller = Controller(cluster, boot_ns)
-        self._settings, self._costs, self._on_decision = cluster.settings, costs, on_decision
+        self._costs, self._on_decision = costs, on_decision
         self._work: dict[str, _Work] = {}
         self._started: list[_Work] = []
         """In the pass that is under way."""
         self._agenda = Agenda()
-        self._slice_ns = FOREVER_NS
         self.stays: dict[str, list[Stay]] = {}
         """Of each job, in the order of their starts."""
         for job in sorted(jobs, key=lambda each: each.submit_ns):
@@ -168,21 +165,11 @@ class Player:
                 self._carry_out(decision)
             self._launch()
 
-    def _slice(self) -> None:
-        self._slice_ns = FOREVER_NS
-        self._controller.change_turns(self._stopped())
-
     def _arm(self) -> None:
-        """Set the next tick that something is to be done at, and the next change of turns."""
+        """Set the next tick that something is to be done at."""
         known_ns, at_ns = self._controller.tick_ns, self._controller.arm(self._agenda.now_ns)
         if at_ns < known_ns:
             self._agenda.add(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
-        if self._settings.gang and self._slice_ns == FOREVER_NS and self._stopped():
-            self._slice_ns = self._controller.next_slice_ns(self._agenda.now_ns)
-            self._agenda.add(self._slice_ns, _Kind.SLICE, self._slice)
-
-    def _stopped(self) -> set[str]:
-        return {name for name, work in self._work.items() if work.since_ns is None}
 
     # ---- what is decided ----
 
@@ -212,11 +199,10 @@ class Player:
 
     def _preempt(self, work: _Work, by: str) -> None:
         work.stay.by = by
-        if work.running.preempted or not work.running.waiting.terms.grace_ns:
-            self._evict(work)
-        else:
-            self._controller.snapshot.begin_grace(work.running, self._agenda.now_ns)
+        if self._controller.snapshot.begin_grace(work.running, self._agenda.now_ns):
             self._set_due(work)
+        else:
+            self._evict(work)
 
     def _evict(self, work: _Work) -> None:
         """End it for others, if its time limit has not ended it."""
@@ -254,13 +240,15 @@ class Player:
 
     def _share(self) -> None:
         """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
-        now_ns = self._agenda.now_ns
-        stops, goes_on = self._controller.share(self._stopped() if self._settings.gang else set())
-        for work in map(self._work.__getitem__, goes_on):
-            work.stay.stopped.append((work.stopped_ns, now_ns))
-            self._controller.snapshot.move_end(work.running, work.running.end_ns + now_ns - work.stopped_ns)
+        now_ns, known_ns = self._agenda.now_ns, self._controller.slice_ns
+        stops, goes_on = self._controller.share(now_ns)
+        for name, stopped_ns in goes_on.items():
+            work = self._work[name]
+            work.stay.stopped.append((stopped_ns, now_ns))
             work.since_ns = now_ns
             self._set_due(work)
         for work in map(self._work.__getitem__, stops):
             work.left_ns -= max(0, now_ns - (work.since_ns or 0))
-            work.since_ns, work.stopped_ns, work.due_ns = None, now_ns, FOREVER_NS
+            work.since_ns, work.due_ns = None, FOREVER_NS
+        if self._controller.slice_ns < known_ns:
+            self._agenda.add(self._controller.slice_ns, _Kind.SLICE, self._controller.change_turns)

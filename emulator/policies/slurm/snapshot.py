@@ -149,11 +149,15 @@ class Snapshot:
             del self._on[node][name]
         self._changed(running.nodes)
 
-    def begin_grace(self, running: Running, now_ns: int) -> None:
-        """It is a victim, and may go on until its grace is over, which is counted from the whole second."""
+    def begin_grace(self, running: Running, now_ns: int) -> bool:
+        """It is a victim, and may go on until its grace is over, which is counted from the whole second; False: it has
+        had one before, or has none."""
+        grace_ns = running.waiting.terms.grace_ns
+        if running.preempted or not grace_ns:
+            return False
         running.preempted = True
-        begin_ns = now_ns // SECOND_NS * SECOND_NS
-        self.move_end(running, min(running.end_ns, begin_ns + running.waiting.terms.grace_ns))
+        self.move_end(running, min(running.end_ns, now_ns // SECOND_NS * SECOND_NS + grace_ns))
+        return True
 
     def send_off(self, running: Running, now_ns: int) -> None:
         """It has been ended for others, and is still on its nodes."""
