@@ -47,11 +47,20 @@ def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
 
 
+_BUILT_IN = (
+    PriorityClass("system-cluster-critical", 2_000_000_000),
+    PriorityClass("system-node-critical", 2_000_001_000),
+)
+"""Classes that each cluster has, whatever the files say
+(https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
+
+
 def _class_of(
     found: Found[Any], spec: api.PodSpec | api.PodGroupSpec, classes: Mapping[str, PriorityClass]
 ) -> PriorityClass:
     """The PriorityClass of a pod or a group, else the usual one; it may have another priority than that."""
     none = PriorityClass("", 0)
+    classes = {each.name: each for each in _BUILT_IN} | dict(classes)
     if not spec.priorityClassName:
         return next((each for each in classes.values() if each.is_default), none)
     if spec.priorityClassName not in classes and spec.priority is None:
