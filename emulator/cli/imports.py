@@ -229,7 +229,7 @@ def slurm(
     \b
     Examples:
       sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
-        --format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
+        --format=JobIDRaw,Partition,Submit,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml

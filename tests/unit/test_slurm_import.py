@@ -273,7 +273,7 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     path.write_text(SACCT)
     jobs, left_out = read_sacct(path, read_conf(conf)[0])
     assert jobs == (
-        Job("11", "low", 2, 4, 3000 * SECOND_NS, 0, 60 * MINUTE_NS),
+        Job("11", "low", 2, 4, 3600 * SECOND_NS, 0, 60 * MINUTE_NS),
         Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
         Job("16", "low", 1, 1, 7 * SECOND_NS, 540 * SECOND_NS, FOREVER_NS),
     )
@@ -345,7 +345,7 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     assert rows[0] == "variant,job,start_s,end_s,end,nodes,stopped_s,preempted_by"
     assert rows[1].startswith("as configured,11,0.0,300.0,requeued,n1 n2,0.0,12")
     [suspended] = [row for row in rows if row.startswith("low=SUSPEND,11,")]
-    assert suspended == "low=SUSPEND,11,0.0,3600.0,done,n1 n2,600.0,"
+    assert suspended == "low=SUSPEND,11,0.0,4200.0,done,n1 n2,600.0,"
     refused = run_natjam("play", out, "--mode", "medium=CANCEL", status=2)
     assert "there is no partition 'medium' (low, high)" in refused.output
 
