@@ -350,6 +350,15 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     assert "there is no partition 'medium' (low, high)" in refused.output
 
 
+def test_a_long_play_shows_how_far_it_is(conf: Path, tmp_path: Path) -> None:
+    header, *rows = SACCT.splitlines()
+    table = [rows[3].replace("12|", f"{number}|", 1) for number in range(150)]
+    (tmp_path / "jobs.txt").write_text("\n".join([header, *table]))
+    files = ("--conf", conf, "--sacct", tmp_path / "jobs.txt", "--out", tmp_path / "mine.yaml")
+    run_natjam("import", "slurm", *map(str, files))
+    assert "% | playing | " in run_natjam("play", tmp_path / "mine.yaml").output
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
