@@ -43,6 +43,8 @@ from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
+CANCELLED = "preempted (PreemptMode=CANCEL)"
+"""Why a job has ended that was ended for another."""
 
 
 class SlurmRules(Frozen):
@@ -79,6 +81,10 @@ class _Stay:
     """When it was last told to stop."""
     beside: int = 0
     """How many other jobs have started in the same pass."""
+    requester: str | None = None
+    """For whom it was last told to go or to stop."""
+    why: str = ""
+    """The same in words."""
 
     @property
     def name(self) -> str:
@@ -237,6 +243,7 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
+            self._note_why(stay, decision.job, f"PreemptMode={stay.running.waiting.terms.mode}")
             if stay.running.preempted or not stay.running.waiting.terms.grace_ns:
                 yield from self._evict(stay, now_ns)
             else:
@@ -250,7 +257,7 @@ class SlurmScheduler:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
             stay.awaits = stay.is_over = True
-            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False, loses=True)
+            yield CancelJob(stay.name, CANCELLED, fails=False, loses=True)
 
     def _send_off(self, stay: _Stay, now_ns: int) -> None:
         """It has to leave its nodes."""
@@ -270,8 +277,10 @@ class SlurmScheduler:
         stopped = self._stopped()
         stops, goes_on = self._controller.share(stopped)
         for name in stops:
-            self._stays[name].stopped_ns = now_ns
-            self._wishes(self._stays[name], _Wish.STOP)
+            stay = self._stays[name]
+            stay.stopped_ns = now_ns
+            self._note_why(stay, self._on_top_of(stay), "they share CPUs")
+            self._wishes(stay, _Wish.STOP)
         for name in goes_on:
             stay = self._stays[name]
             self._snapshot.move_end(stay.running, stay.running.end_ns + now_ns - stay.stopped_ns)
@@ -279,6 +288,19 @@ class SlurmScheduler:
         self._is_shared = True
         if self._slice_ns == FOREVER_NS and (stops or stopped.difference(goes_on)):
             self._slice_ns = self._controller.next_slice_ns(now_ns)
+
+    def _on_top_of(self, stay: _Stay) -> str | None:
+        """A running job on nodes of a stopped one, of the highest tier that there is."""
+        nodes = set(stay.running.nodes)
+        others = (each for each in self._stays.values() if each.wish is _Wish.RUN and each is not stay)
+        there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
+        return max(there, key=lambda each: each.running.waiting.partition.tier).name if there else None
+
+    def _note_why(self, stay: _Stay, requester: str | None, how: str) -> None:
+        stay.requester, stay.why = requester, ""
+        if requester is not None:
+            job = self._jobs[requester]
+            stay.why = f"makes room for {requester} of {job.qos or job.partition} ({how})"
 
     def _stopped(self) -> set[str]:
         return {name for name, stay in self._stays.items() if stay.wish is _Wish.STOP}
@@ -328,7 +350,7 @@ class SlurmScheduler:
         if not stay.containers or stay.name not in self._groups:
             return ()
         stay.awaits = True
-        return (TakeBack(next(iter(stay.containers))),)
+        return (TakeBack(next(iter(stay.containers)), requester=stay.requester, why=stay.why),)
 
     def _gives(self, stay: _Stay) -> list[Said]:
         """Containers for all of its tasks; none as long as they do not all wait and have room."""
