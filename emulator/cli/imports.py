@@ -122,6 +122,7 @@ def kueue(
     from msgspec.structs import replace
 
     from emulator.cli.traces import reading
+    from workloads.kueue.arrivals import uncovered
     from workloads.kueue.nodes import shortages
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
@@ -135,7 +136,8 @@ def kueue(
     if draw is not None:
         imported = replace(imported, arrivals=drawn(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed))
     write_saved(out, imported, _said_head("kueue", paths, unread))
-    for line in shortages(imported.cluster, imported.nodes) if imported.nodes else ():
+    short = shortages(imported.cluster, imported.nodes) if imported.nodes else ()
+    for line in (*short, *uncovered(imported.cluster, imported.arrivals)):
         warn(line)
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
     counts += f", {len(imported.nodes):,} nodes" if imported.nodes else ""

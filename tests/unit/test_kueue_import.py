@@ -101,6 +101,18 @@ def test_what_of_kueues_configuration_changes_admission_is_listed(tmp_path: Path
     ]
 
 
+def test_what_no_quota_covers_is_said(tmp_path: Path) -> None:
+    queues, table = tmp_path / "queues.yaml", tmp_path / "arrivals.csv"
+    queues.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: a}\nspec:\n  resourceGroups:\n"
+        "  - coveredResources: [cpu]\n    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]\n"
+    )
+    table.write_text("queue,submit_s,cpu,nvidia.com/gpu\na,0,1,1\na,0,1,2\na,0,1,0\n")
+    done = run_natjam("import", "kueue", queues, "--arrivals", table, "--out", tmp_path / "mine.yaml")
+    said = "ClusterQueue a has no quota of nvidia.com/gpu, for which 2 of its workloads ask: Kueue never admits them"
+    assert said in " ".join(done.output.split())
+
+
 def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
     done = run_natjam("import", "kueue", OBJECTS, "--out", out)
