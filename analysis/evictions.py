@@ -179,7 +179,26 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
                     killed[container] = len(found) - 1
             elif decision.by == Chooser.RESOURCE_MANAGER:  # it was chosen before, and dies only once
                 found[killed[container]] = replace(found[killed[container]], overdue=decision)
-    return found
+    return _joined(found)
+
+
+def _joined(found: list[Eviction]) -> list[Eviction]:
+    """Of a job whose tasks go together a scheduler names one container, and the job chooses all: one eviction each."""
+    own: dict[str, list[Decision]] = defaultdict(list)
+    for eviction in found:
+        if eviction.decision.by == Chooser.RELEASER:
+            own[eviction.chosen["container"]].append(eviction.decision)
+    named: dict[int, Decision] = {}
+    """By the number of the job's choice."""
+    left_out: set[int] = set()
+    for said in (each.decision for each in found if each.decision.by == Chooser.SCHEDULER):
+        choices = own[said.candidates[0]["container"]]
+        choice = next((each for each in choices if each.decision not in named and each.t_s >= said.t_s), None)
+        if choice is not None:
+            named[choice.decision] = said
+            left_out.add(said.decision)
+    kept = (each for each in found if each.decision.decision not in left_out)
+    return [replace(each, asked=[of]) if (of := named.get(each.decision.decision)) else each for each in kept]
 
 
 def why(decision: Decision, candidate: Row) -> str:

@@ -17,6 +17,7 @@ from analysis.waits import Wait, waits_for_room
 from emulator.assemble import nodes_of
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
+from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
 
 _ROWS = 60
@@ -36,6 +37,8 @@ class Explanation:
     job: str | None = None
     waits: Sequence[Wait] = ()
     """Of the requested job, where containers have several sizes: what it waited for."""
+    cancelled: Sequence[str] = ()
+    """Jobs that were ended for others, of those requested."""
 
     def to_json(self) -> dict[str, Any]:
         """The output of ``--json``, with times in emulated seconds."""
@@ -45,6 +48,7 @@ class Explanation:
             "evictions": [eviction.to_json() for eviction in self.evictions],
             "decisions": [decision.to_json() for decision in self.decisions],
             "waits": [wait.to_json() for wait in self.waits],
+            "cancelled": [*self.cancelled],
         }
 
 
@@ -75,7 +79,9 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     kept = [decision for decision in decisions if decision.decision in wanted]
     (run,) = results.runs.itertuples()
     waits = () if job is None else _waits(runs[0].path, job)
-    return Explanation(str(path), run.mechanism, found, kept, attempt, job, waits)
+    ended = results.jobs.loc[results.jobs["reason"] == CANCELLED, "name"]
+    cancelled = [name for name in ended if job in (None, name) and attempt is None]
+    return Explanation(str(path), run.mechanism, found, kept, attempt, job, waits, cancelled)
 
 
 def _waits(path: Path, job: str) -> tuple[Wait, ...]:
@@ -132,10 +138,12 @@ def notes(explanation: Explanation) -> list[str]:
     """Notes to the table."""
     said = []
     found, attempt = explanation.evictions, explanation.attempt
-    if not found:
+    if not found and not explanation.cancelled:
         nobody = "nobody" if explanation.job is None else f"no task of {explanation.job}"
         whom = f"{attempt} was never chosen" if attempt else f"{nobody} was evicted"
         said.append(f"{whom} (mechanism {explanation.mechanism})")
+    if names := explanation.cancelled:
+        said.append(f"cancelled for other jobs: {', '.join(names[:_ROWS])}{_more(names, names[:_ROWS])}")
     if len(found) > _ROWS:
         said.append(f"{len(found) - _ROWS} more: --json prints all; --job and --attempt select some")
     if attempt:

@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -81,19 +82,38 @@ def experiment_of_trace(
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
     tried = [(count, load) for load in (_LOAD, None) for count in nodes]  # a gang that is not scaled may be large
+    made: tuple[JobSpec, ...] = ()
     for count, load in tried:
         data["cluster"]["nodes"], data["workload"]["trace"]["load"] = count, load
         _write(file, head, data)
         try:
             for seed in seeds:
-                expand(load_experiment(file, overrides), seed)
+                made = expand(load_experiment(file, overrides), seed)
             break
         except ConfigError:
             if (count, load) == tried[-1]:
                 raise
     if not is_own_cluster:
         notes.append("the cluster is not the trace's: it is the smallest (6 nodes, doubled) that holds the urgent jobs")
+    notes += _lost(load_experiment(file, overrides), window.jobs, made)
     return file, window.problems, notes
+
+
+def _lost(experiment: Experiment, recorded: Sequence[WorkloadJob], made: Sequence[JobSpec]) -> Iterator[str]:
+    """What the trace says of its jobs, and the experiment does not look at."""
+    if experiment.cluster.node_groups is None and any(map(_asks, recorded)):
+        yield "processors and GPUs that tasks ask for are not looked at: all containers have one size"
+    trace = experiment.workload.trace
+    several, gangs = sum(len(job.tasks or ()) > 1 for job in recorded), sum(job.facts.gang is not None for job in made)
+    if trace is not None and trace.gangs and gangs < several:
+        yield (
+            f"{several - gangs:,} of the {several:,} jobs of several tasks have one task once scaled, and are no gangs;"
+            " a larger cluster (--set cluster.nodes=...) keeps more"
+        )
+
+
+def _asks(job: WorkloadJob) -> bool:
+    return bool(job.cpu_thousandths or job.gpu_thousandths or any(task.cpu_thousandths for task in job.tasks or ()))
 
 
 def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes, notes: list[str]) -> list[str]:

@@ -125,6 +125,7 @@ def kueue(
     from workloads.kueue.arrivals import drawn, read_arrivals
     from workloads.kueue.nodes import shortages
     from workloads.kueue.state import read_kueue
+    from workloads.kueue.workloads import uncovered
     from workloads.saved import write_saved
 
     _check_out(out)
@@ -135,7 +136,8 @@ def kueue(
     if draw is not None:
         imported = replace(imported, arrivals=drawn(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed))
     write_saved(out, imported, _said_head("kueue", paths, unread))
-    for line in shortages(imported.cluster, imported.nodes) if imported.nodes else ():
+    short = shortages(imported.cluster, imported.nodes) if imported.nodes else ()
+    for line in (*short, *uncovered(imported.cluster, imported.arrivals)):
         warn(line)
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
     counts += f", {len(imported.nodes):,} nodes" if imported.nodes else ""
@@ -229,7 +231,7 @@ def slurm(
     \b
     Examples:
       sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
-        --format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
+        --format=JobIDRaw,Partition,Submit,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
-    from emulator.policies.slurm.model import Cluster
+    from emulator.policies.slurm.model import Cluster, Job
     from emulator.policies.slurm.outcome import JobsOutcome
     from emulator.policies.slurm.player import Stay
 
 AS_CONFIGURED = "as configured"
 _COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
+_LOOK_DECISIONS = 100
 
 
 def play(
@@ -71,7 +73,6 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     """Play a site, as it is configured and with other modes."""
     from emulator.files.whole_files import write_csv
     from emulator.policies.slurm.outcome import outcomes
-    from emulator.policies.slurm.player import Player
     from workloads.slurm.saved import read_saved
 
     site = read_saved(file)
@@ -81,12 +82,30 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     found: dict[str, list[JobsOutcome]] = {}
     for name, cluster in _variants(site.cluster, mode).items():
         say(f"playing {len(site.jobs):,} jobs, {name}")
-        played[name] = Player(cluster, site.jobs).play()
+        played[name] = _stays(cluster, site.jobs)
         found[name] = list(outcomes(cluster, site.jobs, played[name]))
     results_console().print(outcome_table(found))
     if out is not None:
         write_csv(out, _COLUMNS, _rows(played))
         say(f"{out}: every start and end")
+
+
+def _stays(cluster: Cluster, jobs: Sequence[Job]) -> dict[str, list[Stay]]:
+    """Play the jobs, and show how many of them have started."""
+    from emulator.display.work_display import WorkDisplay, WorkStatus
+    from emulator.policies.slurm.decisions import Decision, Outcome
+    from emulator.policies.slurm.player import Player
+
+    started, looked = set[str](), itertools.count(1)
+    with WorkDisplay(results_console(stderr=True)) as display:
+
+        def show(_: int, decision: Decision) -> None:
+            if decision.outcome is Outcome.STARTS:
+                started.add(decision.job)
+            if next(looked) % _LOOK_DECISIONS == 0:
+                display.update(WorkStatus("playing", len(started) / len(jobs), None))
+
+        return Player(cluster, jobs, on_decision=show).play()
 
 
 def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:

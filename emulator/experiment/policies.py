@@ -25,6 +25,8 @@ from emulator.policies.policy import Axis, Policy, PolicyT
 
 _REFUSAL = re.compile(r"Expected `([^`]+)`(?: (>=|<=|>|<) ([-+.\de]+))?(?:, got `([^`]+)`)?")
 _RELATIONS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
+_WORKING = ""
+"""The working directory, as ``sys.path`` has it."""
 _KINDS = {
     "float": "a number",
     "int": "a whole number",
@@ -39,7 +41,8 @@ _KINDS = {
 def find_policy(axis: Axis[PolicyT], choice: Choice, base_dir: Path) -> PolicyT:
     """The policy that ``choice`` names on ``axis``, with its options applied.
 
-    Modules are also searched in ``base_dir``.  ``module:name`` may be a function, or a policy record.
+    Modules are also searched in ``base_dir`` and in the working directory.  ``module:name`` may be a function, or a
+    policy record.
 
     Raises:
         ConfigError: there is no policy of that name, it cannot be imported, or it does not accept these options.
@@ -125,8 +128,10 @@ def _imported(reference: str, base_dir: Path) -> Any:
             raise
         except BaseException as error:  # a user's module may raise anything, and may even end with status 0
             message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
-            of_ours = of_the_same_name([str(base_dir.absolute())]) if isinstance(error, ImportError) else None
-            raise ConfigError(f"{message}; {of_ours}" if of_ours else message) from None
+            advice = of_the_same_name([str(base_dir.absolute())]) if isinstance(error, ImportError) else None
+            if not advice and isinstance(error, ModuleNotFoundError) and error.name == module_name:
+                advice = "it must be beside the file, or in the directory where natjam is called"
+            raise ConfigError(f"{message}; {advice}" if advice else message) from None
     if not hasattr(module, attribute):
         raise ConfigError(f"'{reference}': module '{module_name}' has no function '{attribute}'")
     return getattr(module, attribute)
@@ -161,15 +166,17 @@ def _place(name: str, function: Callable[..., Any], error: BaseException) -> str
 
 @contextmanager
 def _importable(directory: Path) -> Iterator[None]:
-    """Modules of a directory can be imported, as if Python had been started with a file in it.
+    """Modules of a directory can be imported, as if Python had been started with a file in it, and those of the working
+    directory: a run's file is in the run's directory, and the user's own policies are where the run was started.
 
     So can ``natjam``, also where the working directory has a checkout of that name, as on machines of ``cluster.yaml``.
     """
     first, last = str(directory.absolute()), str(PUBLIC)
     sys.path.insert(0, first)
-    sys.path.append(last)
+    sys.path += [last, _WORKING]
     try:
         yield
     finally:
         sys.path.remove(first)
-        del sys.path[-1 - sys.path[::-1].index(last)]
+        for each in (last, _WORKING):
+            del sys.path[-1 - sys.path[::-1].index(each)]

@@ -307,6 +307,21 @@ def test_the_rigid_jobs_of_a_trace_become_gangs_on_a_cluster_that_holds_them(tmp
     assert "note: rigid parallel jobs are treated as independent tasks" in advise(swf, *apart).output
 
 
+def test_what_a_trace_says_and_the_question_leaves_out_is_said(tmp_path: Path) -> None:
+    swf, table = tmp_path / "site.swf", tmp_path / "jobs.csv"
+    swf.write_text("".join(f"{job} {job} 0 600 8{' -1' * 5} 1{' -1' * 7}\n" for job in range(500)))
+    table.write_text("submit,length,gpu\n0,100,1\n50,100,0\n")
+    for trace, format, said in (
+        (swf, "swf", "of the 500 jobs of several tasks have one task once scaled, and are no gangs"),
+        (table, "table", "processors and GPUs that tasks ask for are not looked at: all containers have one size"),
+    ):
+        out = tmp_path / format
+        out.mkdir()
+        columns = {"submit": "submit", "length": "length", "gpu": "gpu"} if format == "table" else {}
+        _, _, notes = experiment_of_trace(trace, format, columns, (), [1], out, ignore)
+        assert any(said in note for note in notes), notes
+
+
 @pytest.mark.parametrize(
     ("name", "format"),
     [

@@ -20,7 +20,7 @@ _NATJAM = "from emulator.cli.script import main; main()"
 
 def natjam(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "160", **variables}
-    command = [sys.executable, "-c", _NATJAM, *arguments]
+    command = [sys.executable, "-P", "-c", _NATJAM, *arguments]  # -P: Python finds no more than for an installed script
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -46,7 +46,9 @@ def test_a_campaign_may_name_the_catalogue(tmp_path: Path) -> None:
 def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
     assert natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
     mine = tmp_path / "mine"
-    for arguments in (("run", "experiment.yaml", "--engine", "sim"), ("campaign", "campaign.yaml")):
+    own = ("--set", "scheduler.task_eviction=my_policies:newest", "--out", "own")
+    runs = (("run", "experiment.yaml", "--engine", "sim", *own), ("verify", "own"))
+    for arguments in (*runs, ("campaign", "campaign.yaml")):
         done = natjam(*arguments, cwd=mine, PYTHONPATH=str(REPOSITORY))
         assert done.returncode == 0, done.stderr
     again = natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,6 @@ def test_the_shipped_file():
         (LINE.replace(b" 4 95", b" 200000 95"), 1, "allocated processors", "above 100000"),
         (LINE.replace(b"4096 1 ", b"4096 9 "), 1, "status", "none of"),
         (LINE.replace(b" ", b","), 1, None, "1 fields"),
-        (LINE.replace(b"\n", b"\r\n"), 1, None, "CR LF"),
         (b"; \xff\n" + LINE, 1, None, "not UTF-8"),
         (b"; nothing\n", None, None, "no job in the file"),
     ],
@@ -47,6 +47,12 @@ def test_broken(tmp_path: Path, raw: bytes, line: int, column: str, reason: str)
         read(write(tmp_path, raw), "swf")
     assert (caught.value.line, caught.value.column) == (line, column)
     assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize("change", [lambda raw: raw.replace(b"\n", b"\r\n"), lambda raw: b"\xef\xbb\xbf" + raw])
+def test_files_from_other_systems(tmp_path: Path, change: Callable[[bytes], bytes]):
+    raw = b"; comment\n" + LINE
+    assert read(write(tmp_path, change(raw)), "swf").jobs == read(write(tmp_path, raw), "swf").jobs
 
 
 def test_lenient_skips_and_counts(tmp_path: Path):

@@ -152,7 +152,7 @@ def test_what_is_not_carried_over_is_listed_with_its_line(imported: Imported) ->
     assert listed["Pod db/postgres-1.spec.topologySpreadConstraints"] == f"{OBJECTS / 'cluster.json'}:{spread}"
     assert "Pod ml/other-scheduler: another scheduler places it (spec.schedulerName)" in listed
     assert "PodDisruptionBudget shop/odd: spec.selector" in listed
-    assert "ConfigMap" in listed
+    assert "ConfigMap shop/settings" in listed
     assert "Job ml/sweep: completions beyond its parallelism" in listed
     assert imported.cluster.partial["db/postgres-1"] == ("spec.topologySpreadConstraints",)
     assert not any("Deployment" in what for what in listed)
@@ -397,3 +397,25 @@ def test_tolerations_that_compare_numbers_are_listed_and_left_out(tmp_path: Path
     found = read_kubernetes([tmp_path])
     assert found.cluster.state.waiting[0].pod.tolerations == (Toleration("spot", Operator.EXISTS),)
     assert [each.what for each in found.unread] == ["Pod p.spec.tolerations"]
+
+
+def test_merged_fields_count(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 9}}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: &m {name: p, <<: *m}\nspec:\n  containers:\n"
+        "  - resources: &small {requests: &one {cpu: 1}}\n  - resources: {<<: *small}\n"
+        "  - resources: {requests: {cpu: 500m, <<: [*one, {cpu: 7, memory: 3}]}}\n"
+    )
+    (waiting,) = read_kubernetes([path]).cluster.state.waiting
+    assert waiting.pod.requests == {"cpu": 2500, "memory": 3}
+
+
+def test_classes_that_every_cluster_has_need_not_be_in_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+        "spec: {priorityClassName: system-node-critical}\n"
+    )
+    (waiting,) = read_kubernetes([path]).cluster.state.waiting
+    assert waiting.pod.priority == 2_000_001_000

@@ -69,6 +69,51 @@ def test_what_is_not_carried_over_is_listed_with_its_line() -> None:
     assert any(what.startswith("Workload team-b/job-lost: its LocalQueue") for what in listed)
 
 
+@pytest.mark.parametrize(
+    ("version", "text", "is_fair"),
+    [
+        ("v1beta1", "fairSharing: {preemptionStrategies: [LessThanInitialShare]}", False),
+        ("v1beta1", "fairSharing: {enable: true}", True),
+        ("v1beta2", "fairSharing: {}", True),
+    ],
+)
+def test_fair_sharing_is_off_in_v1beta1_unless_it_is_enabled(
+    tmp_path: Path, version: str, text: str, is_fair: bool
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n{text}\n")
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: a}\n")
+    assert (read_kueue([queues, path])[0].cluster.fair_sharing is not None) is is_fair
+
+
+def test_what_of_kueues_configuration_changes_admission_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n---\n"
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady: {timeout: 5m}\n"
+        "resources:\n  excludeResourcePrefixes: [ephemeral-storage]\nmetrics: {}\n---\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config, namespace: kueue-system}\n"
+    )
+    assert [str(each) for each in read_kueue([path])[1]] == [
+        f"Configuration.waitForPodsReady ({path}:7)",
+        f"Configuration.resources ({path}:9)",
+        f"ConfigMap kueue-system/kueue-manager-config ({path}:12): give the text in its data as a file",
+    ]
+
+
+def test_what_no_quota_covers_is_said(tmp_path: Path) -> None:
+    queues, table = tmp_path / "queues.yaml", tmp_path / "arrivals.csv"
+    queues.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: a}\nspec:\n  resourceGroups:\n"
+        "  - coveredResources: [cpu]\n    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]\n"
+    )
+    table.write_text("queue,submit_s,cpu,nvidia.com/gpu\na,0,1,1\na,0,1,2\na,0,1,0\n")
+    done = run_natjam("import", "kueue", queues, "--arrivals", table, "--out", tmp_path / "mine.yaml")
+    said = "ClusterQueue a has no quota of nvidia.com/gpu, for which 2 of its workloads ask: Kueue never admits them"
+    assert said in " ".join(done.output.split())
+
+
 def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
     done = run_natjam("import", "kueue", OBJECTS, "--out", out)

@@ -224,7 +224,7 @@ def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
     assert len(names) >= 5
     again, unread = read_kueue([out / "00-queues.yaml"])
     assert again.cluster == replace(cluster, fair_sharing=None), "Kueue's own configuration is a comment there"
-    assert {each.what.rpartition(".")[2] for each in unread} == {"Namespace", "namespaceSelector"}
+    assert {each.what.rpartition(".")[2] for each in unread} == {"Namespace natjam-loop", "namespaceSelector"}
 
 
 def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path) -> None:

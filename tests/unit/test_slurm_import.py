@@ -36,7 +36,7 @@ AuthInfo=socket=/run/munge.socket,cred_expire=60
 SchedulerParameters=bf_interval=10,bf_window=2880,preempt_youngest_first,bf_continue
 NodeName=DEFAULT CPUs=2 RealMemory=2000 TmpDisk=64000
 NodeName=dev[0-25] NodeAddr=edev[0-25] Weight=16
-NodeName=big Sockets=2 CoresPerSocket=8 ThreadsPerCore=2
+NodeName=big CPUs=32 Sockets=2 CoresPerSocket=8 ThreadsPerCore=2
 DownNodes=dev20 State=DOWN Reason="power,ETA=Dec25"
 PartitionName=DEFAULT MaxTime=30 MaxNodes=10 State=UP
 PartitionName=debug Nodes=dev[0-8,18-25] Default=YES PreemptMode=OFF
@@ -136,8 +136,8 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
     lines = [PACKAGED.splitlines()[int(each.where.rpartition(":")[2]) - 1] for each in left_out]
     assert [line.partition("=")[0] for line in lines] == [
-        *("ProctrackType", "ReturnToService", "TaskPlugin", "SelectTypeParameters", "AccountingStorageType"),
-        *("AccountingStoreFlags", "JobCompType", "NodeName"),
+        *("SelectTypeParameters", "NodeName", "ProctrackType", "ReturnToService", "TaskPlugin"),
+        *("AccountingStorageType", "AccountingStoreFlags", "JobCompType"),
     ]
 
 
@@ -157,7 +157,6 @@ def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
         ("3", "jobrequeue=0"),
         ("4", "sched_interval=-1"),
         ("5", "features=fast,gpu"),
-        ("8", "shared=FORCE:1"),
         ("11", "partitionname=hipri"),
     ]
 
@@ -180,7 +179,35 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
     assert (settings.preempts, settings.gang, settings.exempt_ns) == (True, True, 10 * MINUTE_NS)
     assert (settings.youngest_first, settings.reorder_count) == (True, 3)
     assert (settings.bf_window_ns, settings.bf_resolution_ns) == (4320 * MINUTE_NS, 300 * SECOND_NS)
-    assert [each.what for each in left_out] == ["PreemptParameters: send_user_signal", "state=DRAIN", "state=DOWN"]
+    assert [each.what for each in left_out] == ["state=DRAIN", "state=DOWN", "PreemptParameters: send_user_signal"]
+
+
+def test_an_old_file_from_another_system(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_bytes(
+        b"\xef\xbb\xbfPreemptType=preempt/partition_prio\r\nPreemptMode=REQUEUE\r\nNodeName=a Procs=12\r\n"
+        b"PartitionName=low Shared=FORCE:1\r\nPartitionName=high Shared=YES Priority=100 PriorityTier=2\r\n"
+    )
+    cluster, left_out = read_conf(path)
+    assert (cluster.nodes, [each.tier for each in cluster.partitions]) == ({"a": 12}, [1, 100])
+    assert [each.what for each in left_out] == ["shared=YES"]
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "cpus"),
+    [
+        ("Sockets=2 CoresPerSocket=16 ThreadsPerCore=2", "CoresPerSocket=8", 32),
+        ("CPUs=64", "Sockets=2 CoresPerSocket=8", 16),
+        ("CPUs=64", "CPUs=16 CoresPerSocket=4 ThreadsPerCore=2", 16),
+        ("CPUs=64", "Boards=2 SocketsPerBoard=2 CoresPerSocket=4 ThreadsPerCore=2", 32),
+        ("CoresPerSocket=4", "CPUs=6", 4),
+        ("Procs=8", "CPUs=2 Sockets=2 CoresPerSocket=4", 2),
+    ],
+)
+def test_cpus_as_slurm_infers_them(tmp_path: Path, default: str, given: str, cpus: int) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"NodeName=DEFAULT {default}\nNodeName=a {given}\nPartitionName=p\n")
+    assert read_conf(path)[0].nodes == {"a": cpus}
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
@@ -209,6 +236,7 @@ def test_what_is_no_file_is_not_read(conf: Path) -> None:
     ("old", "new", "message"),
     [
         ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
+        ("CPUs=4", "CPUs=4 ThreadsPerCore=0", ":3: ThreadsPerCore: must be at least 1, not 0"),
         ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
         ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
         ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":3: NodeName: has more than 100,000 nodes"),
@@ -245,7 +273,7 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     path.write_text(SACCT)
     jobs, left_out = read_sacct(path, read_conf(conf)[0])
     assert jobs == (
-        Job("11", "low", 2, 4, 3000 * SECOND_NS, 0, 60 * MINUTE_NS),
+        Job("11", "low", 2, 4, 3600 * SECOND_NS, 0, 60 * MINUTE_NS),
         Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
         Job("16", "low", 1, 1, 7 * SECOND_NS, 540 * SECOND_NS, FOREVER_NS),
     )
@@ -317,9 +345,18 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     assert rows[0] == "variant,job,start_s,end_s,end,nodes,stopped_s,preempted_by"
     assert rows[1].startswith("as configured,11,0.0,300.0,requeued,n1 n2,0.0,12")
     [suspended] = [row for row in rows if row.startswith("low=SUSPEND,11,")]
-    assert suspended == "low=SUSPEND,11,0.0,3600.0,done,n1 n2,600.0,"
+    assert suspended == "low=SUSPEND,11,0.0,4200.0,done,n1 n2,600.0,"
     refused = run_natjam("play", out, "--mode", "medium=CANCEL", status=2)
     assert "there is no partition 'medium' (low, high)" in refused.output
+
+
+def test_a_long_play_shows_how_far_it_is(conf: Path, tmp_path: Path) -> None:
+    header, *rows = SACCT.splitlines()
+    table = [rows[3].replace("12|", f"{number}|", 1) for number in range(150)]
+    (tmp_path / "jobs.txt").write_text("\n".join([header, *table]))
+    files = ("--conf", conf, "--sacct", tmp_path / "jobs.txt", "--out", tmp_path / "mine.yaml")
+    run_natjam("import", "slurm", *map(str, files))
+    assert "% | playing | " in run_natjam("play", tmp_path / "mine.yaml").output
 
 
 @pytest.mark.parametrize(

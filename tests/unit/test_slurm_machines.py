@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from analysis.evictions import evictions
 from analysis.papers.slurm_runs import recorded_costs, recorded_runs, simulated
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.schedule import Fault, FaultKind
@@ -38,6 +39,7 @@ from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
+from tests.commands import run_natjam
 from tests.examples import drawn
 from tests.peers.slurm import differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
@@ -131,6 +133,26 @@ def test_each_victim_is_taken_as_its_partition_says(mechanism: str, gone_s: int,
         "cheap": [(0, 20)],
         "top": [(gone_s, gone_s + 10)],
     }
+
+
+def test_each_victim_is_explained(tmp_path: Path) -> None:
+    modes = {"low": Mode.SUSPEND, "mid": Mode.REQUEUE, "cheap": Mode.CANCEL, "high": Mode.OFF}
+    partitions = tuple(Partition(name, tuple(NODES), tier, modes[name]) for tier, name in enumerate(modes, 1))
+    jobs = [Job(name, name, nodes, 8, 60 * SECOND_NS) for name, nodes in (("low", 2), ("mid", 1), ("cheap", 1))]
+    jobs += [Job("top", "high", 4, 8, 10 * SECOND_NS, 20 * SECOND_NS)]
+    site = Slurm(Cluster(NODES, partitions, replace(cluster().settings, gang=True)), tuple(jobs))
+    write_saved(tmp_path / "site.yaml", site, ())
+    run_natjam("run", tmp_path / "site.yaml", "--set", "overheads=none", "--out", tmp_path / "run")
+    found = evictions(tmp_path / "run")
+    assert sorted((each.attempt, each.outcome, *each.requesters) for each in found) == [
+        ("low/task-000.0", "suspended", "top"),
+        ("low/task-001.0", "suspended", "top"),
+        ("mid/task-000.0", "killed", "top"),
+    ]
+    assert {each.why_job for each in found if each.outcome == "suspended"} == {
+        "slurm: makes room for top of high (they share CPUs)"
+    }
+    assert "cancelled for other jobs: cheap" in run_natjam("explain", tmp_path / "run").output
 
 
 def test_what_a_job_has_done_that_is_cancelled_for_another_is_lost(tmp_path: Path) -> None:

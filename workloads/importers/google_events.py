@@ -201,9 +201,7 @@ def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Pro
 
 
 def _row(table: Table, raw: bytes) -> dict[str, Any]:
-    if raw.endswith(b"\r"):
-        raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
-    fields = utf8(raw).split(",")
+    fields = utf8(raw.removesuffix(b"\r")).split(",")
     if len(fields) != table.fields:
         raise BrokenRow(None, f"{len(fields)} fields separated by commas, not {table.fields}")
     return {column.name: _field(column, fields[column.field].strip(" \t")) for column in table.columns}

@@ -10,6 +10,7 @@ from workloads.errors import BrokenRow, Problems
 from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes
 
 Row = TypeVar("Row")
+_BOM = b"\xef\xbb\xbf"
 
 
 def read_rows(
@@ -22,7 +23,7 @@ def read_rows(
     with ByteSource(path, on_bytes) as source:
         for number, raw in source.lines():
             try:
-                row = parse(number, _decoded(raw))
+                row = parse(number, _decoded(raw.removeprefix(_BOM) if number == 1 else raw))
             except BrokenRow as broken:
                 problems.add(path, number, broken.column, broken.reason)
                 continue
@@ -33,9 +34,7 @@ def read_rows(
 def _decoded(raw: bytes) -> str:
     if len(raw) > MAX_LINE_BYTES:
         raise BrokenRow(None, "is too long for a line of this format")
-    if raw.endswith(b"\r\n"):
-        raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
-    return utf8(raw.removesuffix(b"\n"))
+    return utf8(raw.removesuffix(b"\n").removesuffix(b"\r"))
 
 
 def utf8(raw: bytes) -> str:

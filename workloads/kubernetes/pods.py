@@ -49,6 +49,14 @@ def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
 
 
+_BUILT_IN = (
+    PriorityClass("system-cluster-critical", 2_000_000_000),
+    PriorityClass("system-node-critical", 2_000_001_000),
+)
+"""Classes that each cluster has, whatever the files say
+(https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
+
+
 def _class_of(
     found: Found[Any],
     spec: api.PodSpec | api.PodGroupSpec,
@@ -58,6 +66,7 @@ def _class_of(
     """The PriorityClass of a pod or a group, else the usual one; with the priority that it was admitted with, unless
     the class is ``revalued``."""
     named, chosen = spec.priorityClassName, PriorityClass("", 0)
+    classes = {each.name: each for each in _BUILT_IN} | dict(classes)
     if not named:
         chosen = next((each for each in classes.values() if each.is_default), chosen)
     elif named not in classes and spec.priority is None:

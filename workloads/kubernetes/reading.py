@@ -6,6 +6,7 @@ that nobody takes can be listed with its line, and a bad value can be named with
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ MOST_VALUES = 5_000_000
 """Aliases can make a small file expand without limit."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LONGEST_NAME = 100
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+_type_info = functools.cache(inspect.type_info)
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 EnumT = TypeVar("EnumT", bound=Enum)
@@ -189,7 +192,6 @@ class _Reader:
 
     def __init__(self, path: Path, kinds: Mapping[Kind, type[msgspec.Struct]], objects: Objects) -> None:
         self._path, self._kinds, self._objects = path, kinds, objects
-        self._types = {kind: inspect.type_info(of) for kind, of in kinds.items()}
         self._left = MOST_VALUES
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
@@ -212,11 +214,11 @@ class _Reader:
         if not kind:
             raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
         key = (version.rpartition("/")[0], kind)
+        name, before = f"{printable(kind)[:_LONGEST_NAME]} {self._name(fields)}".strip(), len(self._objects.unread)
         if key not in self._kinds:
-            self._objects.unread.append(NotTaken(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
+            self._objects.unread.append(NotTaken(name, self._where(node)))
             return
-        name, before = f"{kind} {self._name(fields)}".strip(), len(self._objects.unread)
-        value = {"apiVersion": version, "kind": kind} | self._pick(node, self._types[key], name)
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(self._kinds[key]), name)
         unread = tuple(each.what.removeprefix(f"{name}.") for each in self._objects.unread[before:])
         try:
             converted = msgspec.convert(value, self._kinds[key], strict=False)
@@ -267,7 +269,24 @@ class _Reader:
 
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
+    _merge(node)
     return {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _merge(node: yaml.MappingNode) -> None:
+    """Put what ``<<`` names in the place of it: the node's own fields go before it, and of a list the first."""
+    merged = [value for key, value in node.value if key.tag == _MERGE_TAG]
+    if not merged:
+        return
+    node.value = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]  # first: a node may name itself
+    fields = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    for other in (each for value in merged for each in (value.value if value.id == "sequence" else [value])):
+        if isinstance(other, yaml.MappingNode):
+            _merge(other)
+            fields = {
+                key.value: (key, value) for key, value in other.value if isinstance(key, yaml.ScalarNode)
+            } | fields
+    node.value = [*fields.values()]
 
 
 def _text(node: yaml.Node | None) -> str:

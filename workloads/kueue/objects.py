@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from workloads.kubernetes.api import (
@@ -135,12 +137,15 @@ class Workload(Object, frozen=True):
 
 
 class FairSharing(Struct, frozen=True):
-    enable: bool = True
+    enable: bool | None = None
+    """In v1beta1, where it is false if it is left out; in v1beta2 there is fair sharing if there is this object."""
     preemptionStrategies: tuple[str, ...] = ()
 
 
 class Configuration(Object, frozen=True):
     """Kueue's own configuration; the many other fields say nothing about preemption."""
+
+    LISTED: ClassVar[frozenset[str]] = frozenset(("resources", "waitForPodsReady", "admissionFairSharing"))
 
     fairSharing: FairSharing | None = None
 

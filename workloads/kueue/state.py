@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,13 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     priorities = {each.value.metadata.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
     nodes, left_out = nodes_of(found)
-    return Kueue(cluster, priorities, arrivals, nodes), [*found.unread, *unread, *left_out]
+    return Kueue(cluster, priorities, arrivals, nodes), [*map(_explained, found.unread), *unread, *left_out]
+
+
+def _explained(unread: NotTaken) -> NotTaken:
+    """Kueue's configuration is often fetched in its ConfigMap; without it, there is no fair sharing."""
+    is_config = re.match(r"ConfigMap .*manager-config$", unread.what)
+    return replace(unread, why="give the text in its data as a file") if is_config else unread
 
 
 def refuse_circles(cluster: Cluster, where: dict[str, str]) -> None:
@@ -151,7 +158,9 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
     """Kueue's own configuration; without it, preemption is classical, as in Kueue."""
     for each in found:
         fair = each.value.fairSharing
-        if fair is not None and fair.enable:
+        if fair is not None and (
+            not each.value.apiVersion.endswith("/v1beta1") if fair.enable is None else fair.enable
+        ):
             given = [
                 each.word("fairSharing.preemptionStrategies", ShareStrategy, word) for word in fair.preemptionStrategies
             ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.errors import printable
-from emulator.policies.kueue.model import Arrival, PodSet, Workload
+from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.kueue import objects as api
@@ -64,3 +65,17 @@ def _duration_ns(found: Found[api.Workload]) -> int | None:
     if admitted_ns is None or finished_ns is None:
         return None
     return max(0, finished_ns - admitted_ns)
+
+
+def uncovered(cluster: Cluster, arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """What workloads request and their queues have no quota of, in words."""
+    has = {each.name: {resource for group in each.groups for resource in group.resources} for each in cluster.queues}
+    counts = Counter[tuple[str, str]]()
+    for queue, podsets in ((each.workload.queue, each.workload.podsets) for each in arrivals):
+        asked = {resource for podset in podsets for resource in podset.requests}
+        counts.update((queue, resource) for resource in asked - has[queue])
+    for (queue, resource), count in sorted(counts.items()):
+        yield (
+            f"ClusterQueue {printable(queue)} has no quota of {printable(resource)}, for which {count:,} of its"
+            " workloads ask: Kueue never admits them"
+        )

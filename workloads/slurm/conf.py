@@ -15,11 +15,11 @@ from workloads.slurm.qos import read_mode, read_qos
 
 MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
-_CPU_KEYS = {"cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
+_CPU_KEYS = {"cpus", "procs", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
 _NODE_KEYS = {*_CPU_KEYS, "nodename", "nodeaddr", "nodehostname", "port", "bcastaddr", "state", "reason"}
 _PARTITION_KEYS = {
     *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
-    *("oversubscribe", "state"),
+    *("oversubscribe", "shared", "state", "priority"),
 }
 _QUIET = {
     *("clustername", "slurmctldhost", "slurmctldport", "slurmdport", "slurmuser", "slurmduser", "authtype"),
@@ -56,7 +56,8 @@ class Site:
 
 
 def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotTaken]]:
-    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first.
+    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first: what has a
+    reason before the rest.
 
     Raises:
         ConfigError: it cannot be read, a value is none, or it has no nodes or partitions.
@@ -78,7 +79,8 @@ def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[N
         raise ConfigError(f"{path}: there is no PartitionName line")
     partitions = tuple(_partition(site, name) for name in site.partitions)
     qos = _qos(site, qos_path)
-    return Cluster(site.nodes, partitions, Settings(**site.settings), qos), site.left_out
+    left_out = sorted(site.left_out, key=lambda each: not each.why)
+    return Cluster(site.nodes, partitions, Settings(**site.settings), qos), left_out
 
 
 def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
@@ -103,9 +105,8 @@ def _read_nodes(site: Site, line: Line) -> None:
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
-    own = _CPU_KEYS & line.pairs.keys()
-    cpus = _cpus(line.where, line.pairs if own else site.defaults["nodename"])
     given = {**site.defaults["nodename"], **line.pairs}
+    cpus = _cpus(line.where, given)
     features = {*given.get("feature", "").split(","), *given.get("features", "").split(",")}
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
@@ -114,15 +115,22 @@ def _read_nodes(site: Site, line: Line) -> None:
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
-    if "cpus" in pairs:
-        return whole(where, "CPUs", pairs["cpus"])
-    if "sockets" in pairs:
-        sockets = whole(where, "Sockets", pairs["sockets"])
+    """CPUs of a node, as Slurm infers them: a number that fits neither its sockets, its cores nor its threads is not
+    used (``_parse_nodename`` in Slurm's src/common/read_config.c)."""
+
+    def number(key: str) -> int:
+        return whole(where, key, pairs.get(key.lower(), "1"), least=1)
+
+    cpus = whole(where, "CPUs", pairs.get("cpus") or pairs.get("procs") or "0")
+    cores = number("CoresPerSocket")
+    threads = cores * number("ThreadsPerCore")
+    if "sockets" in pairs and "socketsperboard" not in pairs:
+        sockets = number("Sockets")
+    elif "socketsperboard" in pairs or not cpus or cpus % threads:
+        sockets = number("Boards") * number("SocketsPerBoard")
     else:
-        boards = whole(where, "Boards", pairs.get("boards", "1"))
-        sockets = boards * whole(where, "SocketsPerBoard", pairs.get("socketsperboard", "1"))
-    cores = whole(where, "CoresPerSocket", pairs.get("corespersocket", "1"))
-    return sockets * cores * whole(where, "ThreadsPerCore", pairs.get("threadspercore", "1"))
+        return cpus
+    return cpus if cpus in (sockets, sockets * cores, sockets * threads) else sockets * threads
 
 
 # ---- partitions ----
@@ -134,7 +142,8 @@ def _read_partition(site: Site, line: Line) -> None:
         site.leave_out(line, key)
     site.expect(line, "state", ("UP",), "all partitions are up here")
     why = "jobs of one partition share no CPUs here, and nodes are not exclusive"
-    site.expect(line, "oversubscribe", ("NO", "FORCE:1"), why)
+    for key in ("oversubscribe", "shared"):
+        site.expect(line, key, ("NO", "FORCE:1"), why)
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
@@ -158,11 +167,17 @@ def _partition(site: Site, name: str) -> Partition:
     return Partition(
         name,
         nodes,
-        whole(where, "PriorityTier", pairs.get("prioritytier", "1")),
+        _tier(where, pairs),
         mode,
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
         time_ns(where, limit_key, limit, MINUTE_NS),
     )
+
+
+def _tier(where: Where, pairs: Mapping[str, str]) -> int:
+    """``Priority``, as before version 17.02, goes before ``PriorityTier``."""
+    key = "Priority" if "priority" in pairs else "PriorityTier"
+    return whole(where, key, pairs.get(key.lower(), "1"))
 
 
 def _nodes(site: Site, where: Where, text: str) -> Iterator[str]:

@@ -84,7 +84,7 @@ def _lines(path: Path, depth: int, included: Iterator[int]) -> Iterator[Line]:
 def _joined(path: Path) -> Iterator[tuple[int, str]]:
     """Lines without comments, continued ones as one, with their numbers."""
     begun, begun_at = "", 0
-    for number, line in enumerate(read_bytes(path, MOST_BYTES).decode(errors="replace").splitlines(), 1):
+    for number, line in enumerate(read_bytes(path, MOST_BYTES).decode("utf-8-sig", "replace").splitlines(), 1):
         text = re.sub(r"(?<!\\)#.*", "", line).rstrip()
         begun_at = begun_at or number
         if text.endswith("\\"):
@@ -178,7 +178,7 @@ def read_table(path: Path, needed: Sequence[str], command: str) -> Iterator[tupl
     Raises:
         ConfigError: it cannot be read, or is none, or one of the ``needed`` columns is missing.
     """
-    text = read_bytes(path, LARGEST_TABLE_BYTES).decode(errors="replace")
+    text = read_bytes(path, LARGEST_TABLE_BYTES).decode("utf-8-sig", "replace")
     lines = csv.reader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     try:
         columns = next(lines, [])

@@ -1,7 +1,8 @@
 """Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
 
-A job's work is the time of its last row without the time in which it was suspended.  Steps (``12.batch``) are left
-out.  Jobs that never ran, or have not ended, have no known length and are listed.
+A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended
+(``_cluster_get_jobs`` in Slurm's as_mysql_jobacct_process.c).  Steps (``12.batch``) are left out.  Jobs that never ran,
+or have not ended, have no known length and are listed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from workloads.slurm.lines import Where, read_table, time_ns, whole
 
 COMMAND = (
     "sacct --allusers --duplicates --parsable2 --units=K "
-    "--format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw,QOS"
+    "--format=JobIDRaw,Partition,Submit,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS"
 )
 """Prints what is read here."""
 NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "NCPUS")
@@ -87,7 +88,6 @@ def _shape(row: Mapping[str, str]) -> tuple[int, int]:
 
 def _job(where: Where, row: Mapping[str, str], submit_ns: int, has_qos: bool) -> Job:
     elapsed_ns = whole(where, "ElapsedRaw", row["ElapsedRaw"]) * SECOND_NS
-    suspended_ns = time_ns(where, "Suspended", row.get("Suspended") or "0", SECOND_NS) or 0
     for column in ("NNodes", "NCPUS"):
         whole(where, column, row[column])
     nodes, cpus = _shape(row)
@@ -99,7 +99,7 @@ def _job(where: Where, row: Mapping[str, str], submit_ns: int, has_qos: bool) ->
         row["Partition"],
         nodes,
         cpus,
-        max(SECOND_NS, elapsed_ns - suspended_ns),
+        elapsed_ns,
         submit_ns,
         limit_ns,
         qos=row.get("QOS", "") if has_qos else "",

@@ -44,6 +44,8 @@ from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
+CANCELLED = "preempted (PreemptMode=CANCEL)"
+"""Why a job has ended that was ended for another."""
 
 
 class SlurmRules(Frozen):
@@ -78,6 +80,10 @@ class _Stay:
     """Whether the job has been ended: its time limit is over, or it was preempted under ``PreemptMode=CANCEL``."""
     beside: int = 0
     """How many other jobs have started in the same pass."""
+    requester: str | None = None
+    """For whom it was last told to go or to stop."""
+    why: str = ""
+    """The same in words."""
 
     @property
     def name(self) -> str:
@@ -234,6 +240,7 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
+            self._note_why(stay, decision.job, f"PreemptMode={stay.running.waiting.terms.mode}")
             if not self._snapshot.begin_grace(stay.running, now_ns):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
@@ -245,7 +252,7 @@ class SlurmScheduler:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
             stay.awaits = stay.is_over = True
-            yield CancelJob(stay.name, "preempted (PreemptMode=CANCEL)", fails=False, loses=True)
+            yield CancelJob(stay.name, CANCELLED, fails=False, loses=True)
 
     def _send_off(self, stay: _Stay, now_ns: int) -> None:
         """It has to leave its nodes."""
@@ -264,10 +271,24 @@ class SlurmScheduler:
     def _share(self, now_ns: int) -> None:
         stops, goes_on = self._controller.share(now_ns)
         for name in stops:
+            self._note_why(self._stays[name], self._on_top_of(self._stays[name]), "they share CPUs")
             self._wishes(self._stays[name], _Wish.STOP)
         for name in goes_on:
             self._wishes(self._stays[name], _Wish.RUN)
         self._is_shared = True
+
+    def _on_top_of(self, stay: _Stay) -> str | None:
+        """A running job on nodes of a stopped one, of the highest tier that there is."""
+        nodes = set(stay.running.nodes)
+        others = (each for each in self._stays.values() if each.wish is _Wish.RUN and each is not stay)
+        there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
+        return max(there, key=lambda each: each.running.waiting.partition.tier).name if there else None
+
+    def _note_why(self, stay: _Stay, requester: str | None, how: str) -> None:
+        stay.requester, stay.why = requester, ""
+        if requester is not None:
+            job = self._jobs[requester]
+            stay.why = f"makes room for {requester} of {job.qos or job.partition} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""
@@ -316,7 +337,7 @@ class SlurmScheduler:
         if not stay.containers or stay.name not in self._groups:
             return ()
         stay.awaits = True
-        return (TakeBack(next(iter(stay.containers))),)
+        return (TakeBack(next(iter(stay.containers)), requester=stay.requester, why=stay.why),)
 
     def _gives(self, stay: _Stay) -> list[Said]:
         """Containers for all of its tasks; none as long as they do not all wait and have room."""
