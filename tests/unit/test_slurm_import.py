@@ -292,6 +292,26 @@ scavenger|0|00:00:30||10|cancel||
 """
 
 
+def test_what_stands_beside_a_mode_and_is_not_looked_at_is_said(conf: Path, tmp_path: Path) -> None:
+    text = PREEMPTING.replace("partition_prio", "qos").replace("SUSPEND,GANG", "PRIORITY,REQUEUE")
+    conf.write_text(text.replace("PreemptMode=OFF", "PreemptMode=CANCEL,PRIORITY"))
+    table = tmp_path / "qos.txt"
+    table.write_text("Name|Preempt|PreemptMode\nlow||within,cancel\nhigh|low|\n")
+    cluster, left_out = read_conf(conf, table)
+    assert [(each.name, each.mode) for each in cluster.qos] == [("low", Mode.CANCEL), ("high", Mode.REQUEUE)]
+    assert [each.mode for each in cluster.partitions] == [Mode.REQUEUE, Mode.CANCEL, Mode.REQUEUE]
+    said = [(each.what, each.why.split()[0]) for each in left_out]
+    beside = [each for each in said if each[0].lower().startswith("preemptmode=")]
+    assert beside == [
+        ("preemptmode=PRIORITY,REQUEUE", "jobs"),
+        ("preemptmode=CANCEL,PRIORITY", "jobs"),
+        ("PreemptMode=within,cancel of QOS low", "jobs"),
+    ]
+    table.write_text("Name|Preempt|PreemptMode\nlow||cancel,requeue\n")
+    with pytest.raises(ConfigError, match=r"qos\.txt:2: PreemptMode: 'cancel,requeue' is none of"):
+        read_conf(conf, table)
+
+
 def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     def preempting(text: str) -> str:
         return CONF.replace("preempt/partition_prio", "preempt/qos") + text

@@ -11,7 +11,7 @@ from emulator.errors import ConfigError, printable
 from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
 from workloads.saved import NotTaken
 from workloads.slurm.lines import Line, Where, node_names, read_lines, time_ns, whole
-from workloads.slurm.qos import read_mode, read_qos
+from workloads.slurm.qos import not_looked_at, read_mode, read_qos
 
 MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
@@ -56,7 +56,7 @@ class Site:
 
 
 def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotTaken]]:
-    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from the first: what has a
+    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from them: what has a
     reason before the rest.
 
     Raises:
@@ -92,7 +92,9 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
         site.leave_out(line, "preempttype", "nobody is preempted: give the table of QOS with --qos")
         return ()
     site.settings["preempts"] = True
-    return read_qos(path, site.global_mode, site.settings.get("exempt_ns", 0))
+    qos, left_out = read_qos(path, site.global_mode, site.settings.get("exempt_ns", 0))
+    site.left_out += left_out
+    return qos
 
 
 # ---- nodes ----
@@ -144,6 +146,8 @@ def _read_partition(site: Site, line: Line) -> None:
     why = "jobs of one partition share no CPUs here, and nodes are not exclusive"
     for key in ("oversubscribe", "shared"):
         site.expect(line, key, ("NO", "FORCE:1"), why)
+    for why in not_looked_at(line.pairs.get("preemptmode", "")):
+        site.leave_out(line, "preemptmode", why)
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
@@ -214,8 +218,8 @@ def _preempt_type(site: Site, line: Line, text: str) -> None:
 def _preempt_mode(site: Site, line: Line, text: str) -> None:
     site.global_mode = read_mode(line.where, text)
     site.settings["gang"] = "GANG" in text.upper().split(",")
-    if "WITHIN" in text.upper().split(","):
-        site.leave_out(line, "preemptmode", "jobs of one QOS do not preempt each other here")
+    for why in not_looked_at(text):
+        site.leave_out(line, "preemptmode", why)
 
 
 def _scheduler_type(site: Site, line: Line, text: str) -> None:
