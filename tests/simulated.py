@@ -265,6 +265,8 @@ class CheckedCluster(SimulatedCluster):
     jobs: Mapping[str, JobSpec]
     costs: CostModel | None = None
     chaos: Chaos | None = None
+    network: Network | None = None
+    """Of its own; None: that of ``chaos``, or each message arrives at once."""
     watch_revisions: bool = False
     """Check, every few events, that a machine with an unchanged revision has not changed."""
     repeat_empty_heartbeats: bool = False
@@ -280,7 +282,7 @@ class CheckedCluster(SimulatedCluster):
     def __post_init__(self) -> None:
         self.invariants = Invariants(self.settings, self.jobs)
         self._history = HistoryBuilder(self.jobs.values())
-        network = ChaoticNetwork(self.chaos) if self.chaos else None
+        network = ChaoticNetwork(self.chaos) if self.chaos else self.network
         super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
     def boot(self, address: str, start: Start) -> None:

@@ -78,8 +78,8 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
     settings = make_settings(**scenario.get("settings", {}))
     jobs = {job["name"]: make_job(**_tuples(job)) for job in scenario["jobs"]}
     costs = {f"{name}_ns": round(time_s * SECOND_NS) for name, time_s in scenario.get("costs_s", {}).items()}
-    narrator = Narrator(settings, jobs, CostModel(**costs))
-    silences = []
+    silences: list[tuple[str, int, int]] = []
+    narrator = Narrator(settings, jobs, CostModel(**costs), network=_SilentNetwork(silences))
     for fault in scenario.get("faults", ()):
         at_ns = round(fault["at_s"] * SECOND_NS)
         if "silence" in fault:
@@ -94,7 +94,6 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
             narrator.kernel.at(at_ns, partial(narrator.lose_node, fault["lose"]))
         else:
             raise ValueError(f"unknown fault {fault}")
-    narrator._network, narrator._at_once = _SilentNetwork(silences), False
     narrator.run_to_end(2_000)
     narrator.check_end()
     return narrator.lines
