@@ -265,14 +265,14 @@ class CheckedCluster(SimulatedCluster):
     jobs: Mapping[str, JobSpec]
     costs: CostModel | None = None
     chaos: Chaos | None = None
-    network: Network | None = None
-    """Of its own; None: that of ``chaos``, or each message arrives at once."""
     watch_revisions: bool = False
     """Check, every few events, that a machine with an unchanged revision has not changed."""
     repeat_empty_heartbeats: bool = False
     """Deliver each heartbeat, or response to one, that says and changes nothing a second time."""
     every_heartbeat: bool = False
     """Also run heartbeats that say and change nothing."""
+    network: Network | None = None
+    """Of its own; None: that of ``chaos``, or each message arrives at once."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """All ApplicationMasters so far, by job."""
