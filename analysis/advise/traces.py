@@ -82,25 +82,26 @@ def experiment_of_trace(
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
     tried = [(count, load) for load in (_LOAD, None) for count in nodes]  # a gang that is not scaled may be large
+    if not is_own_cluster:
+        notes.append("the cluster is not the trace's: it is the smallest (6 nodes, doubled) that holds the urgent jobs")
     made: tuple[JobSpec, ...] = ()
     for count, load in tried:
         data["cluster"]["nodes"], data["workload"]["trace"]["load"] = count, load
         _write(file, head, data)
         try:
+            experiment = load_experiment(file, overrides)
             for seed in seeds:
-                made = expand(load_experiment(file, overrides), seed)
+                made = expand(experiment, seed)
+            notes += _lost(experiment, window.jobs, made)
             break
         except ConfigError:
             if (count, load) == tried[-1]:
                 raise
-    if not is_own_cluster:
-        notes.append("the cluster is not the trace's: it is the smallest (6 nodes, doubled) that holds the urgent jobs")
-    notes += _lost(load_experiment(file, overrides), window.jobs, made)
     return file, window.problems, notes
 
 
 def _lost(experiment: Experiment, recorded: Sequence[WorkloadJob], made: Sequence[JobSpec]) -> Iterator[str]:
-    """What the trace says of its jobs, and the experiment does not look at."""
+    """What the trace says of its jobs and makes no difference in the experiment, in words."""
     if experiment.cluster.node_groups is None and any(map(_asks, recorded)):
         yield "processors and GPUs that tasks ask for are not looked at: all containers have one size"
     trace = experiment.workload.trace

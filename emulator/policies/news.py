@@ -260,7 +260,7 @@ class Answer(NamedTuple):
 
 
 ENDLESS = "it does not end by itself, and nothing else is to happen"
-"""Why a scheduler ends a job, with which a play would be over."""
+"""Why a scheduler ends a job that runs without end, when it is all that is left."""
 
 
 class CannotGoOnError(Exception):

@@ -49,10 +49,10 @@ def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
 
 
-_BUILT_IN = (
-    PriorityClass("system-cluster-critical", 2_000_000_000),
-    PriorityClass("system-node-critical", 2_000_001_000),
-)
+_BUILT_IN = {
+    name: PriorityClass(name, value)
+    for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
+}
 """Classes that each cluster has, whatever the files say
 (https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
 
@@ -66,13 +66,13 @@ def _class_of(
     """The PriorityClass of a pod or a group, else the usual one; with the priority that it was admitted with, unless
     the class is ``revalued``."""
     named, chosen = spec.priorityClassName, PriorityClass("", 0)
-    classes = {each.name: each for each in _BUILT_IN} | dict(classes)
+    known = classes.get(named, _BUILT_IN.get(named))
     if not named:
         chosen = next((each for each in classes.values() if each.is_default), chosen)
-    elif named not in classes and spec.priority is None:
+    elif known is None and spec.priority is None:
         raise found.problem("spec.priorityClassName", f"there is no PriorityClass '{printable(named)}' in the files")
     else:
-        chosen = classes.get(named, chosen)
+        chosen = known or chosen
     return chosen if spec.priority is None or chosen.name in revalued else replace(chosen, value=spec.priority)
 
 

@@ -270,7 +270,12 @@ class _Reader:
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
     _merge(node)
-    return {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    return {name: value for name, (_, value) in _pairs(node).items()}
+
+
+def _pairs(node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """Its keys with their values, by name; of two of one name the last."""
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 
 def _merge(node: yaml.MappingNode) -> None:
@@ -279,14 +284,12 @@ def _merge(node: yaml.MappingNode) -> None:
     if not merged:
         return
     node.value = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]  # first: a node may name itself
-    fields = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    pairs = _pairs(node)
     for other in (each for value in merged for each in (value.value if value.id == "sequence" else [value])):
         if isinstance(other, yaml.MappingNode):
             _merge(other)
-            fields = {
-                key.value: (key, value) for key, value in other.value if isinstance(key, yaml.ScalarNode)
-            } | fields
-    node.value = [*fields.values()]
+            pairs = _pairs(other) | pairs
+    node.value = [*pairs.values()]
 
 
 def _text(node: yaml.Node | None) -> str:

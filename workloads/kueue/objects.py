@@ -149,6 +149,15 @@ class Configuration(Object, frozen=True):
 
     fairSharing: FairSharing | None = None
 
+    @property
+    def fair_sharing(self) -> FairSharing | None:
+        """Its fair sharing; None: there is none."""
+        fair = self.fairSharing
+        if fair is None:
+            return None
+        is_on = not self.apiVersion.endswith("/v1beta1") if fair.enable is None else fair.enable
+        return fair if is_on else None
+
 
 CLUSTER_QUEUE: Kind = (GROUP, "ClusterQueue")
 COHORT: Kind = (GROUP, "Cohort")

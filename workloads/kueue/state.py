@@ -157,10 +157,8 @@ def _flavor(found: Found[Any], given: api.FlavorQuotas) -> FlavorQuotas:
 def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, ...] | None:
     """Kueue's own configuration; without it, preemption is classical, as in Kueue."""
     for each in found:
-        fair = each.value.fairSharing
-        if fair is not None and (
-            not each.value.apiVersion.endswith("/v1beta1") if fair.enable is None else fair.enable
-        ):
+        fair = each.value.fair_sharing
+        if fair is not None:
             given = [
                 each.word("fairSharing.preemptionStrategies", ShareStrategy, word) for word in fair.preemptionStrategies
             ]

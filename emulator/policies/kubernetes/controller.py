@@ -91,7 +91,10 @@ class Controller:
             yield decision
 
     def plan_look(self) -> int | None:
-        """Those who are set aside are looked at again, as something else is still to happen: when, if that is new."""
+        """Plan the next look at the pods that are set aside; call it only while something else is still to happen.
+
+        Returns when it is; None: there are none, or it was planned before.
+        """
         if self.look_ns is not None or not self.queue.has_aside:
             return None
         self.look_ns = (self.instant_ns // _LOOK_NS + 1) * _LOOK_NS
