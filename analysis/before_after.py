@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -78,16 +78,12 @@ class BeforeAfter:
     def to_json(self) -> dict[str, Any]:
         """Every eviction of either side; times are emulated seconds."""
         sides = {"before": self.before, "after": self.after}
-        rows = {name: [_row(each) for each in side.evictions] for name, side in sides.items()}
+        rows = {name: [asdict(each) for each in side.evictions] for name, side in sides.items()}
         return {**rows, "newly": _names(self.newly), "no_longer": _names(self.no_longer)}
 
 
 def _names(evictions: Iterable[Evicted]) -> list[str]:
     return sorted({each.job for each in evictions})
-
-
-def _row(eviction: Evicted) -> dict[str, Any]:
-    return {name: getattr(eviction, name) for name in ("job", "queue", "t_s", "by", "lost_s")}
 
 
 def _of_others(side: Side, other: Side) -> list[Evicted]:

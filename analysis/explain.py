@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class Explanation:
             "mechanism": self.mechanism,
             "evictions": [eviction.to_json() for eviction in self.evictions],
             "decisions": [decision.to_json() for decision in self.decisions],
-            "waits": [wait.to_json() for wait in self.waits],
+            "waits": [asdict(wait) for wait in self.waits],
             "cancelled": [*self.cancelled],
         }
 

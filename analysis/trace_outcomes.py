@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from analysis.run_paths import find_runs, read_summary
-from emulator.display.tables import ALWAYS, names, new_table, numbers
+from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -26,6 +26,7 @@ from workloads.errors import Problems
 from workloads.importers import open_entry
 from workloads.record import WorkloadJob
 
+_SECONDS = ",.1f"
 MOST_JOBS = 60
 """Up to this many jobs are shown one by one."""
 
@@ -140,7 +141,7 @@ def _grouped(outcomes: JobOutcomes, groups: Mapping[str, Sequence[str]]) -> Tabl
             table.add_row(
                 *((group, f"{len(jobs):,}") if not index else ("", "")),
                 side,
-                *(_number(of(times) if times else None) for of in _MIDDLES),
+                *(or_dash(of(times) if times else None, _SECONDS) for of in _MIDDLES),
                 f"{sum(one.evictions for one in picked):,}",
                 f"{sum(one.lost_s for one in picked) / 3600:,.1f}",
             )
@@ -156,8 +157,8 @@ def _by_job(outcomes: JobOutcomes) -> Table:
         for jobs in outcomes.runs.values():
             took_s = jobs[job].completion_s
             ratio = f" ({took_s / own.completion_s:.2f})" if took_s and own.completion_s else ""
-            cells.append(f"{_number(took_s)}{ratio}")
-        table.add_row(job, _number(own.completion_s), *cells)
+            cells.append(f"{or_dash(took_s, _SECONDS)}{ratio}")
+        table.add_row(job, or_dash(own.completion_s, _SECONDS), *cells)
     return table
 
 
@@ -166,7 +167,3 @@ def _p90(values: Sequence[float]) -> float:
 
 
 _MIDDLES: tuple[Callable[[Sequence[float]], float], ...] = (median, fmean, _p90)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"

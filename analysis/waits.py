@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy
 import pyarrow
@@ -36,10 +35,6 @@ class Wait:
     """Where it got its container."""
     short: dict[str, str]
     """For each node, what it was short of just before, in words; the nearest to enough first."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Its fields."""
-        return {name: getattr(self, name) for name in ("attempt", "until_s", "asked", "node", "short")}
 
     def in_words(self) -> str:
         """What the nodes were short of; of many nodes only the first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
@@ -35,6 +37,14 @@ class Problems:
         if len(self.kept) < self.most_kept:
             self.kept.append(TraceError(path, line, column, reason))
 
+    @contextlib.contextmanager
+    def reported(self, path: Path, line: int) -> Iterator[None]:
+        """A BrokenRow that is raised inside is a broken row of this line.  Raises TraceError unless lenient."""
+        try:
+            yield
+        except BrokenRow as broken:
+            self.add(path, line, broken.column, broken.reason)
+
 
 class BrokenRow(Exception):
     """Raised inside an importer for a wrong field; the caller that knows file and line reports it."""
@@ -42,3 +52,7 @@ class BrokenRow(Exception):
     def __init__(self, column: str | None, reason: str) -> None:
         super().__init__(reason)
         self.column, self.reason = column, reason
+
+    def at(self, path: Path, line: int | None = None) -> TraceError:
+        """The same as an error of the whole file."""
+        return TraceError(path, line, self.column, self.reason)

@@ -86,7 +86,7 @@ def _read_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
     try:
         header = header_from_fields(value)
     except BrokenRow as broken:
-        raise TraceError(path, number, broken.column, broken.reason) from None
+        raise broken.at(path, number) from None
     return Trace(header, _jobs(path, lines, problems))
 
 
@@ -110,14 +110,10 @@ def _json_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[t
 def _jobs(path: Path, values: Iterable[tuple[int, Any]], problems: Problems) -> Iterator[WorkloadJob]:
     seen = SeenIds()
     for number, value in values:
-        try:
+        with problems.reported(path, number):
             job = job_from_data(value)
-            if not seen.add(job.job):
-                raise BrokenRow("job", f"{job.job!r} is already the name of an earlier job; make names unique")
-        except BrokenRow as broken:
-            problems.add(path, number, broken.column, broken.reason)
-            continue
-        yield job
+            seen.add(job.job, "job", "name")
+            yield job
 
 
 # ---- Parquet ----
@@ -158,7 +154,7 @@ def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
     except orjson.JSONDecodeError:
         raise TraceError(path, None, None, "the header of the workload is not JSON") from None
     except BrokenRow as broken:
-        raise TraceError(path, None, broken.column, broken.reason) from None
+        raise broken.at(path) from None
     return Trace(header, _jobs(path, _parquet_rows(path, file, on_bytes), problems))
 
 

@@ -22,7 +22,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
 from emulator.policies.allocation_forms import TakesBack
-from emulator.policies.axes import ALLOCATION, MECHANISM
+from emulator.policies.axes import MECHANISM
 from emulator.vocabulary import Mechanism
 
 WAIT = "wait"
@@ -158,7 +158,7 @@ def _candidates(
 def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]) -> Iterator[Policies]:
     """The policies to compare, the experiment's own first."""
     allocation = scheduler.allocation
-    known = ALLOCATION.by_name.get(allocation.name)
+    known = allocation.known
     own = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
     if allocation.name == "yarn-capacity":
         for name, settings, kill_only, properties in yarn.policies(scheduler, assumed):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from analysis.figures import style
 from emulator.core.messages import JobState
-from emulator.display.tables import FittedTable, names, new_table, numbers
+from emulator.display.tables import FittedTable, names, new_table, numbers, or_dash
 from emulator.experiment.load import load_experiment
 from emulator.policies.slurm.model import MINUTE_NS, Cluster, Job, Mode
 from emulator.policies.slurm.outcome import JobOutcome, job_outcome, together
@@ -246,7 +246,7 @@ def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> C
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    return or_dash(value, ",.0f")
 
 
 def words(found: Sequence[SiteResult]) -> Iterator[str]:

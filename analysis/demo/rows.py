@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from emulator.display.tables import or_dash
 from emulator.records.disturbance import disturbances
 
 _ALONE_S = {"research": 192.3, "production": 70.4}
@@ -63,7 +64,7 @@ def cells(variant: Way, summary: Summary) -> list[str | Text]:
     found: list[str | Text] = [variant.name]
     for name, published_s in ((PRODUCTION, variant.production_s), (RESEARCH, variant.research_s)):
         job = job_of(summary, name)
-        found += [_time(job, published_s, summary["disturbed"]), "-" if published_s is None else f"{published_s:.1f}"]
+        found += [_time(job, published_s, summary["disturbed"]), or_dash(published_s, ".1f")]
     research = job_of(summary, RESEARCH)
     found += [str(research["suspensions"] + research["kills"]), f"{research['lost_work_s']:.0f}"]
     return [*found, "verified" if summary["output"]["verified"] else Text("differs", "red")]

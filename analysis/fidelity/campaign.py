@@ -23,7 +23,7 @@ from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
 from emulator.policies.allocation_forms import ShareAllocation
-from emulator.policies.axes import ALLOCATION, AXES
+from emulator.policies.axes import AXES
 from emulator.records.summary import build_summary
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -161,8 +161,7 @@ def _simulated_batch(batch: Sequence[_Draw]) -> list[tuple[tuple[int, int, int],
 
 def _fluid(case: Case) -> list[Mapping[str, float]]:
     """Completion times in fluid runs with the seeds of the live runs, if the allocation gives shares."""
-    known = ALLOCATION.by_name.get(case.experiment.scheduler.allocation.name)
-    if not isinstance(known, ShareAllocation):
+    if not isinstance(case.experiment.scheduler.allocation.known, ShareAllocation):
         return []
     found: list[Mapping[str, float]] = []
     for seed in dict.fromkeys(experiment.seed for experiment in case.experiments):

@@ -20,7 +20,7 @@ from analysis.fidelity.figures import (
 )
 from analysis.figures.fidelity import fidelity_figure
 from analysis.figures.style import save
-from emulator.display.tables import ALWAYS, names, new_table, numbers
+from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
 from emulator.files.whole_files import write_json
 
 _FILE = "fidelity.json"
@@ -52,9 +52,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
 def file_table(file: FileFidelity) -> Table:
     """Every figure of one experiment: simulated, live, their difference, and the spread of live runs."""
     columns = [*names("job", "figure"), *numbers("simulated", "live", importance=ALWAYS), *numbers("difference")]
-    columns += [
-        *numbers("error", "live spread", importance=3),
-    ]
+    columns += numbers("error", "live spread", importance=3)
     columns += numbers("fluid", importance=1) if file.fluid else []
     table = new_table(f"{file.name} at time scale {file.time_scale:g}", columns, also_in=_FILE)
     for metric in _shown(file):
@@ -65,8 +63,8 @@ def file_table(file: FileFidelity) -> Table:
             _number(metric.simulated_mean),
             _number(metric.live_mean),
             f"{metric.difference:+.2f}",
-            _percent(metric.error, "+"),
-            _percent(metric.live_spread, ""),
+            or_dash(metric.error, "+.2%"),
+            or_dash(metric.live_spread, ".2%"),
             *([_number(fluid_s) if fluid_s is not None else ""] if file.fluid else []),
         )
     return table
@@ -87,8 +85,8 @@ def choices_table(fidelity: Fidelity) -> Table:
     columns = [*names("axis", "name"), *numbers("jobs", "mean error", "worst error", "live spread")]
     table = new_table("completion times by policy and mechanism", columns, also_in=_FILE)
     for (axis, name), group in fidelity.by_choice().items():
-        errors = (_percent(group.mean_abs_error, ""), _percent(group.worst_abs_error, ""))
-        table.add_row(axis, name, str(len(group.errors)), *errors, _percent(group.live_spread, ""))
+        errors = (group.mean_abs_error, group.worst_abs_error, group.live_spread)
+        table.add_row(axis, name, str(len(group.errors)), *(or_dash(error, ".2%") for error in errors))
     return table
 
 
@@ -124,7 +122,3 @@ def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
 
 def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
-
-
-def _percent(value: float | None, sign: str) -> str:
-    return "-" if value is None else f"{value:{sign}.2%}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import RunError
+from emulator.files.whole_files import writing
 from emulator.records.run_directory import SUMMARY_NAME, has_sha256
 
 DIGESTS_NAME = "digests.jsonl"
@@ -54,11 +54,8 @@ def keep_digest(path: Path, name: str, summary_sha256: str, inputs_sha256: str) 
         RunError: it cannot be written.
     """
     file = path / DIGESTS_NAME
-    try:
-        with file.open("a") as opened:
-            opened.write(json.dumps([name, summary_sha256, inputs_sha256]) + "\n")
-    except OSError as error:
-        raise RunError(f"{file}: cannot be written: {error.strerror}") from None
+    with writing(file), file.open("a") as opened:
+        opened.write(json.dumps([name, summary_sha256, inputs_sha256]) + "\n")
 
 
 def _read(file: Path) -> Mapping[str, tuple[str, str]]:

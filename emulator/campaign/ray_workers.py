@@ -18,7 +18,7 @@ from typing import Any
 from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.worker import MadeRun, RunTask, run_batch
 from emulator.errors import RunError
-from emulator.files.whole_files import replaced_whole
+from emulator.files.whole_files import replaced_whole, writing
 from emulator.live.session.ray_runtime import check_reachable, ray_variables
 from emulator.records.run_directory import SUMMARY_NAME
 
@@ -101,11 +101,9 @@ def _taken(directory: Path) -> _Files:
 
 def _put(files: _Files, directory: Path) -> None:
     """Write the files, the summary last: if it exists, all files do."""
-    try:
+    with writing(directory):
         for name in sorted(files, key=SUMMARY_NAME.__eq__):
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced_whole(path) as unfinished:
                 unfinished.write_bytes(files[name])
-    except OSError as error:
-        raise RunError(f"{directory}: cannot be written: {error.strerror}") from None

@@ -16,7 +16,7 @@ from rich.text import Text
 from emulator.cli.options import Set
 from emulator.cli.traces import Columns, columns_of
 from emulator.display.console import results_console, say, warn
-from emulator.display.tables import names, new_table, numbers
+from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
 from emulator.vocabulary import Frozen
 
@@ -206,13 +206,11 @@ def _prepared(
 
 def _made(context: typer.Context, out: Path | None, file: Path) -> Path:
     """The results directory, created where it is missing, and held until the command ends.  Raises ConfigError."""
-    from emulator.files.whole_files import held_directory
+    from emulator.files.whole_files import NAME_ANOTHER, held_directory, writing
 
     out = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
-    try:
+    with writing(f"--out {out}", ConfigError, NAME_ANOTHER):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
     context.with_resource(held_directory(out, "another natjam advise is going on there; name another directory"))
     return out
 
@@ -317,5 +315,5 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
     table = new_table(title, [*names("choice"), *numbers(*heads)], also_in="advise.json")
     for fact in facts:
         cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]
-        table.add_row(fact["name"], *("-" if value is None else f"{value:,.1f}" for value in cells))
+        table.add_row(fact["name"], *(or_dash(value, ",.1f") for value in cells))
     return table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from emulator.display.console import results_console, say
+from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ def _stays(cluster: Cluster, jobs: Sequence[Job]) -> dict[str, list[Stay]]:
 
 def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:
     """What each variant meant for the jobs of each partition."""
-    from emulator.display.tables import names, new_table, numbers
-
     figures = numbers("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h")
     table = new_table("", [*names("PreemptMode", "partition"), *figures])
     for name, outcomes in found.items():
@@ -148,7 +147,7 @@ def _cells(outcome: JobsOutcome) -> tuple[str, ...]:
     return (
         outcome.name,
         f"{outcome.jobs:,}",
-        *("-" if time_s is None else f"{time_s:,.0f}" for time_s in times),
+        *(or_dash(time_s, ",.0f") for time_s in times),
         f"{outcome.preempted:,}",
         f"{outcome.lost_node_h:,.2f}",
     )

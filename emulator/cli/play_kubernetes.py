@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.display.console import results_console, say
-from emulator.display.tables import names, new_table, numbers
+from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.display.work_display import WorkDisplay, WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import write_csv
@@ -54,7 +54,7 @@ def outcome_table(found: Iterable[PriorityOutcome], classes: Sequence[PriorityCl
     table = new_table("", [*names("class"), *figures])
     for each in found:
         of = ", ".join(one.name for one in classes if one.value == each.priority)
-        waits = ("-" if wait_s is None else f"{wait_s:,.0f}" for wait_s in (each.wait_s, each.longest_wait_s))
+        waits = (or_dash(wait_s, ",.0f") for wait_s in (each.wait_s, each.longest_wait_s))
         counts = (f"{each.priority:,}", f"{each.pods:,}", f"{each.placed:,}")
         table.add_row(of or "-", *counts, *waits, f"{each.evictions:,}", f"{each.lost_pod_h:,.2f}")
     return table

@@ -28,19 +28,17 @@ def init(
     """
     from importlib import resources
 
-    from emulator.files.whole_files import replaced_whole
+    from emulator.files.whole_files import NAME_ANOTHER, replaced_whole, writing
 
     files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
     contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
     if there := [name for name in contents if (directory / name).exists()]:
         raise ConfigError(f"{directory / there[0]}: exists already; name another directory")
-    try:
+    with writing(directory, ConfigError, NAME_ANOTHER):
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():
             with replaced_whole(directory / name, keep=False) as file:
                 file.write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
     for name in contents:
         say(str(directory / name))
     say(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")

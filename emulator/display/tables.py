@@ -65,6 +65,11 @@ def numbers(*heads: str | Text, importance: int = _USUAL) -> list[Column]:
     return [Column(head, Kind.NUMBER, importance) for head in heads]
 
 
+def or_dash(value: float | None, form: str) -> str:
+    """The cell of a number, in a form as ``,.1f``; a dash for None."""
+    return "-" if value is None else format(value, form)
+
+
 def new_table(
     title: str | Text | None, columns: Sequence[Column], *, also_in: str = "", plain: bool = False
 ) -> FittedTable:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.groups import groups_of
-from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
+from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload, located_jobs
 from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
 from emulator.files.yaml_values import Location
-from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import ShareAllocation
 from emulator.policies.resources import count_fitting, have_room, least, most, vector_of
 from workloads.schema import JobEntry
@@ -24,11 +23,11 @@ def gang_problems(
     cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload, engine: str
 ) -> Iterator[Problem]:
     """Problems with the gangs of the workload; None is a part that was not valid by itself."""
-    gangs = [(("workload", "jobs", i, "gang"), job) for i, job in enumerate(workload.jobs or ()) if job.gang_minimum]
+    gangs = [((*where, "gang"), job) for where, job in located_jobs(workload) if job.gang_minimum]
     of_trace = workload.trace is not None and workload.trace.gangs
     or_none = ", or set gangs: false" if of_trace else ""
     for where in [where for where, _ in gangs] or [("workload", "trace", "gangs")] * of_trace:
-        known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+        known = None if scheduler is None else scheduler.allocation.known
         if engine == "fluid":
             yield where, f"the fluid engine has no tasks that could start together; choose engine: sim or live{or_none}"
         elif isinstance(known, ShareAllocation):

@@ -7,7 +7,7 @@ a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -20,8 +20,8 @@ from emulator.experiment.availability import Availability
 from emulator.experiment.sizes import filled_in, usual_containers
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
-from emulator.files.yaml_values import dump_yaml
-from emulator.policies.allocation_forms import Maximum, TakesBack
+from emulator.files.yaml_values import Location, dump_yaml
+from emulator.policies.allocation_forms import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.axes import ALLOCATION, AUTO
 from emulator.policies.resources import vector_of
 from emulator.storage.objects import SCHEMES
@@ -305,6 +305,11 @@ class Allocation(Strict):
     name: Policy
     queues: Annotated[dict[str, Queue], Field(min_length=1)]
 
+    @property
+    def known(self) -> AllocationPolicy | None:
+        """The allocation of natjam that it names; None: it is the user's own."""
+        return ALLOCATION.by_name.get(self.name)
+
     @model_validator(mode="before")
     @classmethod
     def _default_maximum(cls, data: Any) -> Any:
@@ -447,6 +452,12 @@ class Workload(Strict):
     """Whether the scheduler knows the mean length of the maps and of the reduces of every job, as it may for jobs that
     are run regularly (flex, section 2.5)."""
     only: Only | None = None
+
+
+def located_jobs(workload: Workload | None) -> Iterator[tuple[Location, JobEntry]]:
+    """The jobs that are listed, each with its place in the experiment file; None: the workload is not valid."""
+    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+        yield ("workload", "jobs", index), job
 
 
 class Experiment(Strict):

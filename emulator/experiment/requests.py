@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.groups import BYTES_PER_GB
-from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload
+from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload, located_jobs
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, ShareAllocation, ToldAllocation
 from emulator.policies.resources import (
     PARTS,
@@ -181,15 +180,15 @@ def check_sizes(
     why_no_gangs = _no_gangs(cluster, scheduler)
     if why_no_gangs and workload is not None and workload.trace is not None and workload.trace.gangs:
         yield ("workload", "trace", "gangs"), why_no_gangs
-    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+    for where, job in located_jobs(workload):
         if why_no_gangs and job.gang_minimum is not None:
-            yield ("workload", "jobs", index, "gang"), why_no_gangs
-        yield from _job(job, ("workload", "jobs", index), cluster, cluster.node_groups)
+            yield (*where, "gang"), why_no_gangs
+        yield from _job(job, where, cluster, cluster.node_groups)
 
 
 def _no_gangs(cluster: Cluster, scheduler: Scheduler | None) -> str | None:
     """Why gangs cannot be started in nodes of several sizes; None: they can."""
-    known = None if scheduler is None else _allocation(scheduler)
+    known = None if scheduler is None else scheduler.allocation.known
     if isinstance(known, ToldAllocation):
         return None
     if not isinstance(known, PacedAllocation) and type(known) is not AllocationPolicy:
@@ -201,10 +200,10 @@ def _without_groups(cluster: Cluster, workload: Workload | None) -> Iterator[Pro
     for key in ("suspended_hold", "master_resources"):
         if getattr(cluster, key) is not None:
             yield ("cluster", key), "needs node_groups: without, all containers have one size; remove it"
-    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+    for where, job in located_jobs(workload):
         if job.resources is not None or any(group.resources is not None for group in job.groups or ()):
             message = "all containers of this cluster have one size; remove it, or give the cluster node_groups"
-            yield ("workload", "jobs", index, "resources"), message
+            yield (*where, "resources"), message
 
 
 def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
@@ -245,12 +244,8 @@ def _unknown(name: str, names: tuple[str, ...]) -> str:
     return f"no node has '{name}'{suggestion(name, names)} (resources: {', '.join(names)})"
 
 
-def _allocation(scheduler: Scheduler) -> object:
-    return policies.ALLOCATION.by_name.get(scheduler.allocation.name)
-
-
 def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
-    known = _allocation(scheduler)
+    known = scheduler.allocation.known
     where: Location = ("scheduler", "allocation")
     if isinstance(known, ShareAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
@@ -258,7 +253,7 @@ def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
         yield from _taking_back(scheduler, known)
 
 
-def _taking_back(scheduler: Scheduler, allocation: object) -> Iterator[Problem]:
+def _taking_back(scheduler: Scheduler, allocation: AllocationPolicy | None) -> Iterator[Problem]:
     mechanism = scheduler.choice("mechanism").name
     if mechanism == "wait":
         return

@@ -8,7 +8,7 @@ from emulator.core.application_master.task_attempt import task_named
 from emulator.core.messages import TaskOrder
 from emulator.core.settings import Trigger
 from emulator.experiment.groups import groups_of, waits_for_itself
-from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload
+from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
 from emulator.vocabulary import JobFacts, Order
@@ -42,8 +42,8 @@ def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: st
     """Triggers and submissions that wait for something that does not exist, or for each other."""
     jobs = {job.name: job for job in workload.jobs or ()}
     waits_for = {name: job.submit_when.job for name, job in jobs.items() if job.submit_when is not None}
-    for index, job in enumerate(workload.jobs or ()):
-        where: Location = ("workload", "jobs", index, "submit_when")
+    for of_job, job in located_jobs(workload):
+        where: Location = (*of_job, "submit_when")
         if job.submit_when is None:
             continue
         if job.submit_s:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from emulator.experiment.model import Experiment
 from emulator.policies.allocation_forms import ShareAllocation
-from emulator.policies.axes import ALLOCATION
 from workloads.errors import Problems
 
 TOO_LARGE = "too_large"
@@ -33,12 +32,11 @@ def too_large_warning(experiment: Experiment) -> str | None:
 
 def minima_warning(experiment: Experiment) -> str | None:
     """Warns if the listed jobs are guaranteed more containers than the cluster has (flex, section 1)."""
-    known = ALLOCATION.by_name.get(experiment.scheduler.allocation.name)
     wanted = sum(job.min_containers or 0 for job in experiment.workload.jobs or ())
     nodes = [experiment.cluster.slots_of(name) for name in experiment.cluster.node_names]
     slots = [node for node in nodes if node is not None]
     there = min(sum(kind) for kind in zip(*slots, strict=True)) if slots else experiment.cluster.containers
-    if not isinstance(known, ShareAllocation) or wanted <= there:
+    if not isinstance(experiment.scheduler.allocation.known, ShareAllocation) or wanted <= there:
         return None
     what = "slots for maps, or for reduces" if slots else "containers"
     return (

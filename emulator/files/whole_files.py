@@ -14,14 +14,25 @@ from typing import Any
 
 import msgspec
 
-from emulator.errors import ConfigError, RunError
+from emulator.errors import ConfigError, NatjamError, RunError
 
 UNFINISHED_SUFFIX = ".unfinished"
+NAME_ANOTHER = "; name another directory"
+"""What to do about a directory that the user named."""
 
 
 def unfinished_path(path: Path) -> Path:
     """The temporary name under which ``path`` is written."""
     return path.with_name(path.name + UNFINISHED_SUFFIX)
+
+
+@contextlib.contextmanager
+def writing(path: Path | str, wrong: type[NatjamError] = RunError, advice: str = "") -> Iterator[None]:
+    """An OSError that is raised inside is raised as ``wrong``: what could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise wrong(f"{path}: cannot be written: {error.strerror or error}{advice}") from None
 
 
 @contextlib.contextmanager
@@ -47,11 +58,8 @@ def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
 @contextlib.contextmanager
 def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
     """As ``replaced_whole``, but raises RunError, which names ``path``, if it cannot be written."""
-    try:
-        with replaced_whole(path, keep=keep) as unfinished:
-            yield unfinished
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with writing(path), replaced_whole(path, keep=keep) as unfinished:
+        yield unfinished
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import held_directory, replaced_whole
+from emulator.files.whole_files import NAME_ANOTHER, held_directory, replaced_whole, writing
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of, run_of_its_own
@@ -80,10 +80,8 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], N
         ConfigError: the directory cannot be written, or another process measures into it.
         RunError: something could not be measured.
     """
-    try:
+    with writing(out_dir, ConfigError, NAME_ANOTHER):
         out_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{out_dir}: cannot be written: {error.strerror}; name another directory") from None
     with held_directory(out_dir, "another measurement is going on there; wait for its end"):
         return _continued(out_dir, quick, on_status)
 
@@ -156,7 +154,7 @@ class _Kept:
             "machine": this_machine().model_dump(),
             "ray_address": os.environ.get("RAY_ADDRESS"),
         }
-        try:
+        with writing(out_dir, ConfigError, NAME_ANOTHER):
             facts: dict[str, Any] = {}
             with contextlib.suppress(FileNotFoundError, ConfigError):
                 facts = decoded(facts_path.read_bytes(), msgspec.json.Decoder(dict[str, Any]).decode, ConfigError)
@@ -166,8 +164,6 @@ class _Kept:
                 facts = {**wanted, "load_average": round(os.getloadavg()[0], 2)}
             self._directory.mkdir(parents=True, exist_ok=True)
             facts_path.write_text(json.dumps(facts))
-        except OSError as error:
-            raise ConfigError(f"{out_dir}: cannot be written: {error.strerror}; name another directory") from None
         self.facts = facts
 
     def _path(self, part: str) -> Path:
@@ -182,10 +178,8 @@ class _Kept:
 
     def keep(self, part: str, samples: Samples) -> None:
         """Store the samples of a part that is done."""
-        try:
+        with writing(self._path(part)):
             samples.write(self._path(part))
-        except OSError as error:
-            raise RunError(f"{self._path(part)}: cannot be written: {error.strerror}") from None
 
     def samples(self, part: str) -> Samples:
         """The samples of a part."""
@@ -243,10 +237,8 @@ def _leave(out_dir: Path, samples: Samples, calibration: Calibration) -> None:
     """Write the results, the calibration last: if it exists, all results do."""
     from emulator.measure.plots import plot_samples
 
-    try:
+    with writing(out_dir):
         samples.write(out_dir / SAMPLES_NAME)
         plot_samples(samples, calibration, out_dir / PLOT_NAME)
         with replaced_whole(out_dir / CALIBRATION_NAME) as unfinished:
             unfinished.write_text(dump_calibration(calibration))
-    except OSError as error:
-        raise RunError(f"{out_dir}: cannot be written: {error.strerror}") from None

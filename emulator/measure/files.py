@@ -158,8 +158,7 @@ async def _run_maps(host: MeasuredHost, job: JobSpec, sources: int = 1) -> None:
     for task in range(len(job.map_ns)):
         name = f"{job.name}-{task}"
         host.launch_map(name, job, task, _NODES[task % sources])
-        await host.answer(name, "exited")
-        host.forget(name)
+        await host.last_answers(name, "exited")
 
 
 def _fetching(samples: Samples, operation: str, at: int, host: MeasuredHost, job: JobSpec, sources: int = 1) -> Case:

@@ -105,6 +105,12 @@ class MeasuredHost:
         except TimeoutError:
             raise RunError(f"the supervisor has said nothing of '{event}' for {_PATIENCE_REAL_S:g} s") from None
 
+    async def last_answers(self, container: str, *events: str) -> list[dict[str, Any]]:
+        """The last events of this container that are waited for, in order; it is then forgotten.  Raises RunError."""
+        answers = [await self.answer(container, event) for event in events]
+        self.forget(container)
+        return answers
+
     def _future(self, container: str, event: str) -> asyncio.Future[dict[str, Any]]:
         key = (container, event)
         if key not in self._answers:

@@ -21,6 +21,8 @@ _SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 _SLOTS = 16
+_TO_ITS_END = ("launched", "first_key", "committing", "exited")
+"""What is heard of a reduce that nobody stops."""
 
 
 def measure_processes(around: Surroundings) -> Samples:
@@ -47,20 +49,17 @@ async def _measure(around: Surroundings) -> Samples:
 
 async def _run_map(host: MeasuredHost, job: JobSpec, task: int, name: str) -> None:
     host.launch_map(name, job, task)
-    await host.answer(name, "exited")
-    host.forget(name)
+    await host.last_answers(name, "exited")
 
 
 async def _run_reduce(host: MeasuredHost, job: JobSpec, name: str) -> None:
     host.launch_reduce(name, job, 0, _NODE, host.outputs(job))
-    await host.answer(name, "exited")
-    host.forget(name)
+    await host.last_answers(name, "exited")
 
 
 async def _time_map(host: MeasuredHost, samples: Samples, name: str) -> None:
     ordered_real_ns = host.launch_map(name, _TINY, 0)
-    launched, begun, exited = [await host.answer(name, event) for event in ("launched", "first_key", "exited")]
-    host.forget(name)
+    launched, begun, exited = await host.last_answers(name, "launched", "first_key", "exited")
     samples.add("launch", launched["heard_real_ns"] - ordered_real_ns)
     samples.add("map_begin", begun["real_ns"] - launched["forked_real_ns"])
     samples.add("map_end", exited["heard_real_ns"] - begun["real_ns"] - _TINY.map_ns[0])
@@ -69,10 +68,7 @@ async def _time_map(host: MeasuredHost, samples: Samples, name: str) -> None:
 async def _time_fetching_reduce(host: MeasuredHost, samples: Samples, name: str) -> None:
     shutil.rmtree(host.directory / _NODE / "local" / _FETCHED.name, ignore_errors=True)
     host.launch_reduce(name, _FETCHED, 0, _NODE, host.outputs(_FETCHED))
-    launched, begun, committing, exited = [
-        await host.answer(name, event) for event in ("launched", "first_key", "committing", "exited")
-    ]
-    host.forget(name)
+    launched, begun, committing, exited = await host.last_answers(name, *_TO_ITS_END)
     samples.add("input_fetch", begun["real_ns"] - launched["forked_real_ns"])
     samples.add("commit", exited["heard_real_ns"] - committing["real_ns"])
     shutil.rmtree(host.directory / "output", ignore_errors=True)
@@ -92,16 +88,12 @@ async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> N
     samples.add("resume", resumed["heard_real_ns"] - ordered_real_ns)
     samples.add("signal_continue", resumed["continued_real_ns"] - resumed["signalled_real_ns"])
     host.order("checkpoint", name)
-    saved, exited = [await host.answer(name, event) for event in ("checkpointed", "exited")]
+    saved, exited = await host.last_answers(name, "checkpointed", "exited")
     assert exited["code"] == EXIT_CHECKPOINTED
     samples.add("checkpoint", exited["heard_real_ns"] - saved["key_done_real_ns"])
-    host.forget(name)
     resumed_name = f"{name}-resumed"
     host.launch_reduce(resumed_name, _PREEMPTED, 0, _NODE, outputs, saved["checkpoint"])
-    launched, begun, committing, exited = [
-        await host.answer(resumed_name, event) for event in ("launched", "first_key", "committing", "exited")
-    ]
-    host.forget(resumed_name)
+    launched, begun, committing, exited = await host.last_answers(resumed_name, *_TO_ITS_END)
     samples.add("input_local", begun["real_ns"] - launched["forked_real_ns"])
     samples.add("commit_resumed", exited["heard_real_ns"] - committing["real_ns"])
     shutil.rmtree(host.directory / "output", ignore_errors=True)
@@ -111,6 +103,5 @@ async def _time_kill(host: MeasuredHost, samples: Samples, name: str) -> None:
     host.launch_reduce(name, _SLOWLY, 0, _NODE, host.outputs(_SLOWLY))
     await host.answer(name, "first_key")
     ordered_real_ns = host.order("kill", name)
-    exited = await host.answer(name, "exited")
-    host.forget(name)
+    (exited,) = await host.last_answers(name, "exited")
     samples.add("kill", exited["heard_real_ns"] - ordered_real_ns)

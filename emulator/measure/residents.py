@@ -55,15 +55,13 @@ async def _launch(host: MeasuredHost, number: int, name: str | None = None) -> i
     """Launch a reduce that waits for map outputs for ever.  Returns the time until its node is told."""
     container = name or f"resident-{number}"
     ordered_real_ns = host.launch_reduce(container, _WAITING, 0, "node-1")
-    launched = await host.answer(container, "launched")
-    host.forget(container)
+    (launched,) = await host.last_answers(container, "launched")
     return launched["heard_real_ns"] - ordered_real_ns
 
 
 async def _kill(host: MeasuredHost, container: str) -> None:
     host.order("kill", container)
-    await host.answer(container, "exited")
-    host.forget(container)
+    await host.last_answers(container, "exited")
 
 
 async def _walk(around: Surroundings, samples: Samples) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 import pyarrow.parquet
 
-from emulator.errors import ConfigError, RunError
+from emulator.errors import ConfigError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.model import Experiment, dump_experiment, dump_settings
-from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
+from emulator.files.whole_files import held_directory, unfinished_path, write_json, writing, written_whole
 from emulator.records.history import History
 from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
@@ -148,10 +148,8 @@ class RunDirectory:
         with JournalWriter(unfinished, header) as writer:
             writer.flush()  # from now on the header can be read
             yield writer
-        try:
+        with writing(self.journal_path, JournalError):  # the directory may have been removed by somebody
             unfinished.replace(self.journal_path)
-        except OSError as error:  # the directory was removed by somebody
-            raise JournalError(f"{self.journal_path}: cannot be written: {error.strerror}") from None
 
     def write_tables(self, parts: Iterable[History], keep: bool) -> dict[str, pyarrow.Table]:
         """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.
@@ -216,25 +214,18 @@ class _TableFile:
     def _write(self) -> None:
         table = table_of(self._rows_type, self._rows)
         self._rows.clear()
-        with self._errors_named():
+        with writing(self._path):
             self._writer.write_table(table)
         if self._keep:
             self.kept.append(table)
 
-    @contextlib.contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(f"{self._path}: cannot be written: {error.strerror or error}") from None
-
     def __enter__(self) -> _TableFile:
-        with self._errors_named():
+        with writing(self._path):
             self._writer = pyarrow.parquet.ParquetWriter(unfinished_path(self._path), self.kept[0].schema)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._errors_named():
+        with writing(self._path):
             if kind is None:
                 self._write()
             self._writer.close()

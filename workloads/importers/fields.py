@@ -93,8 +93,15 @@ class SeenIds:
         """By prefix: the first and the last numbers of its ranges, sorted."""
         self._others: set[str] = set()
 
-    def add(self, name: str) -> bool:
-        """Add an id; False if it was already present."""
+    def add(self, name: str | int, column: str | None, what: str = "id", of: str = "job") -> None:
+        """Add an id, which the trace calls ``what``, of a job or what else it has.
+
+        Raises BrokenRow: it is already that of an earlier one.
+        """
+        if not self._is_new(str(name)):
+            raise BrokenRow(column, f"{name!r} is already the {what} of an earlier {of}; make {what}s unique")
+
+    def _is_new(self, name: str) -> bool:
         numbered = _NUMBERED.fullmatch(name)
         if numbered is None:
             known = name in self._others

@@ -186,16 +186,13 @@ def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Pro
     for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), first_line):
         if not raw:
             continue
-        try:
+        with problems.reported(path, number):
             row = _row(table, raw)
             if row["time"] < last_us:
                 raise BrokenRow("time", f"{row['time']} is before the row above, {last_us}; sort the rows by time")
-        except BrokenRow as broken:
-            problems.add(path, number, broken.column, broken.reason)
-            continue
-        last_us = row["time"]
-        for name, value in row.items():
-            good[name].append(value)
+            last_us = row["time"]
+            for name, value in row.items():
+                good[name].append(value)
     kinds = {column.name: np.int64 if column.most is not None else object for column in table.columns}
     return {name: np.array(values, dtype=kinds[name]) for name, values in good.items()}
 

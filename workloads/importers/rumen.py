@@ -100,9 +100,12 @@ def read_rumen(
     """
     reader = _Reader(path, problems, facts, unfinished)
     for line, value in read_objects(path, problems, on_bytes):
-        job = reader.job(line, value)
-        if job is not None:
-            yield job
+        with problems.reported(path, line):
+            job = reader.job(line, value)
+            if job is None:
+                facts["jobs without any length, left out"] += 1
+            else:
+                yield job
 
 
 class _Reader:
@@ -114,25 +117,14 @@ class _Reader:
         facts |= {"tasks without a length, left out": 0, "jobs without any length, left out": 0}
 
     def job(self, line: int, value: dict[str, Any]) -> WorkloadJob | None:
-        """The job of one object; None if it cannot be used."""
-        try:
-            found = self._job(line, value)
-        except BrokenRow as broken:
-            self._problems.add(self._path, line, broken.column, broken.reason)
-            return None
-        if found is None:
-            self._facts["jobs without any length, left out"] += 1
-        return found
-
-    def _job(self, line: int, value: dict[str, Any]) -> WorkloadJob | None:
+        """The job of one object; None if no task of it has a length.  Raises BrokenRow."""
         name = job_id(value.get("jobID"), "jobID")
         submit_ns = _required_time(value.get("submitTime"), "submitTime")
         start_ns, finish_ns = _time(value.get("launchTime"), "launchTime"), _time(value.get("finishTime"), "finishTime")
         if finish_ns is not None and finish_ns < submit_ns:
             raise BrokenRow("finishTime", "is before submitTime")
         outcome, priority = _word(value.get("outcome"), "outcome"), _word(value.get("priority"), "priority")
-        if not self._seen.add(name):
-            raise BrokenRow("jobID", f"{name!r} is already the id of an earlier job; make ids unique")
+        self._seen.add(name, "jobID")
         heap_mb = _count(value.get("heapMegabytes"), "heapMegabytes")
         tasks = [task for key, kind in _LISTS for task in self._tasks(line, value, key, kind)]
         self._facts["setup and cleanup tasks, left out"] += len(_list(value.get("otherTasks"), "otherTasks"))
@@ -165,24 +157,18 @@ class _Reader:
             raise BrokenRow(key, f"{len(listed)} tasks are above {MAX_TASKS}")
         for number, task in enumerate(listed):
             where = f"{key}[{number}]"
-            try:
+            with self._problems.reported(self._path, line):
                 attempts = _list(json_object(task, where).get("attempts"), f"{where}.attempts")
-            except BrokenRow as broken:
-                self._problems.add(self._path, line, broken.column, broken.reason)
-                continue
-            yield _Task(kind, tuple(self._attempts(line, attempts, f"{where}.attempts")))
+                yield _Task(kind, tuple(self._attempts(line, attempts, f"{where}.attempts")))
 
     def _attempts(self, line: int, listed: list[Any], where: str) -> Iterator[_Attempt]:
         for number, value in enumerate(listed):
             self._facts["attempts"] += 1
-            try:
+            with self._problems.reported(self._path, line):
                 attempt = _attempt(value, f"{where}[{number}]")
-            except BrokenRow as broken:
-                self._problems.add(self._path, line, broken.column, broken.reason)
-                continue
-            kind = f"attempts {attempt.result or 'without a result'}"
-            self._facts[kind] = self._facts.get(kind, 0) + 1
-            yield attempt
+                kind = f"attempts {attempt.result or 'without a result'}"
+                self._facts[kind] = self._facts.get(kind, 0) + 1
+                yield attempt
 
 
 def _attempt(value: Any, where: str) -> _Attempt:

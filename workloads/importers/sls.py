@@ -80,14 +80,11 @@ def read_sls(
         if any(key in value for key in _CLUSTER_KEYS) and "job.tasks" not in value:
             facts |= {key: value[key] for key in _CLUSTER_KEYS if type(value.get(key)) is int}
             continue
-        try:
+        with problems.reported(path, line):
             for job in _jobs(value, number, path, line, problems):
-                if not seen.add(job.job):
-                    raise BrokenRow("job.id", f"{job.job!r} is already the id of an earlier job; make ids unique")
+                seen.add(job.job, "job.id")
                 number += 1
                 yield job
-        except BrokenRow as broken:
-            problems.add(path, line, broken.column, broken.reason)
 
 
 def _jobs(value: dict[str, Any], number: int, path: Path, line: int, problems: Problems) -> Iterator[WorkloadJob]:
@@ -127,18 +124,17 @@ def _tasks(listed: list[Any], path: Path, line: int, problems: Problems) -> Iter
     total = 0
     for number, value in enumerate(listed):
         where = f"job.tasks[{number}]"
-        try:
-            task, count = _task(value, where)
-        except BrokenRow as broken:
-            problems.add(path, line, broken.column, broken.reason)
-            continue
-        total += count
+        found: tuple[WorkloadTask, ...] = ()
+        with problems.reported(path, line):
+            found = _equal_tasks(value, where)
+        total += len(found)
         if total > MAX_TASKS:
             raise BrokenRow(where, f"the job has more than {MAX_TASKS} tasks")
-        yield from (task,) * count
+        yield from found
 
 
-def _task(value: Any, where: str) -> tuple[WorkloadTask, int]:
+def _equal_tasks(value: Any, where: str) -> tuple[WorkloadTask, ...]:
+    """A container's task, as often as the file has it (``count``)."""
     json_object(value, where)
     kind = task_kind(value.get("container.type", "map"), f"{where}.container.type")
     start_ms = _number(value.get("container.start.ms"))
@@ -152,7 +148,7 @@ def _task(value: Any, where: str) -> tuple[WorkloadTask, int]:
         other={key: told for key, told in value.items() if key not in (*TASK_KEYS, "count")} or None,
     )
     count = whole(_number(value.get("count", 1)), f"{where}.count", MAX_TASKS, least=1)
-    return _extended_task(task, value.get(EXTENSION), where), count
+    return (_extended_task(task, value.get(EXTENSION), where),) * count
 
 
 def _length_ns(value: dict[str, Any], start_ns: int | None, where: str) -> int:

@@ -98,8 +98,7 @@ class _Reader:
         if status in _PARTIAL:
             self._facts["partial executions, left out"] += 1
             return None
-        if not self._seen.add(str(job)):
-            raise BrokenRow("job number", f"{job} is already the number of an earlier job; make numbers unique")
+        self._seen.add(job, "job number", "number")
         self._facts["rows"] += 1
         self._last_submit_ns = submit_ns
         found = _job(row, submit_ns, _OUTCOMES.get(status))

@@ -78,8 +78,7 @@ class _Reader:
         if submit_s < self._last_submit_s:
             reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by time"
             raise BrokenRow("submit time", reason)
-        if not self._seen.add(name):
-            raise BrokenRow("job id", f"{name!r} is already the id of an earlier line; make ids unique")
+        self._seen.add(name, "job id", of="line")
         self._last_submit_s = submit_s
         return WorkloadJob(
             name,

@@ -86,7 +86,7 @@ def read_synth(
         facts |= {key: value[key] for key in ("num_nodes", "num_jobs", "rand_seed") if type(value.get(key)) is int}
         yield from _jobs(value, facts)
     except BrokenRow as broken:
-        raise TraceError(path, None, broken.column, broken.reason) from None
+        raise broken.at(path) from None
 
 
 def _jobs(value: dict[str, Any], facts: dict[str, Any]) -> Iterator[WorkloadJob]:

@@ -87,15 +87,12 @@ def read_table(
         raise TraceError(path, None if is_parquet else 1, "columns", str(error)) from None
     for number, row in rows:
         facts["rows"] += 1
-        try:
+        with problems.reported(path, number):
             job = reader.job(facts["rows"], row)
-        except BrokenRow as broken:
-            problems.add(path, number, broken.column, broken.reason)
-            continue
-        if job is None:
-            facts[_NEVER_RAN] += 1
-        else:
-            yield job
+            if job is None:
+                facts[_NEVER_RAN] += 1
+            else:
+                yield job
     if not facts["rows"] and not problems.count:
         raise TraceError(path, None, None, "there is no job in the table: it has one in each row below its header")
 
@@ -137,7 +134,7 @@ def _decoded(path: Path, source: ByteSource) -> Iterator[str]:
                 raise BrokenRow(None, "is too long for a line of a table")
             text = utf8(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
         except BrokenRow as broken:
-            raise TraceError(path, number, None, broken.reason) from None
+            raise broken.at(path, number) from None
         yield text
 
 
@@ -187,8 +184,7 @@ class _Reader:
     def _name(self, number: int, value: Any) -> str:
         column = self._columns["job"].name if "job" in self._columns else None
         name = f"row-{number}" if value is None or column is None else job_id(str(value), column)
-        if not self._seen.add(name):
-            raise BrokenRow(column, f"{name!r} is already the name of an earlier job; make names unique")
+        self._seen.add(name, column, "name")
         return name
 
     def _text(self, field: str, value: Any) -> str | None:

@@ -22,13 +22,10 @@ def read_rows(
     """
     with ByteSource(path, on_bytes) as source:
         for number, raw in source.lines():
-            try:
+            with problems.reported(path, number):
                 row = parse(number, _decoded(raw.removeprefix(_BOM) if number == 1 else raw))
-            except BrokenRow as broken:
-                problems.add(path, number, broken.column, broken.reason)
-                continue
-            if row is not None:
-                yield row
+                if row is not None:
+                    yield row
 
 
 def _decoded(raw: bytes) -> str:

@@ -61,23 +61,15 @@ def read_yarn_apps(
     facts |= {"applications": 0, NEVER_RAN: 0, UNFINISHED: 0}
     seen = SeenIds()
     for line, value in read_objects(path, problems, on_bytes):
-        try:
-            listed = _listed(value)
-        except BrokenRow as broken:
-            problems.add(path, line, broken.column, broken.reason)
-            continue
-        for number, application in enumerate(listed):
-            where = f"apps.app[{number}]"
-            try:
-                job = _job(application, where, seen, facts)
-            except BrokenRow as broken:
-                problems.add(path, line, broken.column, broken.reason)
-                continue
-            facts["applications"] += 1
-            if job is None:
-                facts[NEVER_RAN] += 1
-            else:
-                yield job
+        with problems.reported(path, line):
+            for number, application in enumerate(_listed(value)):
+                with problems.reported(path, line):
+                    job = _job(application, f"apps.app[{number}]", seen, facts)
+                    facts["applications"] += 1
+                    if job is None:
+                        facts[NEVER_RAN] += 1
+                    else:
+                        yield job
 
 
 def _listed(value: dict[str, Any]) -> list[Any]:
@@ -94,8 +86,7 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     """The job of one application; None if it had no container beside its master's."""
     json_object(value, where)
     name = job_id(value.get("id"), f"{where}.id")
-    if not seen.add(name):
-        raise BrokenRow(f"{where}.id", f"{name!r} is already the id of an earlier application")
+    seen.add(name, f"{where}.id", of="application")
     submit_ns = ms_to_ns(value.get("startedTime"), f"{where}.startedTime")
     finish_ns = _time_ns(value.get("finishedTime"), f"{where}.finishedTime")
     start_ns = _time_ns(value.get("launchTime"), f"{where}.launchTime")

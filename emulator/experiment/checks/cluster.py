@@ -8,11 +8,10 @@ from pathlib import Path
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
 from emulator.experiment.checks.scheduler import FLUID, giving_shares
-from emulator.experiment.model import Cluster, Scheduler, Workload
+from emulator.experiment.model import Cluster, Scheduler, Workload, located_jobs
 from emulator.experiment.requests import check_sizes
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies import axes as policies
 from emulator.policies.allocation_forms import PacedAllocation, ShareAllocation
 
 
@@ -45,7 +44,7 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
         return
     if engine != FLUID and cluster.slots is not None:
         yield where, "is of containers for anything; remove cluster.slots, or set it to null"
-    known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    known = None if scheduler is None else scheduler.allocation.known
     if scheduler is not None and isinstance(known, PacedAllocation) and scheduler.choice("mechanism").name != "wait":
         message = f"{known.name} takes nothing back for a transactional workload; set mechanism to wait"
         yield ("scheduler", "mechanism"), message
@@ -90,13 +89,13 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
             ("cluster", "application_masters"),
             "with slots for maps and reduces there is none for an ApplicationMaster; set it to outside",
         )
-    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+    for of_job, job in located_jobs(workload):
         for kind, count in (("map", slots.map), ("reduce", slots.reduce)):
             if getattr(job, f"{kind}s") and not count:
-                yield ("workload", "jobs", index, f"{kind}s"), f"there are no slots for {kind}s (cluster.slots.{kind})"
+                yield (*of_job, f"{kind}s"), f"there are no slots for {kind}s (cluster.slots.{kind})"
         if job.groups is not None and not slots.reduce:
-            yield ("workload", "jobs", index, "groups"), "there are no slots for its tasks (cluster.slots.reduce)"
-    allocation = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+            yield (*of_job, "groups"), "there are no slots for its tasks (cluster.slots.reduce)"
+    allocation = None if scheduler is None else scheduler.allocation.known
     if scheduler is None or allocation is None:
         return
     if not isinstance(allocation, ShareAllocation):

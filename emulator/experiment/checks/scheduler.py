@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from emulator.experiment.model import Queue, Scheduler, Workload
+from emulator.experiment.model import Queue, Scheduler, Workload, located_jobs
 from emulator.files.problems import Problem
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_values import Location
@@ -30,7 +30,7 @@ def scheduler_checks(scheduler: Scheduler, workload: Workload | None, engine: st
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     allocation = scheduler.allocation
     where: Location = ("scheduler", "allocation", "queues")
-    known = policies.ALLOCATION.by_name.get(allocation.name)
+    known = allocation.known
     rules = QueueRules() if known is None else known.queues
     total = math.fsum(queue.capacity for queue in allocation.queues.values())
     if total > 1 + 1e-9:
@@ -65,12 +65,11 @@ def _with_terms(scheduler: Scheduler, workload: Workload | None) -> Iterator[tup
     """The queues and the jobs, which may have terms of their own."""
     for name, queue in scheduler.allocation.queues.items():
         yield ("scheduler", "allocation", "queues", name), queue
-    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
-        yield ("workload", "jobs", index), job
+    yield from located_jobs(workload)
 
 
 def _spared(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem]:
-    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    known = scheduler.allocation.known
     if not isinstance(known, SchedulerAllocation) or known.spares:
         return
     for where, terms in _with_terms(scheduler, workload):
@@ -79,7 +78,7 @@ def _spared(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem
 
 
 def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
-    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    known = scheduler.allocation.known
     where: Location = ("scheduler", "allocation")
     if known is None:
         return
@@ -100,7 +99,7 @@ def giving_shares() -> str:
 
 def _mechanism(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem]:
     name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
-    known = policies.ALLOCATION.by_name.get(name)
+    known = scheduler.allocation.known
     if known is not None and known.takes_back is TakesBack.NEVER and mechanism != "wait":
         yield (
             ("scheduler", "mechanism"),
@@ -124,7 +123,7 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
             f" '{eviction}' took it from, again and again; set it to auto or {dictated}, or set"
             " allow_inconsistent: true to see that",
         )
-    allocation = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    allocation = scheduler.allocation.known
     own = allocation.dictates.name if allocation is not None and allocation.dictates is not None else None
     if own and selection not in (policies.AUTO, own) and not scheduler.allow_inconsistent:
         yield (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from emulator.experiment.groups import group_problems
-from emulator.experiment.model import Cluster, Queue, Scheduler, Workload
+from emulator.experiment.model import Cluster, Queue, Scheduler, Workload, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME
 from emulator.files.yaml_values import Location
@@ -36,8 +36,7 @@ def workload_problems(workload: Workload, scheduler: Scheduler | None, cluster: 
 
 def _jobs(workload: Workload, queues: Mapping[str, Queue] | None, cluster: Cluster | None) -> Iterator[Problem]:
     names: dict[str, int] = {}
-    for index, job in enumerate(workload.jobs or ()):
-        where: Location = ("workload", "jobs", index)
+    for index, (where, job) in enumerate(located_jobs(workload)):
         if job.name in names:
             yield (*where, "name"), f"jobs.{names[job.name]} has the same name, '{job.name}'; change one"
         names.setdefault(job.name, index)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from emulator.core.machine import PeriodicMachine
-from emulator.errors import RunError
+from emulator.files.whole_files import writing
 from emulator.records.journal import Record, Recorder, decode_record
 
 
@@ -46,11 +46,9 @@ class HostJournal:
         if not self._unwritten:
             return
         rest = memoryview(b"\n".join([*self._unwritten, b""]))
-        try:
+        with writing(self._path):
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError as error:
-            raise RunError(f"{self._path}: cannot be written: {error.strerror}") from None
         self._unwritten.clear()
 
 

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from emulator.display.closing_tables import MOST_JOBS, failures
 from emulator.errors import ConfigError, RunError
-from emulator.files.whole_files import is_held, written_whole
+from emulator.files.whole_files import is_held, writing, written_whole
 from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
 from emulator.records.run_directory import SUMMARY_NAME, RunDirectory
@@ -53,7 +53,7 @@ def start(directory: Path, command: Sequence[str]) -> None:
     if process_of(directory) is not None:
         raise RunError(f"{directory}: is still running; 'natjam attach {directory}' shows what it prints")
     log = log_path(directory)
-    try:
+    with writing(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         _page_path(directory).unlink(missing_ok=True)  # of a run that was killed
         with _own_file(log) as file:
@@ -64,8 +64,6 @@ def start(directory: Path, command: Sequence[str]) -> None:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-    except OSError as error:
-        raise RunError(f"{log}: cannot be written: {error.strerror}") from None
 
 
 def _own_file(path: Path) -> BinaryIO:
