@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal, NamedTuple, dataclass_transform
 
 import msgspec
@@ -124,7 +125,7 @@ class Order(StrEnum):
     KILL = "kill"
 
 
-class JobFacts(Frozen):
+class JobFacts(Frozen, gc=True, dict=True):
     """What is known of a job when it is submitted and never changes.
 
     Submission, ResourceManager, views and tables share it.  Add a new attribute of a job here, and where the experiment
@@ -169,12 +170,12 @@ class JobFacts(Frozen):
     mechanism: Mechanism | None = None
     """What happens to its tasks when they are taken back; None: as for all jobs."""
 
-    @property
+    @cached_property
     def maps(self) -> int:
         """How many of its tasks write output for the shuffle."""
         return sum([group.count for group in self.groups if group.work is Work.SHUFFLE])
 
-    @property
+    @cached_property
     def reduces(self) -> int:
         """How many of its tasks walk keys."""
         return sum([group.count for group in self.groups if group.work is Work.KEYS])
@@ -223,7 +224,7 @@ class JobFacts(Frozen):
         unused_ppm = (1_000_000 - self.memory_at_start_ppm) * (1_000_000 - done_ppm) // 1_000_000
         return most_bytes * (1_000_000 - unused_ppm) // 1_000_000
 
-    @property
+    @cached_property
     def most_containers(self) -> int:
         """Most containers it can use at a time, at least 1."""
         tasks = max(self.maps, self.reduces, 1)

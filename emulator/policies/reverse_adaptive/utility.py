@@ -7,7 +7,7 @@ decides an order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -50,13 +50,14 @@ def max_min_shares(needs: Needs, containers: int) -> list[int]:
         return _first(wanting, containers).tolist()
     fit, least = int(needs.fit.sum()), int(wanting.sum())
     enough = fit <= containers
+    shares_at = _satisfied(needs) if enough else _starved(needs)
     low, high, below, above = (0, ONE, fit, int(needs.pending.sum())) if enough else (LEAST, 0, least, fit)
     halve = False
     while high - low > 1:
         # Guess where the containers run out; every second time halve, so that a poor guess costs little.
         guess = (low + high) // 2 if halve else low + (high - low) * (containers - below) // (above - below)
         middle, halve = min(max(guess, low + 1), high - 1), not halve
-        shares = at_utility(needs, middle)
+        shares = shares_at(middle)
         given = int(shares.sum())
         if given == containers:
             return shares.tolist()
@@ -64,27 +65,43 @@ def max_min_shares(needs: Needs, containers: int) -> list[int]:
             low, below = middle, given
         else:
             high, above = middle, given
-    shares = at_utility(needs, low)
-    return (shares + _first(at_utility(needs, high) - shares, containers - int(shares.sum()))).tolist()
+    shares = shares_at(low)
+    return (shares + _first(shares_at(high) - shares, containers - int(shares.sum()))).tolist()
 
 
 def at_utility(needs: Needs, utility: int) -> Counts:
     """Most containers that give each job at most ``utility``, from ``LEAST`` to ``ONE``: the inverse of equation 2."""
-    if utility <= 0:
+    return (_starved(needs) if utility <= 0 else _satisfied(needs))(utility)
+
+
+def _starved(needs: Needs) -> Callable[[int], Counts]:
+    """``at_utility`` for utilities up to 0: jobs have fewer containers than they need in the next cycle."""
+    wanting = numpy.flatnonzero(needs.fit)
+    fit = needs.fit[wanting]
+    logs = _logarithms(int(fit.max(initial=1)).bit_length())
+    enough = logs[fit - 1]
+
+    def shares_at(utility: int) -> Counts:
         shares = numpy.zeros_like(needs.fit)
-        wanting = numpy.flatnonzero(needs.fit)
-        fit = needs.fit[wanting]
-        logs = _logarithms(int(fit.max(initial=1)).bit_length())
-        below = numpy.searchsorted(logs, logs[fit - 1] * (utility - LEAST) // ONE, side="right")
+        below = numpy.searchsorted(logs, enough * (utility - LEAST) // ONE, side="right")
         shares[wanting] = numpy.minimum(below, fit)
         return shares
+
+    return shares_at
+
+
+def _satisfied(needs: Needs) -> Callable[[int], Counts]:
+    """``at_utility`` for utilities from 0 on: jobs have what they need in the next cycle, and may have more."""
     fit, required, pending = needs
-    eager = fit + (pending - fit) * utility // ONE
-    if 2 * utility <= ONE:
-        patient = fit + (required - fit) * 2 * utility // ONE
-    else:
-        patient = required + (pending - required) * (2 * utility - ONE) // ONE
-    return numpy.minimum(numpy.where(required > fit, patient, eager), pending)
+    more, sooner, later = pending - fit, 2 * (required - fit), pending - required
+    is_patient = required > fit
+
+    def shares_at(utility: int) -> Counts:
+        eager = fit + more * utility // ONE
+        begin, way = (fit, sooner * utility) if 2 * utility <= ONE else (required, later * (2 * utility - ONE))
+        return numpy.minimum(numpy.where(is_patient, begin + way // ONE, eager), pending)
+
+    return shares_at
 
 
 def map_utility(alloc: int, fit: int, required: int, pending: int) -> float:
