@@ -206,7 +206,8 @@ def test_of_a_fluid_run_all_but_its_machines_is_checked(tmp_path: Path) -> None:
     job = "{name: a, queue: research, maps: 0, reduces: 10, reduce_s: 10}"
     fair = "scheduler: {allocation: {name: fair, queues: {research: {capacity: 1}}}}"
     file = tmp_path / "shares.yaml"
-    file.write_text(f"name: shares\nengine: fluid\ncluster: {{nodes: 1, containers_per_node: 4}}\n{fair}\nworkload: {{jobs: [{job}]}}\n")
+    cluster = "cluster: {nodes: 1, containers_per_node: 4}"
+    file.write_text(f"name: shares\nengine: fluid\n{cluster}\n{fair}\nworkload: {{jobs: [{job}]}}\n")
     run = simulate(tmp_path, "run", "engine=fluid", file=file)
     status, said, findings = verify(run)
     assert (status, findings) == (0, [])
