@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed
 TOOLS := $(VENV)/installed-tools
 
-.PHONY: install tools demo test test-units test-live test-alone cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
+.PHONY: install tools demo test test-units test-live test-alone slow cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
 
 install: $(RUN)
 
@@ -45,6 +45,13 @@ test-live: tools
 
 test-alone: tools
 	$(NOT_SLOW) $(ALONE)
+
+# All that `make test` and .ci/run leave out, for it takes long: some three hours.
+slow: tools
+	-.ci/get-criu
+	-.ci/get-hadoop
+	.ci/get-sshd
+	$(BIN)/python -m pytest -m slow -v -rs --durations 20 $(addprefix tests/,unit browser property hosts live)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

@@ -6,7 +6,8 @@ The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread,
 SIGHUP stays ignored.  Further signals are ignored, so that nothing interrupts the cleanup.  In some places an exception
 could do harm: inside Ray, and while things are being closed.  There a signal is only recorded, and the code checks for
 it now and then (``check_interrupted``).  Python swallows an exception in a destructor: then an alarm (SIGALRM) raises
-it again, as often as it is swallowed.  If the cleanup takes too long, the process exits at once.  The processes it has
+it again, as often as it is swallowed.  A library may make an error of its own of it: then the block still ends with
+KeyboardInterrupt.  If the cleanup takes too long, the process exits at once.  The processes it has
 started are then ended by their watchers.
 """
 
@@ -112,6 +113,10 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
     _install()
     try:
         yield
+    except Exception as error:
+        if _state.asked:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         _state.forget()
         for number, old in before.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow
 from pyarrow.lib import StringBuilder
 
 from emulator.records.history import AttemptRow, Candidate, History, JobRow, Operation, TaskRow
+from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.history.columns import Column, Unit, columns_of
 
 ROW_TYPES: dict[str, type] = {
@@ -45,16 +46,16 @@ def table_of(rows_type: type, rows: Sequence[Any]) -> pyarrow.Table:
 
 def tables_of(history: History) -> dict[str, pyarrow.Table]:
     """All tables of a run, by name."""
-    attempt_of = {row.container: row.attempt for row in history.attempts}
-    return {name: table_of(rows_type, rows_of(history, name, attempt_of)) for name, rows_type in ROW_TYPES.items()}
+    attempts = AttemptNames(history.attempts)
+    return {name: table_of(rows_type, rows_of(history, name, attempts)) for name, rows_type in ROW_TYPES.items()}
 
 
-def rows_of(history: History, name: str, attempt_of: Mapping[str, str]) -> list[Any]:
+def rows_of(history: History, name: str, attempts: AttemptNames) -> list[Any]:
     """The rows of the table ``name``.  That of decisions has one for each candidate of a choice of victims;
-    ``attempt_of`` has the attempt of each container."""
+    ``attempts``: of the whole run."""
     if ROW_TYPES[name] is not Candidate:
         return getattr(history, name)
-    return [candidate for decision in history.decisions for candidate in decision.candidates(attempt_of)]
+    return [candidate for decision in history.decisions for candidate in decision.candidates(attempts)]
 
 
 def _values(column: Column, rows: Sequence[Any]) -> pyarrow.Array:

@@ -21,6 +21,7 @@ from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.model import Experiment, dump_experiment, dump_settings
 from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
+from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import ROW_TYPES, rows_of, table_of
 from emulator.records.summary import FAILED
@@ -158,16 +159,16 @@ class RunDirectory:
         Each part of the run's history is written as it comes, and then freed.  With ``keep``, the tables are returned
         too; a large run has no memory for that.  Raises RunError.
         """
-        attempt_of: dict[str, str] = {}
+        attempts = AttemptNames()
         with contextlib.ExitStack() as stack:
             files = {
                 name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", rows_type, keep))
                 for name, rows_type in ROW_TYPES.items()
             }
             for part in parts:
-                attempt_of.update((row.container, row.attempt) for row in part.attempts)
+                attempts.add(part.attempts)
                 for name, file in files.items():
-                    file.add(rows_of(part, name, attempt_of))
+                    file.add(rows_of(part, name, attempts))
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def digests(self) -> dict[str, str]:

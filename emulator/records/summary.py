@@ -12,7 +12,7 @@ from emulator.intervals import half_of_interval
 from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
-from emulator.records.history import GroupRow, History, JobRow, overhead_statistics
+from emulator.records.history import GroupRow, History, JobRow, OverheadTimes
 from emulator.records.history.columns import Column, Mark, Unit, columns_of
 from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
@@ -35,6 +35,7 @@ def build_summary(
     real_s: float | None,
     lag: Mapping[str, Any],
     output: Mapping[str, Any] | None,
+    times: OverheadTimes | None = None,
 ) -> dict[str, Any]:
     """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
@@ -48,9 +49,10 @@ def build_summary(
         real_s: real duration of the run; None if not measured.
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
         output: the result of verification; None if the engine writes no output.
+        times: those of all operations, if the history has none.
     """
     makespan_ns, settings = makespan_of(history.jobs), run.settings
-    overheads = overhead_statistics(history.operations, run.profile, run.time_scale)
+    overheads = (times or OverheadTimes(history.operations)).statistics(run.profile, run.time_scale)
     return {
         "name": run.name,
         "state": state,

@@ -13,7 +13,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import TOO_LARGE, too_large
 from emulator.records.gaps import gap_bound_ns, worst_gaps
-from emulator.records.history import History, HistoryBuilder, JobRow, joined
+from emulator.records.history import History, HistoryBuilder, JobRow, OverheadTimes, joined
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 from emulator.records.replay_run import whole_records
@@ -45,9 +45,10 @@ def write_results(
     left_out = aftermath.why_no_pictures(history.attempts)
     summed: list[History] = []
     needs_attempts = run.settings.availability is not None or run.settings.has_sizes
-    noted = _noted(history.parts(), summed, needs_attempts)
+    times = OverheadTimes()
+    noted = _noted(history.parts(), summed, times, needs_attempts)
     tables = directory.write_tables(noted, keep=left_out is None)
-    summary = summary_of(run, joined(summed), result, output, state)
+    summary = summary_of(run, joined(summed), result, output, state, times)
     if left_out is None:
         aftermath.write_pictures(directory.path, tables, run, summary)
     else:
@@ -57,9 +58,14 @@ def write_results(
 
 
 def summary_of(
-    run: Resolved, rows: History, result: EngineResult, output: dict[str, Any] | None, state: str = FINISHED
+    run: Resolved,
+    rows: History,
+    result: EngineResult,
+    output: dict[str, Any] | None,
+    state: str = FINISHED,
+    times: OverheadTimes | None = None,
 ) -> dict[str, Any]:
-    """The content of ``summary.json`` for a run; arguments as for ``write_results``."""
+    """The content of ``summary.json`` for a run; arguments as for ``write_results`` and ``build_summary``."""
     summary = build_summary(
         rows,
         run,
@@ -69,18 +75,22 @@ def summary_of(
         real_s=result.real_s,
         lag=_lag_summary(result, run, rows.jobs),
         output=output,
+        times=times,
     )
     left_out = too_large(run.experiment)
     return summary | ({TOO_LARGE: dict(left_out)} if left_out else {}) | result.facts
 
 
-def _noted(parts: Iterable[History], summed: list[History], with_attempts: bool) -> Iterator[History]:
-    """Pass on the parts of a history; add to ``summed`` what the summary needs of each."""
+def _noted(
+    parts: Iterable[History], summed: list[History], times: OverheadTimes, with_attempts: bool
+) -> Iterator[History]:
+    """Pass on the parts of a history; add to ``summed`` and ``times`` what the summary needs of each."""
     for part in parts:
         yield part
+        times.add(part.operations)
         sums = (part.checkpoint_bytes, part.swapped_bytes)
         attempts = part.attempts if with_attempts else []
-        summed.append(History(part.jobs, [], attempts, part.operations, *sums, images=part.images, groups=part.groups))
+        summed.append(History(part.jobs, [], attempts, [], *sums, images=part.images, groups=part.groups))
 
 
 def write_failed(

@@ -163,7 +163,8 @@ async def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(job:
             assert event["written_bytes"] < event["memory_bytes"] / 2, "most of it is in the image before"
         keys, before_ns = event["keys_done"], time.monotonic_ns()
         await job.restore(host, f"c{turn}", event)
-        await host.event("first_key", f"c{turn}")
+        found = (await host.event("first_key", f"c{turn}"))["past"]
+        assert found == [f"c{number}" for number in range(turn)], "the others' work would count as lost"
         assert await shown(host, f"c{turn}") >= keys
         await host.keys_done(f"c{turn}", keys + 1)
         progress = host.client.page.read(host.slots[f"c{turn}"])

@@ -62,6 +62,7 @@ def test_a_campaign_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(t
         with start() as going_on:
             until(lambda: "crowds" in parts(), "the next part done", _BOUND_S)
             if os.geteuid() == 0:
+                until(lambda: any(Path(temporary).glob("*/**/*")), "files of the part after it", _BOUND_S)
                 assert reached_by_another_user(Path(temporary)) == []
             assert kept.items() <= {path.name: path.read_bytes() for path in (out / "parts").glob("*.parquet")}.items()
             assert going_on.wait(_BOUND_S) == 0, log.read_text()

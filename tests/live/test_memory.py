@@ -85,7 +85,8 @@ async def page_out_and_in(host: Host, name: str, size_bytes: int, group: str) ->
 
 @needs_swap
 @pytest.mark.parametrize(
-    ("size_bytes", "cycles"), [(SIZE_BYTES, CYCLES), pytest.param(1024 * MIB, 200, marks=pytest.mark.slow)]
+    ("size_bytes", "cycles"),
+    [(SIZE_BYTES, CYCLES), pytest.param(1024 * MIB, 200, marks=[pytest.mark.slow, pytest.mark.timeout(0)])],
 )
 def test_what_a_stopped_task_holds_is_paged_out_and_comes_back_equal(
     tmp_path: Path, size_bytes: int, cycles: int

@@ -70,7 +70,9 @@ def test_fig4_runs_with_a_store_that_is_busy_now_and_then(server: ObjectServer, 
         attempts = run.table("attempts")
     server.answer = lambda method, path: None
     assert job_of(summary, "research-XL")["suspensions"] > 0
-    assert {row["outcome"] for row in attempts} == {"succeeded", "checkpointed"}
+    # On a busy machine production may come back for a reduce that has just resumed: it is killed, for it is all saved.
+    assert {row["outcome"] for row in attempts} - {"killed"} == {"succeeded", "checkpointed"}
+    assert summary["work"]["lost_s"] == 0
     output = server.objects("runs/out")
     assert len(output) == 9 + 3 + 2, "one for each task with output, and nothing else"
     assert not (run.out / "output").exists()

@@ -14,7 +14,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
-from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, overhead_statistics
+from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
 from emulator.records.history.containers import OperationName
 from emulator.records.history.kept import KeptChoices, KeptStories
 from emulator.records.journal import JournalError, Record, merge
@@ -518,7 +518,7 @@ def operation(name: OperationName, total_s: float, cost: RealCost | None = None)
 
 def test_statistics_of_overheads() -> None:
     found = [operation("suspend", total_s, RealCost(4 * MS, 10 * MS)) for total_s in (1, 2, 3, 4)]
-    statistics = overhead_statistics(found, NATIVE, time_scale=20)
+    statistics = OverheadTimes(found).statistics(NATIVE, time_scale=20)
     assert set(statistics) == {"schedule_s", "suspend_s", "resume_s", "kill_s", "application_master_start_s"}
     suspend = statistics["suspend_s"]
     real_ms = suspend.pop("real_ms")
@@ -538,7 +538,7 @@ def test_statistics_of_overheads() -> None:
 
 def test_without_samples_there_are_no_figures() -> None:
     nothing = {"mean": None, "p50": None, "p99": None}
-    assert overhead_statistics([], NATIVE, 1)["kill_s"] == {
+    assert OverheadTimes([]).statistics(NATIVE, 1)["kill_s"] == {
         "n": 0,
         "mean": None,
         "p50": None,
@@ -551,7 +551,7 @@ def test_without_samples_there_are_no_figures() -> None:
 
 def test_a_sample_without_a_cost_has_a_total_only_and_a_wait_is_never_negative() -> None:
     found = [operation("kill", 1), operation("kill", 1, RealCost(2_000 * MS))]
-    real_ms = overhead_statistics(found, NATIVE, 1)["kill_s"]["real_ms"]
+    real_ms = OverheadTimes(found).statistics(NATIVE, 1)["kill_s"]["real_ms"]
     assert real_ms["total"] == {"mean": 1000, "p50": 1000, "p99": 1000}
     assert real_ms["mechanism"] == {"mean": 2000, "p50": 2000, "p99": 2000}
     assert real_ms["heartbeat"] == {"mean": 0, "p50": 0, "p99": 0}
@@ -565,7 +565,7 @@ def test_overruns_are_counted_beyond_the_profile_and_five_real_milliseconds() ->
         operation("resume", 3.9),
         operation("kill", 9),
     ]
-    statistics = overhead_statistics(found, profile, time_scale=20)
+    statistics = OverheadTimes(found).statistics(profile, time_scale=20)
     overruns = {name: figures["overruns"] for name, figures in statistics.items()}
     assert overruns == {
         "schedule_s": 2,

@@ -132,6 +132,24 @@ with i.interruptible():
     assert process.communicate()[0] == "interrupted\n"
 
 
+def test_an_interrupt_of_which_a_library_makes_an_error_of_its_own_is_one() -> None:
+    """pydantic does, where a signal comes while it makes a model: as natjam is imported."""
+    code = """
+try:
+    with i.interruptible():
+        try:
+            print("begun")
+            slow()
+        except KeyboardInterrupt as interrupt:
+            raise ValueError("the library's") from interrupt
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    process = begun(code)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == "interrupted\n"
+
+
 def test_an_interrupt_in_a_destructor_is_not_lost_on_a_slow_machine() -> None:
     code = """
 import os, threading

@@ -326,6 +326,7 @@ class ContainerProcess:
         self.params["directory"] = counters["directory"]
         self._was_walking = counters["walking"]
         self._found = {"past": counters["past_containers"], "keys_done": counters["keys_done"]}
+        self._count_from(counters)
 
     def _goes_on_again(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:
         self._current = None
@@ -337,16 +338,19 @@ class ContainerProcess:
 
     def go_on_from(self, counters: Mapping[str, Any] | None) -> None:
         """Start with the work recorded in an image; None: start from nothing."""
-        params = self.params
-        params["in_key_ns"], params["checkpoint"] = 0, None
+        self.params["in_key_ns"], self.params["checkpoint"] = 0, None
         self._found = {"past": [], "keys_done": 0}
         if counters is None:
             return
         self._found = None if self.kind == "reduce" else {**self._found, "past": counters["past_containers"]}
-        params["in_key_ns"] = counters["in_key_ns"]
+        self._count_from(counters)
+
+    def _count_from(self, counters: Mapping[str, Any]) -> None:
+        """What it does comes after the work recorded in an image, in its own next image too."""
+        self.params["in_key_ns"] = counters["in_key_ns"]
         if counters["keys_done"] or counters["walking"]:
             names = ("past_containers", "keys_done", "input_path", "hostname")
-            params["checkpoint"] = {"version": checkpoint.VERSION, **{name: counters[name] for name in names}}
+            self.params["checkpoint"] = {"version": checkpoint.VERSION, **{name: counters[name] for name in names}}
 
     def exited(
         self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit, **facts: str

@@ -5,7 +5,7 @@ from emulator.records.history.containers import Operation, PagingSpan, Suspended
 from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder
 from emulator.records.history.group_rows import GroupRow
-from emulator.records.history.overheads import overhead_statistics, percentiles
+from emulator.records.history.overheads import OverheadTimes, percentiles
 from emulator.records.history.rows import AttemptRow, ImageRow, JobRow, TaskRow
 from emulator.records.history.tables import joined
 from emulator.records.history.whole import History
@@ -21,11 +21,11 @@ __all__ = [
     "ImageRow",
     "JobRow",
     "Operation",
+    "OverheadTimes",
     "PagingSpan",
     "SuspendedSpan",
     "TaskRow",
     "columns_of",
     "joined",
-    "overhead_statistics",
     "percentiles",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -16,6 +16,7 @@ from emulator.files.times import ns_to_seconds
 from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, TaskView
+from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.history.columns import Mark
 from emulator.vocabulary import Frozen, Mechanism
 
@@ -61,18 +62,18 @@ class Decision(Frozen):
             return Chooser.RESOURCE_MANAGER
         return Chooser.APPLICATION_MASTER if self.why.rule == LAST_LAUNCHED else Chooser.RELEASER
 
-    def candidates(self, attempt_of: Mapping[str, str]) -> Iterator[Candidate]:
-        """The recorded candidates, the next victim first; ``attempt_of`` has the attempt of each container."""
+    def candidates(self, attempts: AttemptNames) -> Iterator[Candidate]:
+        """The recorded candidates, the next victim first; ``attempts``: of the whole run."""
         why = self.why
         requester = None if isinstance(why, ExplainTaskEviction) else why.requester
         requester = "the transactional workload" if requester == TRANSACTIONAL else requester
         left_out = 0 if isinstance(why, ExplainScheduler) else why.left_out
         choice = Choice(self.number, self.t_ns, self.by, why.rule, requester, left_out)
         if isinstance(why, ExplainScheduler):
-            return iter([_named(choice, why, attempt_of)])
+            return iter([_named(choice, why, attempts)])
         if isinstance(why, ExplainJobEviction):
             return _jobs(choice, self, why)
-        return _tasks(choice, self, why, attempt_of)
+        return _tasks(choice, self, why, attempts)
 
 
 class Choice(Frozen):
@@ -179,9 +180,8 @@ def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterat
         )
 
 
-def _tasks(
-    choice: Choice, decision: Decision, why: ExplainTaskEviction, attempt_of: Mapping[str, str]
-) -> Iterator[Candidate]:
+def _tasks(choice: Choice, decision: Decision, why: ExplainTaskEviction, attempts: AttemptNames) -> Iterator[Candidate]:
+    attempt_of = attempts.of(why.job)
     for place, task in enumerate(why.candidates, start=1):
         name, value = _in_seconds(*_task_score(decision, task, place))
         chosen = why.mechanisms[place - 1] if place <= len(why.mechanisms) else None
@@ -208,10 +208,10 @@ def _tasks(
         )
 
 
-def _named(choice: Choice, why: ExplainScheduler, attempt_of: Mapping[str, str]) -> Candidate:
+def _named(choice: Choice, why: ExplainScheduler, attempts: AttemptNames) -> Candidate:
     return Candidate(
         choice=choice,
-        attempt=attempt_of.get(why.container),
+        attempt=attempts.of(why.job).get(why.container),
         job=why.job,
         kind=why.group,
         container=why.container,

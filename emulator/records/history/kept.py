@@ -11,17 +11,14 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 import msgspec
-import zstandard
 
 from emulator.records.history.containers import ContainerStory
 from emulator.records.history.decisions import Explained
+from emulator.records.history.packing import compressed, decompress, pack
 
 _CHOICES_A_PACK = 256
-_pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(ContainerStory).decode
 _unpack_all = msgspec.msgpack.Decoder(list[ContainerStory]).decode
-_compress = zstandard.ZstdCompressor(level=1).compress
-_decompress = zstandard.ZstdDecompressor().decompress
 Choice = tuple[int, str, Explained]
 """When a victim was chosen, by which actor, and why."""
 
@@ -75,7 +72,7 @@ class KeptStories:
 
     def close(self, story: ContainerStory) -> None:
         """A container is over."""
-        self._stories[story.container] = _pack(story)
+        self._stories[story.container] = pack(story)
         if story.start is not None:
             job = story.start.job
             self._open[job] -= 1
@@ -85,13 +82,13 @@ class KeptStories:
     def _compress(self, job: str) -> None:
         containers = self._containers[job]
         packed = map(self._stories.pop, containers)
-        self._compressed[job] = _compress(_pack([msgspec.Raw(one) for one in packed if isinstance(one, bytes)]))
+        self._compressed[job] = compressed([msgspec.Raw(one) for one in packed if isinstance(one, bytes)])
         containers.clear()
 
     def all_of(self, job: str) -> list[ContainerStory]:
         """What is known about all containers of a job."""
         if job in self._compressed:
-            return _unpack_all(_decompress(self._compressed[job]))
+            return _unpack_all(decompress(self._compressed[job]))
         found = map(self._stories.__getitem__, self._containers[job])
         return [_unpack(one) if isinstance(one, bytes) else one for one in found]
 
@@ -118,7 +115,7 @@ class KeptChoices:
         self._newest = max(choice[:2], self._newest)
         self._last.append(choice)
         if len(self._last) >= _CHOICES_A_PACK:
-            self._packs.append(_compress(_pack(self._last)))
+            self._packs.append(compressed(self._last))
             self._last.clear()
 
     def in_order(self) -> Iterator[Choice]:
@@ -127,7 +124,7 @@ class KeptChoices:
 
     def __iter__(self) -> Iterator[Choice]:
         decoder = msgspec.msgpack.Decoder(list[Choice]) if self._packs else None
-        for pack in self._packs:
+        for choices in self._packs:
             assert decoder is not None
-            yield from decoder.decode(_decompress(pack))
+            yield from decoder.decode(decompress(choices))
         yield from self._last

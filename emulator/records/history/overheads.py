@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -17,48 +18,73 @@ A smaller excess is the driver's own lateness, which ``lag`` reports.
 """
 
 
-def overhead_statistics(
-    operations: Iterable[Operation], profile: OverheadProfile, time_scale: float
-) -> dict[str, dict[str, Any]]:
-    """By operation: n, mean and percentiles in emulated seconds, overruns, and its parts in real milliseconds.
+class OverheadTimes:
+    """The times of a run's operations, by operation, without anything else of them: large runs have millions."""
 
-    Schedule and resume begin at the latest of three times: request at the ResourceManager, container free, input ready.
-    They end at the first key (ApplicationMaster: at its start; SIGCONT: when the process runs).  Suspend begins when
-    the ApplicationMaster asks the task, kill when the command is sent; both end when the ResourceManager knows that the
-    container is free.  ``application_master_start`` is the part of an ApplicationMaster's schedule from the order to
-    launch it.
+    def __init__(self, operations: Iterable[Operation] = ()) -> None:
+        self._by_name = {name: _Times() for name in get_args(OperationName)}
+        self.add(operations)
 
-    The parts of the real time: *mechanism* is the machine's time, *key* is the key in progress that a checkpoint
-    finishes first, and *heartbeat* is the rest: waits for heartbeats and the padding of a profile.
-    """
-    limits_ns = {"schedule": profile.schedule_ns, "suspend": profile.suspend_ns, "resume": profile.resume_ns}
-    by_name: dict[str, list[Operation]] = {name: [] for name in get_args(OperationName)}
-    for operation in operations:
-        by_name[operation.operation].append(operation)
-    return {f"{name}_s": _statistics(found, limits_ns.get(name, 0), time_scale) for name, found in by_name.items()}
+    def add(self, operations: Iterable[Operation]) -> None:
+        """Add the times of these."""
+        for operation in operations:
+            self._by_name[operation.operation].add(operation)
+
+    def statistics(self, profile: OverheadProfile, time_scale: float) -> dict[str, dict[str, Any]]:
+        """By operation: n, mean and percentiles in emulated seconds, overruns, and its parts in real milliseconds.
+
+        Schedule and resume begin at the latest of three times: request at the ResourceManager, container free, input
+        ready.  They end at the first key (ApplicationMaster: at its start; SIGCONT: when the process runs).  Suspend
+        begins when the ApplicationMaster asks the task, kill when the command is sent; both end when the
+        ResourceManager knows that the container is free.  ``application_master_start`` is the part of an
+        ApplicationMaster's schedule from the order to launch it.
+
+        The parts of the real time: *mechanism* is the machine's time, *key* is the key in progress that a checkpoint
+        finishes first, and *heartbeat* is the rest: waits for heartbeats and the padding of a profile.
+        """
+        limits_ns = {"schedule": profile.schedule_ns, "suspend": profile.suspend_ns, "resume": profile.resume_ns}
+        return {
+            f"{name}_s": times.statistics(limits_ns.get(name, 0), time_scale) for name, times in self._by_name.items()
+        }
 
 
-def _statistics(operations: list[Operation], limit_ns: int, time_scale: float) -> dict[str, Any]:
-    totals_ns = numpy.array([operation.total_ns for operation in operations], dtype=float)
-    mechanism, key, heartbeat = [], [], []
-    for operation in operations:
+class _Times:
+    """Of one kind of operation."""
+
+    def __init__(self) -> None:
+        self._totals_ns = array("q")
+        self._known_totals_ns = array("q")
+        """Of those whose parts the driver reported."""
+        self._mechanism_real_ns = array("q")
+        self._key_real_ns = array("q")
+
+    def add(self, operation: Operation) -> None:
+        self._totals_ns.append(operation.total_ns)
         if operation.cost is not None:
-            total_real_ns = operation.total_ns / time_scale
-            mechanism.append(operation.cost.mechanism_real_ns)
-            key.append(operation.cost.key_real_ns)
-            heartbeat.append(max(0.0, total_real_ns - mechanism[-1] - key[-1]))
-    tolerance_ns = OVERRUN_TOLERANCE_REAL_NS * time_scale
-    p50, p95, p99 = percentiles(totals_ns / 1e9, (50, 95, 99))
-    real_ns = {"heartbeat": heartbeat, "key": key, "mechanism": mechanism, "total": totals_ns / time_scale}
-    return {
-        "n": len(operations),
-        "mean": float(totals_ns.mean()) / 1e9 if operations else None,
-        "p50": p50,
-        "p95": p95,
-        "p99": p99,
-        "overruns": int((totals_ns > limit_ns + tolerance_ns).sum()) if limit_ns else 0,
-        "real_ms": {part: _spread(numpy.array(values, dtype=float) / 1e6) for part, values in real_ns.items()},
-    }
+            self._known_totals_ns.append(operation.total_ns)
+            self._mechanism_real_ns.append(operation.cost.mechanism_real_ns)
+            self._key_real_ns.append(operation.cost.key_real_ns)
+
+    def statistics(self, limit_ns: int, time_scale: float) -> dict[str, Any]:
+        totals_ns, known_ns = _floats(self._totals_ns), _floats(self._known_totals_ns)
+        mechanism, key = _floats(self._mechanism_real_ns), _floats(self._key_real_ns)
+        tolerance_ns = OVERRUN_TOLERANCE_REAL_NS * time_scale
+        p50, p95, p99 = percentiles(totals_ns / 1e9, (50, 95, 99))
+        heartbeat = numpy.maximum(0.0, known_ns / time_scale - mechanism - key)
+        real_ns = {"heartbeat": heartbeat, "key": key, "mechanism": mechanism, "total": totals_ns / time_scale}
+        return {
+            "n": len(totals_ns),
+            "mean": float(totals_ns.mean()) / 1e9 if len(totals_ns) else None,
+            "p50": p50,
+            "p95": p95,
+            "p99": p99,
+            "overruns": int((totals_ns > limit_ns + tolerance_ns).sum()) if limit_ns else 0,
+            "real_ms": {part: _spread(values / 1e6) for part, values in real_ns.items()},
+        }
+
+
+def _floats(values: array[int]) -> numpy.ndarray:
+    return numpy.array(values, dtype=float)
 
 
 def _spread(values: numpy.ndarray) -> dict[str, float | None]:
