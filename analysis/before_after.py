@@ -133,9 +133,9 @@ def _evicted(eviction: Eviction, queues: dict[str, str]) -> Evicted:
 
 def queues_table(found: BeforeAfter) -> Table:
     """What both sides mean for each queue."""
-    heads = ("jobs", "evictions\nbefore", "after", "lost h\nbefore", "after", "mean wait s\nbefore", "after")
-    heads += ("not started\nbefore", "after")
-    table = new_table("evictions", [*names("queue"), *numbers(*heads)], also_in="compare.json")
+    counted = ("evictions", "lost h", "mean wait s", "not started")
+    heads = (f"{what}\n{side}" for what in counted for side in ("before", "after"))
+    table = new_table("evictions", [*names("queue"), *numbers("jobs", *heads)], also_in="compare.json")
     sides = found.before, found.after
     for queue in dict.fromkeys([*found.before.jobs, *found.after.jobs]):
         mine = [[each for each in side.evictions if each.queue == queue] for side in sides]

@@ -224,8 +224,9 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     said = [_about_intervals(comparison)]
     a, b = comparison.unpaired
     if a or b:
-        jobs = f"{a} jobs of {comparison.a}, {b} of {comparison.b}"
-        said.append(f"left out, because they are not in both or did not succeed in both: {jobs}")
+        why = "did not succeed in both" + (", or have no deadline" if comparison.quantity == "margin_s" else "")
+        jobs = f"{a:,} of {comparison.a}, {b:,} of {comparison.b}"
+        said.append(f"jobs left out, because they are not in both or {why}: {jobs}")
     for side, disturbed, runs in zip((comparison.a, comparison.b), comparison.disturbed, comparison.runs, strict=True):
         if disturbed:
             which = "the run" if runs == 1 else f"{disturbed} of the {runs} runs"

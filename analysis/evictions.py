@@ -156,7 +156,7 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
     found: list[Eviction] = []
     killed: dict[str, int] = {}
     """By container, the place of its kill in ``found``."""
-    for decision in decisions:
+    for decision in sorted(decisions, key=_in_time):
         if decision.by == Chooser.PREEMPTOR:
             for candidate in decision.candidates:
                 if candidate["chosen"]:
@@ -180,6 +180,11 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
             elif decision.by == Chooser.RESOURCE_MANAGER:  # it was chosen before, and dies only once
                 found[killed[container]] = replace(found[killed[container]], overdue=decision)
     return _joined(found)
+
+
+def _in_time(decision: Decision) -> tuple[float, bool]:
+    """Where news come at once, a job is asked and chooses at one instant, and the table has actors by their names."""
+    return decision.t_s, decision.by != Chooser.PREEMPTOR
 
 
 def _joined(found: list[Eviction]) -> list[Eviction]:

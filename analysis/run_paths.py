@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from analysis.run_schema import check_summary, decode_json_object
-from emulator.campaign.directory import RUNS_NAME
+from emulator.campaign.directory import RUNS_NAME, CampaignDirectory
 from emulator.errors import ConfigError
 from emulator.records.run_directory import SUMMARY_NAME
 from emulator.vocabulary import Frozen
@@ -85,8 +85,18 @@ def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
     if not depth:
         return []
     children = sorted(child for child in path.iterdir() if not child.name.startswith(".") and _is_directory(child))
+    if path.name == RUNS_NAME:
+        planned = _planned_variants(path.parent)
+        children.sort(key=lambda child: planned.index(child.name) if child.name in planned else len(planned))
     runs_of = [(child, name if child.name == RUNS_NAME else f"{name}/{child.name}") for child in children]
     return [run for child, called in runs_of for run in _runs_below(child, called, depth - 1)]
+
+
+def _planned_variants(campaign: Path) -> list[str]:
+    """In the order of the campaign's file, so that the first is the same everywhere; empty if there is no plan."""
+    with suppress(ConfigError):
+        return list(dict.fromkeys(name.partition("/")[0] for name in CampaignDirectory(campaign).planned()))
+    return []
 
 
 def _is_directory(path: Path) -> bool:

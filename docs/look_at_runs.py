@@ -40,4 +40,5 @@ print(f"{a} minus {b}: mean {difference.spread.mean:.1f} s, sooner for {differen
 
 # %% Figures are matplotlib's; style.save writes what the suffix says.
 target = Path(directory)
+target.mkdir(parents=True, exist_ok=True)
 save(figures.differences(pairs, a, b), [target / "differences.png", target / "differences.svg"])

@@ -42,9 +42,11 @@ class _Outlasting(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in _NOBODY_READS:
-                raise
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
             os.close(null)
+            if error.errno not in _NOBODY_READS:
+                # Once: what is still to be written leads nowhere, and the command ends with this error.
+                which = "standard output" if self.fileno() == 1 else "standard error"
+                raise OSError(error.errno, error.strerror, which) from None
             return len(data)

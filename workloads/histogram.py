@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from array import array as numbers
 from typing import Any
 
 import numpy as np
 
 _PER_DECADE = 200
-"""Number of bins; a quantile is exact to 0.6%."""
+"""Number of bins; a quantile of more than ``_KEPT`` values is exact to 0.6%."""
+_KEPT = 100_000
+"""So many values are kept as they are, for exact quantiles."""
 _LOW_DECADE, _HIGH_DECADE = -9, 21
 
 
@@ -17,6 +20,8 @@ class LogHistogram:
 
     def __init__(self) -> None:
         self._counts = np.zeros((_HIGH_DECADE - _LOW_DECADE) * _PER_DECADE + 1, np.int64)
+        self._values = numbers("d")
+        """All of them; empty if there are more than are kept."""
         self.count = 0
         self.least = math.inf
         self.most = -math.inf
@@ -30,7 +35,11 @@ class LogHistogram:
         with np.errstate(divide="ignore"):
             bins = np.floor((np.log10(np.maximum(array, 0)) - _LOW_DECADE) * _PER_DECADE) + 1
         np.add.at(self._counts, np.clip(bins, 0, len(self._counts) - 1).astype(int), 1)
+        if self.count == len(self._values):
+            self._values.frombytes(array.tobytes())
         self.count += array.size
+        if self.count > _KEPT:
+            self._values = numbers("d")
         self.total += float(array.sum())
         self.least, self.most = min(self.least, float(array.min())), max(self.most, float(array.max()))
 
@@ -38,7 +47,10 @@ class LogHistogram:
         """The value that ``share`` of all values do not exceed; 0 if there are none."""
         if not self.count:
             return 0.0
-        place = int(np.searchsorted(np.cumsum(self._counts), max(1, math.ceil(share * self.count))))
+        rank = max(1, math.ceil(share * self.count))
+        if self._values:
+            return float(np.partition(self._values, rank - 1)[rank - 1])
+        place = int(np.searchsorted(np.cumsum(self._counts), rank))
         if place == 0:
             return max(0.0, self.least)
         middle = 10 ** ((place - 0.5) / _PER_DECADE + _LOW_DECADE)

@@ -103,7 +103,7 @@ def _show(console: Console, runs: Sequence[Done]) -> None:
 
 
 def _table() -> FittedTable:
-    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
+    times = ("production-S\nmeasured s", "production-S\npaper s", "research-XL\nmeasured s", "research-XL\npaper s")
     columns = [*names("room is made by"), *numbers(*times, importance=ALWAYS), *numbers("preempted", "work lost s")]
     return new_table("Completion times, measured and published", [*columns, *words("output")])
 

@@ -13,10 +13,13 @@ def workload_figure(inspection: Inspection) -> Figure:
     names = [name for name in DISTRIBUTIONS if inspection.distributions[name].count]
     columns = 3
     figure, panels = style.new_figure(-(-(len(names) + 1) // columns), columns)
-    panels[0].bar(range(len(inspection.hourly)), inspection.hourly, color=style.BLUE)
+    panels[0].bar(range(len(inspection.hourly)), inspection.hourly, width=1, align="edge", color=style.BLUE)
+    panels[0].locator_params(axis="x", integer=True)
     style.finish(panels[0], "hour", "submissions", "arrivals", legend=False)
     for name, panel in zip(names, panels[1:], strict=False):
-        bins = [one for one in inspection.distributions[name].per_decade(4) if one[1]]
+        bins = inspection.distributions[name].per_decade(4)
+        zeros = sum(count for _, high, count in bins if not high)  # which a logarithmic axis has no place for
+        bins = [one for one in bins if one[1]]
         panel.bar(
             [low for low, _, _ in bins],
             [count for _, _, count in bins],
@@ -25,7 +28,10 @@ def workload_figure(inspection: Inspection) -> Figure:
             color=style.BLUE,
         )
         panel.set_xscale("log")
-        style.finish(panel, f"{name}, {DISTRIBUTIONS[name]}", "count", name, legend=False)
+        title = f"{name} ({zeros:,} values of 0 not drawn)" if zeros else name
+        style.finish(panel, f"{name}, {DISTRIBUTIONS[name]}", "count", title, legend=False)
+    for panel in panels[: len(names) + 1]:
+        panel.locator_params(axis="y", integer=True)
     for panel in panels[len(names) + 1 :]:
         panel.set_visible(False)
     return figure

@@ -311,7 +311,7 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
         kind for kind in ("production", "others") if any(fact[f"{kind}_simulated_s"] is not None for fact in facts)
     ]
     title = "on real processes, one run each: mean completion, emulated seconds"
-    heads = (name for kind in kinds for name in (f"{kind}, live", "simulated"))
+    heads = (f"{kind},\n{engine}" for kind in kinds for engine in (_LIVE, _SIMULATED))
     table = new_table(title, [*names("choice"), *numbers(*heads)], also_in="advise.json")
     for fact in facts:
         cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]

@@ -236,7 +236,7 @@ def _say_what_is_left(out_dir: Path) -> None:
     if (out_dir / "report.html").exists():
         say(f"natjam: the results so far are in {out_dir}", error=True)
     elif RunDirectory(out_dir).found_journal() is not None:
-        say(f"natjam: 'natjam report {out_dir}' shows the run as far as it got", error=True)
+        say(f"natjam: 'natjam report {out_dir}' shows the run as far as it got, if a task had begun", error=True)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ LARGEST_TIME_S = 1e8
 """About three years, so that every instant in nanoseconds fits easily in 64 bits."""
 
 Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(ge=1e-9, le=LARGEST_TIME_S, allow_inf_nan=False)]
+"""At least a nanosecond, so that no period is rounded to 0."""
 
 
 def ns_to_seconds(ns: int | None) -> float | None:

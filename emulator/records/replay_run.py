@@ -59,6 +59,8 @@ def replay_journal(journal: Path) -> Replayed:
         made = EffectsDigest()
         header, records = read_journal(journal, made)
         run = resolve(load_experiment(beside))
+        if run.engine == "fluid":
+            raise ConfigError(f"{journal}: is of a fluid run, which has no machines to replay")
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(
                 f"{journal}: was not made from {beside}: the hash of the experiment in its header differs; "

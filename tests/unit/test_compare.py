@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import scipy.stats
 
-from analysis.compare import compare_runs, in_order
+from analysis.compare import compare_runs, comparison_notes, in_order
 from emulator.errors import ConfigError
 from tests.commands import invoked, run_natjam
 from tests.simulated_runs import simulate
@@ -79,10 +79,15 @@ def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> N
     assert [job["difference"] for job in written["jobs"]] == found.pairs["difference"].tolist()
     assert f"{found.differences['research'].percentiles[50]:+.1f}" in done.stdout
     assert "completion time, s: kept minus killed (negative: lower under kept)" in done.stdout
-    assert (
-        "left out, because they are not in both or did not succeed in both: 2 jobs of kept, 0 of killed" in done.stdout
-    )
+    assert "left out, because they are not in both or did not succeed in both: 2 of kept, 0 of killed" in done.stdout
     assert (tmp_path / "out/compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_jobs_without_a_deadline_are_left_out_with_that_reason(tmp_path: Path) -> None:
+    for mechanism in ("checkpoint", "kill"):
+        simulate(tmp_path, mechanism, "workload.jobs.0.deadline_s=500", f"scheduler.mechanism={mechanism}")
+    found = compare_runs(tmp_path / "checkpoint", tmp_path / "kill", "margin_s")
+    assert comparison_notes(found)[1].endswith("or have no deadline: 1 of checkpoint, 1 of kill")
 
 
 def test_whole_runs_are_compared_by_what_they_took(runs: Path, tmp_path: Path) -> None:

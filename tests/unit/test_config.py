@@ -56,6 +56,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("time_scale: 20", "time_scale: .inf", 2, ["time_scale"], id="infinite"),
         pytest.param("time_scale: 20", "time_scale: 0", 2, ["time_scale", "at least 1e-06"], id="zero"),
         pytest.param("time_scale: 20", "time_scale: 1e-300", 2, ["time_scale", "at least 1e-06"], id="nearly zero"),
+        pytest.param("time_scale: 20", "heartbeat_s: 1e-12", 2, ["heartbeat_s", "at least 1e-09"], id="no nanosecond"),
         pytest.param("name: fig4", "name: a/b", 1, ["name"], id="name that is a path"),
         pytest.param("submit_s: 50", "submit_s: -50", 20, ["jobs.1.submit_s", "at least 0"], id="negative time"),
         pytest.param("delay_s: 0", "delay_s: -1", 15, ["placement.delay_s", "at least 0"], id="negative delay"),

@@ -75,6 +75,12 @@ def test_every_eviction_has_its_cost_and_what_came_of_it(runs: Path, mechanism: 
         assert sorted(eviction.next_s or 0 for eviction in found) == sorted(results.suspensions["resumed_s"])
 
 
+def test_who_wanted_containers_is_known_where_a_job_is_asked_and_chooses_at_one_instant(tmp_path: Path) -> None:
+    found = evictions(simulate(tmp_path, "at-once", "protocol.news=at-once", "overheads=none"))
+    assert [eviction.requesters for eviction in found] == [["production-S"]] * len(found) != []
+    assert all(eviction.why_job.startswith("mr: ") for eviction in found)
+
+
 def test_a_victim_that_is_chosen_again_before_it_is_dead_is_one_eviction(runs: Path) -> None:
     results, decisions = load(runs / "kill"), decisions_of(load_decisions(runs / "kill"))
     chosen = next(decision for decision in decisions if decision.by == "releaser")

@@ -8,7 +8,9 @@ from statistics import median
 import pytest
 from pydantic import ValidationError
 
+from analysis.figures.workload import workload_figure
 from workloads.generate import Parameters, generate
+from workloads.histogram import LogHistogram
 from workloads.inspection import Inspection, inspect_trace
 from workloads.record import WorkloadJob
 
@@ -77,3 +79,18 @@ def test_submissions_are_sorted_and_in_the_span() -> None:
 def test_what_it_refuses(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         Parameters.model_validate(wrong)
+
+
+def test_the_figure_says_what_a_logarithmic_axis_has_no_place_for() -> None:
+    figure = workload_figure(inspected(jobs=100))
+    (shuffle,) = (title for panel in figure.axes if (title := panel.get_title(loc="left")).startswith("shuffle"))
+    map_only = sum(not job.shuffle_bytes for job in jobs_of(jobs=100))
+    assert shuffle == f"shuffle a job ({map_only} values of 0 not drawn)"
+
+
+def test_quantiles_are_exact_until_there_are_too_many_values_to_keep() -> None:
+    found = LogHistogram()
+    found.add([100, 10, 1])
+    assert [found.quantile(share) for share in (0.1, 0.5, 0.9)] == [1, 10, 100]
+    found.add([100.0] * 100_000)
+    assert found.quantile(0.5) == pytest.approx(100, rel=0.006)

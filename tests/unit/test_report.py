@@ -251,6 +251,10 @@ def test_the_baseline_is_the_variant_named(tmp_path: Path) -> None:
     command = ["report", str(tmp_path / "campaign"), "--baseline", "swap", "--out", str(tmp_path / "page.html")]
     refused = run_natjam(*command, status=2)
     assert "--baseline swap: there is no such variant; there are checkpoint; kill" in refused.stderr
+    plan = {f"mechanism={each}/seed-3": {"variant": each, "sha256": ""} for each in ("kill", "checkpoint")}
+    (tmp_path / "campaign/campaign.json").write_text(json.dumps({"natjam_campaign": 1, "runs": plan}))
+    as_planned = Page(report_of([tmp_path / "campaign"], None)).tables["differences"]
+    assert as_planned == named, "the first of the campaign's file, as in the campaign's own table"
 
 
 def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:

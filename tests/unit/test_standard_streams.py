@@ -45,3 +45,10 @@ def test_what_is_wrong_is_still_said(tmp_path: Path) -> None:
     done = without_reader("verify", tmp_path)
     assert done.returncode == 2
     assert b"has no finished run" in done.stderr
+
+
+def test_what_is_printed_to_a_full_disk_is_one_error(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", PROGRAM, "validate", FIG4]
+        done = subprocess.run(command, cwd=REPOSITORY, stdout=full, stderr=subprocess.PIPE, timeout=BOUND_S)
+    assert (done.returncode, done.stderr) == (1, b"natjam: standard output: No space left on device\n")

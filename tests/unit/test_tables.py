@@ -419,6 +419,8 @@ def test_no_number_and_no_name_is_cut(runs: Path, make: Callable[[Path], Iterabl
 
 def check(table: FittedTable, text: str, width: int) -> None:
     """Each figure and each name is whole, or its column is named below the table."""
+    heads = [" ".join(str(spec.head).split()) for spec in table.specs if spec.head]
+    assert len(set(heads)) == len(heads), "a column that is named below the table must be told from the others"
     below = " ".join(text.replace("\n", " ").split())
     for spec, column in zip(table.specs, table.columns, strict=True):
         head = " ".join(str(spec.head).split())

@@ -200,3 +200,20 @@ def altered_in_one_place(whole: Any) -> Iterator[tuple[list[Any], Any]]:
             yield [key, *place], copied
     if not isinstance(whole, dict | list):
         yield [], not whole if isinstance(whole, bool) else 1.25
+
+
+def test_of_a_fluid_run_all_but_its_machines_is_checked(tmp_path: Path) -> None:
+    job = "{name: a, queue: research, maps: 0, reduces: 10, reduce_s: 10}"
+    fair = "scheduler: {allocation: {name: fair, queues: {research: {capacity: 1}}}}"
+    file = tmp_path / "shares.yaml"
+    cluster = "cluster: {nodes: 1, containers_per_node: 4}"
+    file.write_text(f"name: shares\nengine: fluid\n{cluster}\n{fair}\nworkload: {{jobs: [{job}]}}\n")
+    run = simulate(tmp_path, "run", "engine=fluid", file=file)
+    status, said, findings = verify(run)
+    assert (status, findings) == (0, [])
+    assert "a fluid run has no machines, 5 tables agree with the journal" in said
+    sooner(run)
+    assert verify(run)[0] == 1
+    refused = invoked("replay", run)
+    assert refused.exit_code == 2
+    assert "is of a fluid run, which has no machines to replay" in refused.stderr
