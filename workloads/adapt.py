@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -36,6 +37,8 @@ from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, mod
 from workloads.schema import MAX_TASKS, TraceEntry, UniformFactor
 
 PRODUCTION, RESEARCH = "production", "research"
+_factors = lru_cache(8)(find_factors)
+"""A campaign's runs of one trace and seed need the same factors again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,12 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
     drafts = [_draft(_queued(job, entry, target, seed), entry, target) for job in jobs]
     factors = None
     if entry.load is not None:
-        by_queue = {queue: [one.demand for one in drafts if one.job.queue == queue] for queue in (PRODUCTION, RESEARCH)}
-        everyone = [one.demand for one in drafts]
+        queues = (PRODUCTION, RESEARCH)
+        by_queue = {queue: tuple(one.demand for one in drafts if one.job.queue == queue) for queue in queues}
+        everyone = tuple(one.demand for one in drafts)
         is_split = all(one.job.queue in by_queue for one in drafts)
-        production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if is_split else ([], everyone)
-        factors = find_factors(production, research, entry.load, target.containers, _span_ns(jobs, entry))
+        production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if is_split else ((), everyone)
+        factors = _factors(production, research, entry.load, target.containers, _span_ns(jobs, entry))
     tasks_target = replace(target, task_schedule_ns=0) if header.starts_measured else target
     made = tuple(_made(draft, entry, tasks_target, factors, seed) for draft in drafts)
     return Adapted(_told(header, entry, target, seed, factors), made, factors)

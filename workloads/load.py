@@ -29,7 +29,7 @@ from workloads.record import WorkloadTask
 
 _LEAST_FACTOR, _MOST_FACTOR = 1e-9, 1e6
 _STEPS = 100
-"""Steps of each bisection, more than enough for the precision of a double."""
+"""Most steps of each bisection, more than enough for the precision of a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,8 @@ def _bisected(holds: Callable[[float], bool]) -> tuple[float, float]:
     low, high = _LEAST_FACTOR, _MOST_FACTOR
     for _ in range(_STEPS):
         middle = (low * high) ** 0.5
+        if middle in (low, high):
+            break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
 

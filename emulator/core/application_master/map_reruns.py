@@ -16,7 +16,7 @@ from __future__ import annotations
 from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.releaser import view_of
 from emulator.core.application_master.task import Task, TaskEvent, TaskState
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState
+from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.effects import Effect
 from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.messages import FetchFailed, KillContainer
@@ -67,13 +67,16 @@ class MapReruns:
         tasks.outputs.incomplete()
 
     def starve_ns(self) -> int | None:
-        """When maps that must run again or resume have waited long, and no other map will free its container."""
+        """When maps that must run again or resume have waited long, no other map will free its container, and a reduce
+        could give its own."""
         tasks = self._tasks
         if self._have_own_slots or tasks.groups.maps_are_done:
             return None
         if not tasks.asks.has_new_map and tasks.asks.first_map_to_resume is None:
             return None
         if any(a.work is Work.SHUFFLE and a.state is not AttemptState.SUSPENDED for a in tasks.live.values()):
+            return None
+        if not self._running:
             return None
         return tasks.map_news_ns + self._patience_ns
 
@@ -84,7 +87,7 @@ class MapReruns:
         of that node's containers may wait for them.
         """
         tasks = self._tasks
-        running = [a for a in tasks.live_walkers if a.state is AttemptState.RUNNING]
+        running = self._running
         if not running or self._have_own_slots:
             return []
         tasks.map_news_ns = now_ns
@@ -98,3 +101,8 @@ class MapReruns:
         views = tuple(view_of(tasks.job, attempt, now_ns) for attempt in running)
         why = explain_tasks(LAST_LAUNCHED, tasks.job, views, [task.container for task in views], victims=1)
         return [why, tasks.commands.send(container, node, kill, now_ns)]
+
+    @property
+    def _running(self) -> list[TaskAttempt]:
+        """Running reduces: each has a container to give."""
+        return [attempt for attempt in self._tasks.live_walkers if attempt.state is AttemptState.RUNNING]

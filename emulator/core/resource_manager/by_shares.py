@@ -6,6 +6,9 @@ The shares alone decide (``emulator.core.resource_manager.shares``).  First come
 underallocated job; in that job first maps, then suspended tasks, then new reduces.  Jobs below their share take from
 jobs above theirs, as long as no suitable container is free.  For a transactional workload, jobs that hold more than
 their share give first.
+
+A run that finds nothing to take back would find nothing again until a message or a contract changes something, the
+shares are no longer valid, or a task has run for its job's minimum.  So it is not run until then.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ class ByShares(ByContract):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._shares = Shares(parts.settings, parts.state)
+        self._in_vain: tuple[int, int] | None = None
+        """State of ResourceManager and Preemptor when nothing could be taken back."""
+        self._holds_until_ns: int | None = None
+        """When more may be taken back even if nothing changes, with the same shares."""
 
     @property
     def changes(self) -> int:
@@ -61,8 +68,17 @@ class ByShares(ByContract):
         return ()
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        # At every run: free containers may be for other tasks, and shares change with time.
-        return now_ns if self._state.queues.pending else None
+        # Also while containers are free: they may be for other tasks.
+        if not self._state.queues.pending:
+            return None
+        if self._in_vain != self._stands:
+            return now_ns
+        until_ns = self._shares.until_ns
+        return max(now_ns, until_ns if self._holds_until_ns is None else min(until_ns, self._holds_until_ns))
+
+    @property
+    def _stands(self) -> tuple[int, int]:
+        return self._state.changes, self._preemptor.changes
 
     def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
         for instance in self._shares.instances(now_ns):
@@ -70,9 +86,13 @@ class ByShares(ByContract):
         yield from super()._givers(now_ns)
 
     def _for_jobs(self, now_ns: int) -> Iterator[Contract]:
-        view = self._state.view(now_ns)
+        view, found = self._state.view(now_ns), False
         for instance in self._shares.instances(now_ns):
-            yield from self._surplus(instance, view)
+            for contract in self._surplus(instance, view):
+                found = True
+                yield contract
+        if not found:
+            self._in_vain, self._holds_until_ns = self._stands, self._state.next_victim_ns(now_ns)
 
     def _surplus(self, instance: Instance, view: ClusterView) -> Iterator[Contract]:
         """Ask jobs above their share for the containers that others lack of theirs, or need for a master."""

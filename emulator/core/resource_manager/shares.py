@@ -169,6 +169,11 @@ class Shares:
                 self._ask(instance, now_ns)
         return self._instances
 
+    @property
+    def until_ns(self) -> int:
+        """Until when the current shares are valid."""
+        return min(instance.until_ns for instance in self._instances)
+
     def ask_again(self) -> None:
         """The last answer is no longer valid."""
         for instance in self._instances:
