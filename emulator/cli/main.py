@@ -38,7 +38,6 @@ from emulator.cli.options import Out, Set, new_directory
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
-from emulator.interruption import EXIT_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,9 +86,6 @@ class _Commands(TyperGroup):
             for line in error.message.splitlines():
                 say(f"natjam: {line}", error=True)
             raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            say("natjam: interrupted", error=True)
-            raise typer.Exit(EXIT_CODE) from None
         except OSError as error:
             if error.errno not in _REFUSALS or os.environ.get("NATJAM_DEBUG"):
                 raise
