@@ -5,10 +5,15 @@ Theory of operation
 The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does; but under ``nohup``
 SIGHUP stays ignored.  Further signals are ignored, so that nothing interrupts the cleanup.  In some places an exception
 could do harm: inside Ray, and while things are being closed.  There a signal is only recorded, and the code checks for
-it now and then (``check_interrupted``).  Python swallows an exception in a destructor: then an alarm (SIGALRM) raises
-it again, as often as it is swallowed.  A library may make an error of its own of it: then the block still ends with
-KeyboardInterrupt.  If the cleanup takes too long, the process exits at once.  The processes it has
-started are then ended by their watchers.
+it now and then (``check_interrupted``).
+
+Not every exception comes up.  Python swallows those in destructors; pydantic drops those raised while it makes a schema
+or writes a union, and tries something else.  Whoever does that deletes the exception, while one that is on its way up,
+or that somebody handles, lives.  So an interrupt that is deleted within the block has been lost: a moment later an
+alarm (SIGALRM) raises it again, as often as it is lost.  A library may also make an error of its own of it: then the
+block still ends with KeyboardInterrupt.
+
+If the cleanup takes too long, the process exits at once.  Its watchers then end the processes it has started.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 EXIT_CODE = 130
 END_PATIENCE_REAL_S = 8.0
@@ -34,6 +39,17 @@ _SHOW_CURSOR = "\x1b[?25h"
 _LOOK_REAL_S = 0.002
 
 T = TypeVar("T")
+
+
+class _Interrupt(KeyboardInterrupt):
+    """One that tells when it is deleted."""
+
+    def __init__(self, on_deleted: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_deleted = on_deleted
+
+    def __del__(self) -> None:
+        self._on_deleted()
 
 
 class _Interruption:
@@ -48,6 +64,8 @@ class _Interruption:
         self.hook: Callable[[Any], object] = sys.unraisablehook
         """The one for other swallowed exceptions."""
         self._deadline: threading.Timer | None = None
+        self._alive = 0
+        """Interrupts that are on their way up, or that somebody handles."""
         self._wait_real_s = 0.0
 
     def on_signal(self, number: int, frame: object) -> None:
@@ -58,23 +76,31 @@ class _Interruption:
         self._deadline.daemon = True
         self._deadline.start()
         if not self.deferred:
-            raise KeyboardInterrupt
+            self.interrupt()
+
+    def interrupt(self) -> NoReturn:
+        self._alive += 1
+        raise _Interrupt(self.on_deleted)
+
+    def on_deleted(self) -> None:
+        """An interrupt has come to its end, or is lost: then it is raised again a moment later."""
+        self._alive -= 1
+        if self.handling and not self._alive:
+            self._raise_in(_LOOK_REAL_S)  # raised here, in a destructor, it would be lost again
 
     def on_swallowed(self, unraisable: Any) -> None:
-        """The hook for exceptions that Python swallows: an interrupt is raised again a moment later."""
-        if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            self._raise_in(_LOOK_REAL_S)  # raised here, it would be swallowed again
-        else:
+        """The hook for exceptions that Python swallows: nothing is said of an interrupt, which ``on_deleted`` sees."""
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self.hook(unraisable)
 
     def on_alarm(self, number: int, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_code is _Interruption.on_swallowed.__code__:  # still at work
+            if frame.f_code is _Interrupt.__del__.__code__:  # still at work
                 self._raise_in(2 * self._wait_real_s)
                 return
             frame = frame.f_back
-        if not self.deferred:
-            raise KeyboardInterrupt
+        if not self.deferred and not self._alive:
+            self.interrupt()
 
     def _raise_in(self, wait_real_s: float) -> None:
         self._wait_real_s = wait_real_s
@@ -115,7 +141,7 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
         yield
     except Exception as error:
         if _state.asked:
-            raise KeyboardInterrupt from error
+            raise KeyboardInterrupt from error  # and not one that could be lost: the block has ended
         raise
     finally:
         _state.forget()
@@ -144,7 +170,7 @@ def deferred() -> Iterator[None]:
 def check_interrupted() -> None:
     """Raise KeyboardInterrupt if a signal has been recorded."""
     if _state.asked:
-        raise KeyboardInterrupt
+        _state.interrupt()
 
 
 @contextlib.contextmanager

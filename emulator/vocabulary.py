@@ -25,6 +25,12 @@ MINUTE_NS = 60 * SECOND_NS
 HOUR_NS = 60 * MINUTE_NS
 
 
+def counted(count: int, what: str) -> str:
+    """As "1 container", "2 containers", "3 entries"."""
+    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    return f"{count} {what if count == 1 else plural}"
+
+
 def mean_s(times_ns: Sequence[int]) -> float | None:
     """The mean of nanoseconds, in seconds; None: there are none."""
     return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emulator.errors import ConfigError
+from emulator.vocabulary import counted
 from workloads.record import WorkloadTask
 
 _LEAST_FACTOR, _MOST_FACTOR = 1e-9, 1e6
@@ -130,8 +131,8 @@ def find_factors(
     if overloads(_LEAST_FACTOR):
         least = peak(production, _LEAST_FACTOR, most)
         raise ConfigError(
-            f"load: with one task of each kind in a job, production's peak is {least} containers, and the cluster has"
-            f" {containers}; lower production_fraction or choose another window_s"
+            f"load: with one task of each kind in a job, production's peak is {counted(least, 'container')}, and"
+            f" the cluster has {containers}; lower production_fraction or choose another window_s"
         )
     first = _largest(lambda f: not overloads(f))
     given_ns = offered_ns(production, first, most)

@@ -14,6 +14,7 @@ from analysis.reproduce.record import CellResult, Results
 from analysis.reproduce.tables import number
 from analysis.reproduce.values import SHARES, PaperValues, Value, all_values, source_of
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
+from emulator.vocabulary import counted
 
 NEAR = 0.25
 WORST = 5
@@ -131,23 +132,18 @@ def summary_lines(paper: PaperValues, found: Sequence[Score]) -> Iterator[str]:
         if not distances:
             continue
         near = sum(distance <= NEAR for distance in distances)
-        text = f"{basis}: {_counted(len(of_basis), 'value')}, median distance {statistics.median(distances):.1%}"
+        text = f"{basis}: {counted(len(of_basis), 'value')}, median distance {statistics.median(distances):.1%}"
         points = [abs(score.points) for score in of_basis if score.points is not None]
         text += f" (shares: {statistics.median(points):.1f} percentage points)" if points else ""
         yield f"{text}, {near} of {len(distances)} ({near / len(distances):.0%}) within {NEAR:.0%}"
     if limits := [score.holds for score in found if score.holds is not None]:
         yield f"printed limits: {sum(limits)} of {len(limits)} hold"
     if zeros := sum(score.distance is None and not score.value.bound for score in found):
-        yield f"0 is published of {_counted(zeros, 'value')}, which has no relative distance"
+        yield f"0 is published of {counted(zeros, 'value')}, which has no relative distance"
     if left := len(paper.printed) - len(found):
-        yield f"not measured by these runs: {_counted(left, 'value')} of {len(paper.printed)}"
+        yield f"not measured by these runs: {counted(left, 'value')} of {len(paper.printed)}"
     if pictures := len(paper.values) - len(paper.printed):
-        yield f"only in pictures, which are not available: {_counted(pictures, 'entry')}"
-
-
-def _counted(count: int, what: str) -> str:
-    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
-    return f"{count} {what if count == 1 else plural}"
+        yield f"only in pictures, which are not available: {counted(pictures, 'entry')}"
 
 
 def worst(found: Sequence[Score]) -> list[Score]:

@@ -38,7 +38,6 @@ from emulator.cli.options import Out, Set, new_directory
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
-from emulator.interruption import EXIT_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,9 +86,6 @@ class _Commands(TyperGroup):
             for line in error.message.splitlines():
                 say(f"natjam: {line}", error=True)
             raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            say("natjam: interrupted", error=True)
-            raise typer.Exit(EXIT_CODE) from None
         except OSError as error:
             if error.errno not in _REFUSALS or os.environ.get("NATJAM_DEBUG"):
                 raise
@@ -282,6 +278,7 @@ def validate(
     """
     from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
+    from emulator.vocabulary import counted
 
     problems = []
     for file in files:
@@ -291,21 +288,22 @@ def validate(
         except ConfigError as error:
             problems.append(error.message)
             continue
-        say(f"{file}: valid: {_counted(jobs)} on {experiment.cluster.containers} containers")
+        say(f"{file}: valid: {_counted(jobs)} on {counted(experiment.cluster.containers, 'container')}")
     if problems:
         raise ConfigError("\n".join(problems))
 
 
 def _counted(jobs: Sequence[JobSpec]) -> str:
-    from emulator.vocabulary import MAP, REDUCE, TASKS
+    from emulator.vocabulary import MAP, REDUCE, TASKS, counted
 
     counts: Counter[str] = Counter()
     for group in (group for job in jobs for group in job.facts.groups):
         counts[group.name] += group.count
     maps, reduces, programs = counts.pop(MAP, 0), counts.pop(REDUCE, 0), counts.pop(TASKS, 0)
-    of_programs = f", {programs} tasks that are programs" if programs else ""
+    of_programs = f", {counted(programs, 'program task')}" if programs else ""
     others = "".join(f", {count} {name}" for name, count in counts.items())
-    return f"{len(jobs)} jobs, {maps} maps, {reduces} reduces{of_programs}{others}"
+    of_usual = ", ".join(map(counted, (len(jobs), maps, reduces), ("job", "map", "reduce")))
+    return f"{of_usual}{of_programs}{others}"
 
 
 @app.command()

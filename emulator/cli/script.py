@@ -45,14 +45,17 @@ def run() -> int:
 
             app_for(sys.argv[1:])(prog_name="natjam")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        print("natjam: interrupted", file=sys.stderr)
-        return EXIT_CODE
+        status = EXIT_CODE
     except BaseException:
         traceback.print_exc()
         return 1
-    return 0
+    else:
+        return 0
+    if status == EXIT_CODE:  # Typer makes an exit of an interrupt
+        print("natjam: interrupted", file=sys.stderr)
+    return status
 
 
 def end_process(status: int) -> NoReturn:

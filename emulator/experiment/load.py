@@ -57,7 +57,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
     engine = str(document.get(("engine",)) or "live")
     problems += check(*sections, engine=engine)
-    problems += program_problems(document) if engine == "live" else ()
+    problems += program_problems(document, engine)
     problems += check_files(document, path.parent)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))

@@ -33,13 +33,18 @@ def place_programs(document: Document) -> None:
         document.replace(_OUTSIDE, _placed({"command": command}, here)["command"])
 
 
-def program_problems(document: Document) -> Iterator[Problem]:
-    """Programs and files that are not there, of an experiment that really starts them."""
-    jobs = document.get(_JOBS)
-    for number, job in enumerate(jobs if isinstance(jobs, tuple) else ()):
-        tasks, where = _tasks_of(job), (*_JOBS, number, "tasks")
-        if tasks:
-            yield from _missing(tasks, where, document.path.parent.absolute())
+def program_problems(document: Document, engine: str) -> Iterator[Problem]:
+    """Programs and files that are not there, of an experiment that really starts them.
+
+    Only a live run starts those of jobs.  Of an external allocation, only relative paths are looked at: a finished run
+    has absolute ones, and what reads it, perhaps on another machine, starts nothing.
+    """
+    jobs, here = document.get(_JOBS), document.path.parent.absolute()
+    for number, job in enumerate(jobs if isinstance(jobs, tuple) and engine == "live" else ()):
+        yield from _missing(_tasks_of(job), (*_JOBS, number, "tasks"), here)
+    command = document.get(_OUTSIDE)
+    if isinstance(command, tuple) and command and (command[0] == PYTHON or _is_relative(command[0])):
+        yield from _missing({"command": command}, _OUTSIDE[:-1], here)
 
 
 def _tasks_of(job: Any) -> Mapping[str, Any]:
@@ -84,6 +89,10 @@ def _is_option(part: object) -> bool:
     return not isinstance(part, str) or part.startswith("-")
 
 
+def _is_relative(program: object) -> bool:
+    return isinstance(program, str) and "/" in program and not os.path.isabs(program)
+
+
 def is_file(path: Path) -> bool:
     """Whether there is such a file; a path from outside may be none at all."""
     try:
@@ -97,10 +106,11 @@ def _missing(tasks: Mapping[str, Any], where: Location, here: Path) -> Iterator[
     if isinstance(command, tuple) and command and all(isinstance(part, str) for part in command):
         program, script = command[0], command[1] if len(command) > 1 else "-"
         path = given.get("PATH") if isinstance(given, dict) and isinstance(given.get("PATH"), str) else None
+        advice = "put it there, or name another"
         if program != PYTHON and ("\0" in program or shutil.which(program, path=path) is None):
-            yield (*where, "command", 0), f"there is no program {program}, neither in {here} nor on the PATH"
+            yield (*where, "command", 0), f"there is no program {program}, neither in {here} nor on the PATH; {advice}"
         if program == PYTHON and not _is_option(script) and not os.path.isabs(script):
-            yield (*where, "command", 1), f"there is no file {script} in {here}, where relative paths start"
+            yield (*where, "command", 1), f"there is no file {script} in {here}, where relative paths start; {advice}"
     for name, is_there in (("directory", os.path.isdir), ("input", os.path.isfile)):
         value = tasks.get(name)
         if isinstance(value, str) and value and ("\0" in value or not is_there(value)):

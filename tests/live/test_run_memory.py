@@ -159,7 +159,7 @@ def test_a_full_swap_fails_the_run_with_the_numbers(ray_node: RayCluster, tmp_pa
         ),
         ("cluster.swap_gb=100000000", "cluster.swap_gb: "),
         ("cluster.container_memory_gb=0.5", "a task that holds 1 GB does not fit a container of 0.5 GB"),
-        ("cluster.memory_gb=0.5", "1 containers of 1 GB need 1 and a node has 0.5"),
+        ("cluster.memory_gb=0.5", "1 container of 1 GB needs 1 and a node has 0.5"),
     ],
 )
 def test_what_this_machine_has_not_is_said_before_anything_starts(tmp_path: Path, change: str, said: str) -> None:

@@ -132,6 +132,46 @@ with i.interruptible():
     assert process.communicate()[0] == "interrupted\n"
 
 
+def test_an_interrupt_is_not_lost_wherever_pydantic_is() -> None:
+    """It drops errors as it makes a schema or writes a union, which experiments have, and tries something else."""
+    code = """
+from pydantic import BaseModel
+from emulator.experiment.load import load_experiment
+experiment = load_experiment(sys.argv[1])
+def use_pydantic():
+    experiment.model_dump_json()
+    class Tree(BaseModel):
+        children: "list[Tree] | dict[str, Tree] | int"
+    Tree(children=[Tree(children=1)]).model_dump_json()
+def interrupt_at(point):
+    calls = 0
+    def profile(*_):
+        nonlocal calls
+        calls += 1
+        if calls == point:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+    sys.setprofile(profile)
+    try:
+        use_pydantic()
+    finally:
+        sys.setprofile(None)
+    return calls
+interrupt_at(0)  # what it makes once only
+lost = []
+for point in range(1, interrupt_at(0), 4):
+    try:
+        with i.interruptible():
+            interrupt_at(point)
+            time.sleep(2)
+        lost.append(point)
+    except KeyboardInterrupt:
+        pass
+print(point > 1000, lost)
+"""
+    assert python(PREAMBLE + code, str(FIG4)).communicate(timeout=BOUND_S)[0] == "True []\n"
+
+
 def test_an_interrupt_of_which_a_library_makes_an_error_of_its_own_is_one() -> None:
     """pydantic does, where a signal comes while it makes a model: as natjam is imported."""
     code = """

@@ -226,6 +226,23 @@ def test_one_that_is_not_there() -> None:
         process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["{python}", "mine.py"], "scheduler.allocation.command.1: there is no file mine.py in "),
+        (["./mine.sh"], "scheduler.allocation.command.0: there is no program ./mine.sh, neither in "),
+    ],
+)
+def test_one_that_is_not_there_is_found_by_validate(tmp_path: Path, command: list[str], said: str) -> None:
+    path = experiment(tmp_path, command)
+    result = invoked("validate", path)
+    assert (result.exit_code, f"natjam: {path}:" in result.stderr) == (2, True)
+    assert said in result.stderr
+    assert "put it there, or name another" in result.stderr
+    (tmp_path / command[-1]).touch(0o700)
+    assert invoked("validate", path).exit_code == 0
+
+
 @pytest.mark.parametrize("own_session", [False, True])
 def test_what_it_has_started_ends_with_it(own_session: bool) -> None:
     started = f"subprocess.Popen(['sleep', '100'], env={{}}, start_new_session={own_session})"

@@ -87,7 +87,7 @@ def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, tasks: d
 def test_tasks_are_counted_apart_from_reduces(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, {"command": [sys.executable, "-c", "pass"], "length_s": 1, "count": 3})
     said = invoked("validate", path).stdout
-    assert "1 jobs, 0 maps, 0 reduces, 3 tasks that are programs on 4 containers" in said
+    assert "1 job, 0 maps, 0 reduces, 3 program tasks on 4 containers" in said
 
 
 values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), st.lists, max_leaves=5)

@@ -39,6 +39,14 @@ def test_a_run_that_failed_or_was_killed(tmp_path: Path) -> None:
     assert f"has ended without results; 'natjam report {run}' shows how far it got" in said.stderr
 
 
+@pytest.mark.parametrize("content", ['{"state": ', "", "[]"])
+def test_a_run_whose_summary_is_damaged(tmp_path: Path, content: str) -> None:
+    (tmp_path / "summary.json").write_text(content)
+    said = invoked("status", tmp_path)
+    words = "is damaged, it is no JSON object; run the experiment again"
+    assert (said.exit_code, said.stderr) == (1, f"natjam: {tmp_path / 'summary.json'}: {words}\n")
+
+
 def test_what_is_no_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         said = invoked("status", path)

@@ -22,7 +22,7 @@ from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
-from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, TaskId, Work
+from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, TaskId, Work, counted
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ class Node:
     def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
         """What it lacks for all of these requests together, in words; of each, whether its process is stopped here."""
         lacking = len(needs) - len(self.free)
-        return f"{lacking} containers" if lacking > 0 else ""
+        return counted(lacking, "container") if lacking > 0 else ""
 
     @property
     def free_count(self) -> int:

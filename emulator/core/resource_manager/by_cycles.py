@@ -22,6 +22,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.offers import TASKS, Offer, Offers
 from emulator.policies.views import ClusterView
+from emulator.vocabulary import counted
 
 
 class ByCycles:
@@ -79,7 +80,7 @@ class ByCycles:
         """Containers for all that the gang needs at once; none if its requests cannot use those of the nodes."""
         at_once, free = gang.requests.at_once, Counter(node.name for node in nodes)
         if len(nodes) < at_once:
-            reason = f"gives {gang.name} {len(nodes)} containers; its gang needs {at_once} at once, or none"
+            reason = f"gives {gang.name} {counted(len(nodes), 'container')}; its gang needs {at_once} at once, or none"
             raise PolicyError(f"allocation policy {self._policy.name} {reason}")
         for name, count in free.items():
             if count > len(self._state.nodes[name].free):

@@ -59,7 +59,7 @@ from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
 from emulator.policies.resources import minus
-from emulator.vocabulary import MASTER_GROUP, Resources
+from emulator.vocabulary import MASTER_GROUP, Resources, counted
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})
 """Messages after which containers may be free, or other nodes there."""
@@ -381,7 +381,8 @@ class ResourceManager(StateMachine):
         while (given_up := self._next_given_up()) is not None:
             left = self.state.containers_left
             what = f"{given_up.facts.gang} tasks at once" if given_up.facts.gang else "a task"
-            too_few = f"{left} containers are left, too few for {what} beside every ApplicationMaster"
+            are_left = f"{counted(left, 'container')} {'is' if left == 1 else 'are'} left"
+            too_few = f"{are_left}, too few for {what} beside every ApplicationMaster"
             reason = too_few if left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:

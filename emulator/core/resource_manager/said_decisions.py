@@ -17,7 +17,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.offers import TASKS, Offer, Offers
 from emulator.policies.news import AskBack, CancelJob, Done, Give, Said, TakeBack
-from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
 
 class CannotBeError(Exception):
@@ -128,7 +128,7 @@ class SaidDecisions:
         """There is room for all of these together."""
         state, at_node = self._state, dict[str, list[tuple[Resources, bool]]]()
         if state.used + len(grants) > state.limit:
-            raise CannotBeError(f"jobs may hold {state.limit} containers now, and hold {state.used}")
+            raise CannotBeError(f"jobs may hold {counted(state.limit, 'container')} now, and hold {state.used}")
         for grant in grants:
             resumes = grant.application.stopped_container(grant.task) in state.containers
             need = grant.application.request_for(grant.group), resumes

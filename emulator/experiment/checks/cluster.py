@@ -13,6 +13,7 @@ from emulator.experiment.requests import check_sizes
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import PacedAllocation, ShareAllocation
+from emulator.vocabulary import counted
 
 
 def cluster_checks(
@@ -28,7 +29,8 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
     if cluster.node_groups is None and needed > cluster.memory_gb:
         yield (
             ("cluster", "memory_gb"),
-            f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
+            f"{counted(cluster.containers_per_node, 'container')} of {cluster.container_memory_gb:g} GB"
+            f" {'needs' if cluster.containers_per_node == 1 else 'need'} {needed:g}"
             f" and a node has {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
         )
 
@@ -53,7 +55,7 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
         if count > cluster.containers:
             yield (
                 (*where, kind, index),
-                f"{count} is more than the {cluster.containers} containers of the cluster; lower it",
+                f"{count} is more than the {counted(cluster.containers, 'container')} of the cluster; lower it",
             )
     for path, location in ((availability.file, "file"), (availability.forecast.file, "forecast")):
         try:

@@ -158,7 +158,10 @@ def verdict(directory: Path) -> str:
 
 def _verdict_of_results(directory: Path) -> str:
     """As ``verdict``, of what was not started with ``--detach``, or was killed: from the files in its directory."""
-    found = [why for path in (directory, *directory.glob("repeat-*")) for why in _failures(RunDirectory(path))]
+    runs = [RunDirectory(path) for path in (directory, *directory.glob("repeat-*"))]
+    if damaged := [str(path) for run in runs if (path := run.path / SUMMARY_NAME).exists() and run.summary() is None]:
+        raise RunError(f"{', '.join(damaged)}: is damaged, it is no JSON object; run the experiment again")
+    found = [why for run in runs for why in _failures(run)]
     if found:
         raise RunError(f"{directory}: has failed: {'; '.join(found[:MOST_JOBS])}")
     if any((directory / name).exists() for name in _LAST_FILES):
