@@ -24,13 +24,52 @@ _HEAD = """\
 Each table is a file of the run directory. Times are emulated seconds from the start of the run, unless the name says
 `real`; bytes are emulated too. The jobs in `summary.json` and in a campaign's `campaign.parquet` have the columns of
 `jobs.parquet` that are not marked with an asterisk. This page is made from the source by `python docs/columns.py`.
+
+The directories of a campaign have names such as `mechanism=suspend`. DuckDB takes these for columns, and they hide the
+column `mechanism` of `decisions.parquet`: say `read_parquet(FILE, hive_partitioning = false)`.
+"""
+_TAIL = """
+## shares.parquet
+
+Only in runs of the fluid engine: one job, and one interval in which it holds as many containers.
+
+| column | values | what it is |
+|---|---|---|
+| `job` | text | Name of the job. |
+| `start_s` | seconds | When the interval begins. |
+| `end_s` | seconds | When it ends. |
+| `containers` | whole number | How many it holds. |
+
+## campaign.parquet
+
+A file of the campaign's directory: one job of one run. It also has the jobs' columns above, with `job` in place of
+`name`, and a column for each key of the campaign's `grid`, such as `scheduler.mechanism`. A run without results has one
+row, in which all that the run would have measured is null.
+
+| column | values | what it is |
+|---|---|---|
+| `run` | text | Its directory below `runs`: the variant, and `seed-` with the seed. |
+| `variant` | text | Name of the variant. |
+| `seed` | whole number | Seed of the run. |
+| `engine` | `fluid`, `live`, `sim` | What it ran on. |
+| `time_scale` | emulated seconds per real second | How fast it ran, if live. |
+| `makespan_s` | seconds; may be null | From the first submission to the last end. |
+| `useful_s` | seconds; may be null | Sum over the attempts of all jobs. |
+| `lost_s` | seconds; may be null | Sum over the attempts of all jobs. |
+| `overhead_s` | seconds; may be null | How long containers were held by restores and dumps of process images. |
+| `energy_j` | joules; may be null | What the machines used, by `cluster.power`. |
+| `wasted_fraction` | from 0 to 1; may be null | Share of all work that was lost or an overhead. |
+| `utilization` | from 0 to 1; may be null | Share of the cluster on which processes ran. |
+| `disturbed` | true or false; may be null | Whether the machine did not keep up. |
+| `lag_p99_emulated_s` | seconds; may be null | How late timers were, 99th percentile. |
+| `failure` | text; may be null | Why the run counts as failed. Null: it does not. |
 """
 _VALUES = {Unit.TEXT: "text", Unit.COUNT: "whole number", Unit.BYTES: "bytes", Unit.SECONDS: "seconds"}
 
 
 def page() -> str:
     """The whole page, as Markdown."""
-    return _HEAD + "\n".join(line for name, rows in ROW_TYPES.items() for line in _table(name, rows)) + "\n"
+    return _HEAD + "\n".join(line for name, rows in ROW_TYPES.items() for line in _table(name, rows)) + "\n" + _TAIL
 
 
 def _table(name: str, rows: type) -> Iterator[str]:

@@ -121,10 +121,8 @@ def _text(found: Spread | None) -> str:
 def words(found: Sequence[KueueResult]) -> Iterator[str]:
     """What the figures say, in sentences."""
     wait, *swept = found
-    yield (
-        f"Without preemption urgent workloads wait {_text(wait.urgent_wait_s)} s, and the others take"
-        f" {_text(wait.other_completion_s)} s."
-    )
+    others = f"the others take {_text(wait.other_completion_s)} s" if wait.other_completion_s else "no other ends"
+    yield f"Without preemption urgent workloads wait {_text(wait.urgent_wait_s)} s, and {others}."
     yield (
         f"With it they wait {_text(swept[0].urgent_wait_s)} s, and {_text(swept[0].lost_pod_h)} pod-hours a day are"
         " done again."

@@ -26,6 +26,19 @@ return [...document.querySelectorAll(".table, .table td")].filter((one) => one.c
   .map((one) => [one.getAttribute("aria-label") ?? one.textContent, one.scrollWidth, one.clientWidth]);
 """
 
+_ALL_ZERO = """
+const groups = [{ name: "schedule", values: [0, 0, 0, 0, 0] }];
+distributionChart(document.querySelector("[data-chart=overheads]"), groups, { xLabel: "duration", yLabel: "share" });
+"""
+_BROKEN_WORDS = """
+const words = [...document.querySelectorAll("td.text")].filter((cell) => /^\\w{1,20}$/.test(cell.textContent));
+return words.filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return range.getClientRects().length > 1;
+}).map((cell) => cell.textContent);
+"""
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -156,6 +169,13 @@ def test_few_values_are_dots_and_no_curve(browser: Browser, run: Path) -> None:
     assert browser.all("[data-chart=overheads] path.curve"), "of 48 starts there is a distribution"
 
 
+def test_times_that_are_all_zero_have_an_axis_all_the_same(browser: Browser, run: Path) -> None:
+    browser.open_report(run / "report.html")
+    browser.driver.execute_script(_ALL_ZERO)
+    numbers = [text.text for text in browser.all("[data-chart=overheads] text[text-anchor=middle]")]
+    assert numbers.count("0") == 1, numbers
+
+
 def test_no_table_is_clipped_at_1400_pixels(browser: Browser, run: Path, tmp_path: Path) -> None:
     long = f"workload.jobs.0.name={'a-job-with-a-name-that-is-long-' * 2}"
     other = simulate(tmp_path, "other", "scheduler.mechanism=kill", "workload.jobs.1.deadline_s=100", long)
@@ -217,6 +237,7 @@ def test_nothing_sticks_out_of_the_page(browser: Browser, run: Path, width: int)
     try:
         browser.open_report(run / "report.html")
         assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.driver.execute_script(_BROKEN_WORDS) == []
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

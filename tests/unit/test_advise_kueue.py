@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_kueue import SECOND_NS, queue, workload
 
-from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of
+from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of, words
 from analysis.statistics import Spread
 from emulator.policies.kueue.model import Arrival, Cluster, Policy, Preemption
 from tests.commands import invoked, run_natjam
@@ -47,6 +47,12 @@ def test_what_a_minimum_runtime_means() -> None:
     assert at_once.evictions.low is not None
     assert at_once.evictions.low < at_once.evictions.mean
     assert {each.loops for each in found.values()} == {0}
+
+
+def test_what_is_said_if_only_urgent_workloads_end() -> None:
+    low = Arrival(workload("low", "q", 2000, 0, 0), None)
+    high = Arrival(workload("high", "q", 2000, 10, 10), 10 * SECOND_NS)
+    assert next(words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))).endswith(" s, and no other ends.")
 
 
 def test_the_first_day_is_the_recorded_one_and_the_others_keep_its_times() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shutil
 import signal
 import sys
@@ -204,6 +205,12 @@ def four_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_natjam("campaign", write_campaign(place, text), "--out", place / "out")
     assert "out: verified: 4 runs, all planned, the table of all runs" in run_natjam("verify", place / "out").output
     return place / "out"
+
+
+def test_every_column_of_the_table_is_documented(four_runs: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/columns.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    assert set(table(four_runs).column_names) - documented == {"scheduler.task_eviction"}, "a key of the grid"
 
 
 def better(out: Path) -> None:

@@ -37,7 +37,7 @@ function distributionChart(element, groups, { xLabel, yLabel }) {
 
 function distributionCurves(element, groups, { xLabel, yLabel }) {
   const curves = groups.map(({ name, values, colour }) => ({ name, colour, x: values, y: Array.from(values, (_, place) => (place + 1) / values.length) }));
-  const xTo = Math.max(...curves.map(({ x }) => x.at(-1)), 1e-9);
+  const xTo = Math.max(...curves.map(({ x }) => x.at(-1))) || 1; // where all take no time, the axis still needs a length
   drawChart(element, curves, { xLabel, yLabel, xFrom: 0, xTo: xTo * 1.02, yTo: 1, before: 0 });
 }
 
