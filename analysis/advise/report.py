@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -118,9 +118,20 @@ def _row_json(row: CandidateResult) -> dict[str, Any]:
 
 
 def _rival_json(rival: Rival) -> dict[str, Any]:
-    found: dict[str, Any] = asdict(rival)
-    name, sure = found.pop("outcome")["candidate"]["name"], found.pop("is_sure")
-    return {"name": name, **found, "sure": sure}
+    return {
+        "name": rival.outcome.candidate.name,
+        "production": _ratio_json(rival.production),
+        "others": _ratio_json(rival.others),
+        "cost": _ratio_json(rival.cost),
+        "production_to_wait": _ratio_json(rival.production_to_wait),
+        "others_to_wait": _ratio_json(rival.others_to_wait),
+        "reason": rival.reason,
+        "sure": rival.is_sure,
+    }
+
+
+def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
+    return None if ratio is None else asdict(ratio)
 
 
 def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
