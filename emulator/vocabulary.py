@@ -135,8 +135,8 @@ class JobFacts(Frozen, gc=True, dict=True):
     """What is known of a job when it is submitted and never changes.
 
     Submission, ResourceManager, views and tables share it.  Add a new attribute of a job here, and where the experiment
-    file or the trace is read (``workloads.schema``, ``emulator.experiment.expand``).  What is counted from its fields is
-    counted once: it has a dictionary for that.
+    file or the trace is read (``workloads.schema``, ``emulator.experiment.expand``).  It has a dictionary for what is
+    counted from its fields once.
     """
 
     name: str
