@@ -565,3 +565,13 @@ def test_a_map_that_must_run_again_gets_a_container_from_the_reduces_that_wait_f
     assert cluster.finished_jobs == {"a": JobState.SUCCEEDED}
     kills = [kill for record in cluster.records for kill in sent(list(record.effects), KillContainer)]
     assert [kill.why for kill in kills if kill.why != "the job has ended"] == ["room for a map whose output is missing"]
+
+
+def test_a_job_whose_maps_are_all_stopped_sends_nothing_however_long_that_lasts() -> None:
+    def events(stopped_s: float) -> int:
+        settings = make_settings(containers=2, mechanism="suspend", victims="all", masters_outside=True)
+        stopped = make_job("stopped", "research", 0.0, (50.0, 50.0))
+        urgent = make_job("urgent", "production", 5.0, (), (stopped_s,) * 2)
+        return run_checked(settings, (stopped, urgent)).kernel.events
+
+    assert events(4_000.0) == events(400.0)

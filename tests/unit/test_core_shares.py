@@ -103,6 +103,21 @@ def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
     assert run.kernel.now_ns > 4 * 5 * SECOND_NS
 
 
+def test_where_nothing_could_be_taken_back_the_same_is_not_tried_again_until_the_shares_are_old() -> None:
+    due_ns: list[int | None] = []
+    base = make_settings(containers=2, allocation="fair", mechanism="kill", masters_outside=True)
+    cluster = replace(base, scheduler=replace(base.scheduler, epoch_ns=20 * SECOND_NS))
+
+    def disturb(run: CheckedCluster) -> None:
+        def look() -> None:
+            due_ns.append(run.machines["rm"].heartbeat_due_ns(run.kernel.now_ns))
+
+        run.kernel.at(30 * SECOND_NS + 1, look)
+
+    run_checked(cluster, (make_job("job", "research", 0.0, (), (60.0,) * 3),), disturb=disturb)
+    assert due_ns == [40 * SECOND_NS]
+
+
 FROM_NS, UNTIL_NS = 15 * SECOND_NS, 80 * SECOND_NS
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from emulator.core import completions as cs
@@ -15,8 +17,10 @@ from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
+from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.history.containers import OperationName
 from emulator.records.history.kept import KeptChoices, KeptStories
+from emulator.records.history.packing import compressed, decompress
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold
@@ -603,3 +607,29 @@ def test_choices_of_victims_are_kept_in_their_order() -> None:
     assert list(kept.in_order()) == added
     kept.add(late := (ns(300), "am:j", added[0][2]))
     assert list(kept.in_order()) == [*added[:300], late, *added[300:]]
+
+
+# ---- what is kept ----
+
+
+def test_what_is_kept_compressed_takes_no_more_memory_than_it_is_long() -> None:
+    value = ["container"] * 100_000
+    compressed(value)
+    tracemalloc.start()
+    try:
+        kept = compressed(value)
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert msgspec.msgpack.decode(decompress(kept)) == value
+    assert taken_bytes < len(kept) + 5_000
+
+
+def test_the_attempts_of_a_job_that_is_added_later_are_found() -> None:
+    script = Script()
+    checkpointed(script)
+    attempts = fold(script.records, [job()]).attempts
+    names = AttemptNames()
+    assert names.of("j") == {}
+    names.add(attempts)
+    assert names.of("j") == {row.container: row.attempt for row in attempts} != {}
