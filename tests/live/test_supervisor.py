@@ -171,7 +171,7 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
         counters.append(saved["keys_done"])
     if damaged is not None:
         _flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
-    await host.launch("last", keys=9, key_s=0.03, checkpoint=saved, **other)
+    await host.launch("last", keys=9, key_s=0.3, checkpoint=saved, **other)
     await host.event("first_key", "last")
     assert host.client.page.read(host.slots["last"]).keys_done in range(counters[goes_on_from], 10)
     saved = (await host.do("checkpoint", "last"))["checkpoint"]
