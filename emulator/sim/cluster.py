@@ -120,6 +120,12 @@ class SimulatedCluster:
         if self._outside is not None:
             self._outside.close()
 
+    def free(self) -> None:
+        """Let go of all machines and processes, for the tables of a large run need the memory; nothing can be done with
+        the cluster any more.  Its parts hold each other, and no garbage collector runs beside a simulation."""
+        for part in (self._heartbeats, self.kernel, self.processes, self):
+            vars(part).clear()
+
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address``, or restore the one that has died, and tell it to start.
 

@@ -63,13 +63,9 @@ def run_simulation(
     with open_records() as records:
         cluster = simulate(run, records.write, shown.now_and_then)
     shown.show(cluster, "writing the tables")
-    return EngineResult(
-        machines=[],
-        real_s=time.monotonic() - started_real_s,
-        lag=None,
-        output=None,
-        facts={"events": cluster.kernel.events, **_calibration_facts(run)},
-    )
+    facts = {"events": cluster.kernel.events, **_calibration_facts(run)}
+    cluster.free()
+    return EngineResult(machines=[], real_s=time.monotonic() - started_real_s, lag=None, output=None, facts=facts)
 
 
 def simulate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from analysis.reproduce.run import run_one
 from analysis.whole_run import run_experiment
 from emulator.assemble import make_machine, make_settings
+from emulator.core.node_manager.node_manager import NodeManager
 from emulator.costs.calibration import dump_calibration
 from emulator.display.status import RunStatus
 from emulator.errors import NatjamError, RunError
@@ -130,6 +132,18 @@ def test_the_journal_is_in_order_and_replays(tmp_path: Path) -> None:
     jobs = {job.name: job for job in expand(experiment, 1)}
     settings = make_settings(experiment, 1)
     assert replay(found, lambda address: make_machine(address, settings, jobs)) is None
+
+
+def test_nothing_of_the_machines_is_left_once_a_run_is_simulated(tmp_path: Path) -> None:
+    """They and the cluster hold each other, and a large run writes its tables without a garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        simulate(FIG4, tmp_path / "out")
+        left = [found for found in gc.get_objects() if isinstance(found, NodeManager)]
+    finally:
+        gc.enable()
+    assert not left
 
 
 def test_repeats_have_seeds_of_their_own(tmp_path: Path) -> None:
