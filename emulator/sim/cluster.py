@@ -121,8 +121,8 @@ class SimulatedCluster:
             self._outside.close()
 
     def free(self) -> None:
-        """Let go of all machines and processes, for the tables of a large run need the memory; nothing can be done with
-        the cluster any more.  Its parts hold each other, and no garbage collector runs beside a simulation."""
+        """Free all machines and processes: the tables of a large run need the memory.  The cluster cannot be used after
+        that.  Its parts refer to each other, and the garbage collector is off in a simulation, so this is done here."""
         for part in (self._heartbeats, self.kernel, self.processes, self):
             vars(part).clear()
 

@@ -67,8 +67,8 @@ class MapReruns:
         tasks.outputs.incomplete()
 
     def starve_ns(self) -> int | None:
-        """When maps that must run again or resume have waited long, no other map will free its container, and a reduce
-        could give its own."""
+        """When maps that must run again or resume have waited long, no other map will free its container, and a running
+        reduce has one to give."""
         tasks = self._tasks
         if self._have_own_slots or tasks.groups.maps_are_done:
             return None
