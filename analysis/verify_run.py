@@ -40,6 +40,7 @@ from emulator.records.run_directory import (
 from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
+from emulator.vocabulary import counted
 
 _MEASURED = ("lag", "machines", "real_s", "versions")
 """Values of a summary that only the run itself could measure."""
@@ -107,7 +108,7 @@ def _check_campaign(checked: Checked, campaign: CampaignDirectory) -> None:
     lost = [name for name in gone if campaign.kept.of(name) is not None]
     checked.findings += [f"{path / RUNS_NAME / name}: has no {SUMMARY_NAME}, but was made" for name in lost]
     if not_made := len(gone) - len(lost):
-        checked.said.append(f"NOT checked: {not_made} runs of the plan, which are not made")
+        checked.said.append(f"NOT checked: {counted(not_made, 'run')} of the plan, not made")
     for name, run in made.items():
         if name not in planned:
             checked.findings.append(f"{run}: the campaign has not planned it")
@@ -121,7 +122,7 @@ def _check_campaign(checked: Checked, campaign: CampaignDirectory) -> None:
         checked.findings.append(f"{table}: {how}")
     elif digest is not None:
         checked.said.insert(0, "the table of all runs has its digest")
-    checked.said.insert(0, f"{len(made)} runs, all planned")
+    checked.said.insert(0, f"{counted(len(made), 'run')}, all planned")
 
 
 def _check(checked: Checked) -> None:
@@ -160,7 +161,7 @@ def _check_by_journal(checked: Checked, summary: Mapping[str, Any]) -> None:
     if replayed.difference is not None:
         checked.findings += [f"{replayed.journal}: {line.strip()}" for line in str(replayed.difference).splitlines()]
         return
-    checked.said.append(f"{replayed.records} records replayed")
+    checked.said.append(f"{counted(replayed.records, 'record')} replayed")
     builder = _folded(journal, run)
     digests, cancelled = builder.program_digests, builder.cancelled
     history = builder.finish()
@@ -226,7 +227,7 @@ def _check_files(checked: Checked, summary: Mapping[str, Any]) -> None:
 
 def _difference(expected: pyarrow.Table, found: pyarrow.Table) -> str:
     if len(expected) != len(found):
-        return f"has {len(found)} rows, but the journal gives {len(expected)}"
+        return f"has {counted(len(found), 'row')}, but the journal gives {len(expected)}"
     if more := [name for name in found.column_names if name not in expected.column_names]:
         return f"has a column '{more[0]}' that no run writes"
     for name in expected.column_names:

@@ -26,9 +26,9 @@ HOUR_NS = 60 * MINUTE_NS
 
 
 def counted(count: int, what: str) -> str:
-    """As "1 container", "2 containers", "3 entries"."""
+    """As "1 container", "2 containers", "3,000 entries"."""
     plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
-    return f"{count} {what if count == 1 else plural}"
+    return f"{count:,} {what if count == 1 else plural}"
 
 
 def mean_s(times_ns: Sequence[int]) -> float | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
+import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -24,3 +28,13 @@ gc.set_threshold(50_000, 20, 100)
 def pytest_collection_finish() -> None:
     """What is there before the first test stays."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_module_of_a_test_stays() -> Iterator[None]:
+    """Modules that a test wrote and had imported: another test may have one of the same name."""
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
+            del sys.modules[name]

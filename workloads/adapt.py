@@ -31,6 +31,7 @@ from typing import Any
 
 from emulator.errors import ConfigError
 from emulator.files.times import LARGEST_TIME_S, seconds_to_ns
+from emulator.vocabulary import counted
 from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
 from workloads.load import Demand, Factors, Group, alone_ns, find_factors
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled
@@ -271,7 +272,8 @@ def _told(header: Header, entry: TraceEntry, target: Target, seed: int, factors:
     said = {
         name: value for name, value in entry.model_dump(exclude_defaults=True).items() if name not in ("format", "path")
     }
-    step = f"fitted to {target.nodes} nodes with {target.containers} containers, seed {seed}: {said}"
+    cluster = f"{counted(target.nodes, 'node')} with {counted(target.containers, 'container')}"
+    step = f"fitted to {cluster}, seed {seed}: {said}"
     columns = {}
     if entry.production_priority is not None or entry.production_fraction is not None:
         columns["queue"] = modelled("split into production and research")

@@ -8,6 +8,7 @@ from analysis.advise.candidates import Question
 from emulator.core.job import JobSpec
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
+from emulator.vocabulary import counted
 from workloads.schema import TraceEntry
 
 
@@ -22,9 +23,10 @@ def assumptions(question: Question, of_trace: Sequence[str]) -> Iterator[str]:
     if entry is not None:
         yield from _of_trace(entry)
     maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
-    yield f"jobs: {len(jobs):,}, with {maps:,} maps and {reduces:,} reduces; {_offered(experiment, jobs)}"
+    made = f"{counted(maps, 'map')} and {counted(reduces, 'reduce')}"
+    yield f"jobs: {len(jobs):,}, with {made}; {_offered(experiment, jobs)}"
     cluster = experiment.cluster
-    yield f"cluster: {cluster.nodes:,} nodes, {cluster.containers:,} containers in all"
+    yield f"cluster: {counted(cluster.nodes, 'node')}, {counted(cluster.containers, 'container')} in all"
     shares = experiment.scheduler.allocation.queues
     queues = ", ".join(f"{name} {shares[name].capacity:.0%}" for name in question.queues)
     yield f"queues, with what each is guaranteed: {queues}; the jobs of '{question.production}' are the urgent ones"

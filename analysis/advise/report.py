@@ -17,12 +17,9 @@ from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of
 from analysis.advise.words import advice, called
 from analysis.figures import style
 from emulator.display.tables import names, new_table, numbers, words
+from emulator.vocabulary import counted
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
-
-
-def _seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"{count} seeds"
 
 
 def advice_table(question: Question, found: CandidateResults, verdict: Verdict | None) -> Table:
@@ -30,7 +27,7 @@ def advice_table(question: Question, found: CandidateResults, verdict: Verdict |
     has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
     runs = max((row.runs for row in found.rows), default=0)
-    title = f"what each does to the jobs: means over {_seeds(runs)}"
+    title = f"what each does to the jobs: means over {counted(runs, 'seed')}"
     columns = [*names("", "mechanism"), *names("policies", importance=5)]
     columns += [*numbers("production\np50 s", importance=4), *numbers("production\np95 s")]
     columns += numbers("others'\nslowdown", importance=4) if has_others else []

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from analysis import metrics
 from analysis.figures import style
 from analysis.frames import DataFrame, Series
+from emulator.vocabulary import counted
 
 FEWEST_VALUES = 5
 """Of fewer values a distribution would say more than is known: each is a mark."""
@@ -36,7 +37,7 @@ def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion ti
             colour = style.LINES[index % len(style.LINES)]["color"]
             panel.plot(found["difference"], found.index, style.marker(index), color=colour, label=queue)
         else:
-            _cdf(panel, found["difference"], index, f"{queue} ({len(found)} jobs)")
+            _cdf(panel, found["difference"], index, f"{queue} ({counted(len(found), 'job')})")
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     if few:
         panel.set_yticks(ordered.index, ordered["name"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from emulator.vocabulary import counted
 from workloads.inspection import DISTRIBUTIONS, Inspection
 
 
@@ -28,7 +29,7 @@ def workload_figure(inspection: Inspection) -> Figure:
             color=style.BLUE,
         )
         panel.set_xscale("log")
-        title = f"{name} ({zeros:,} values of 0 not drawn)" if zeros else name
+        title = f"{name} ({counted(zeros, 'value')} of 0 not drawn)" if zeros else name
         style.finish(panel, f"{name}, {DISTRIBUTIONS[name]}", "count", title, legend=False)
     for panel in panels[: len(names) + 1]:
         panel.locator_params(axis="y", integer=True)

@@ -18,6 +18,7 @@ from emulator.experiment.model import Experiment
 from emulator.live.dumpers.criu import why_no_criu
 from emulator.live.memory.nodes import why_no_swap
 from emulator.sim.session import calibration_warning
+from emulator.vocabulary import counted
 
 _IMAGE_MECHANISMS = ("image", "adaptive")
 _START_REAL_S = 3.0
@@ -52,13 +53,13 @@ class Work:
     """About how long the others take on this machine."""
 
     def __str__(self) -> str:
-        left = f"{self.runs} runs to make" + (f" ({self.made} were made before)" if self.made else "")
+        left = f"{counted(self.runs, 'run')} to make" + (f" ({self.made} were made before)" if self.made else "")
         if not self.runs:
             return left
         if self.untimed == self.runs:
             return f"{left}; how long they take is seen after the first of them"
         how_long = f"{left}, about {in_words(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
-        return how_long + (f", and {self.untimed} runs of figures never timed" if self.untimed else "")
+        return how_long + (f", and {counted(self.untimed, 'run')} of figures never timed" if self.untimed else "")
 
 
 def work_of(variants: Mapping[str, Sequence[Variant]], made: Collection[str] = ()) -> Work:

@@ -13,6 +13,7 @@ from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.scores import HEADS, WORST, papers_of, scores, summary_lines, worst
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import PaperValues
+from emulator.vocabulary import counted
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
@@ -43,7 +44,7 @@ def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figur
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(", ".join(by_paper))}</title>'
         f"<style>{_STYLE}</style></head><body><h1>Published and measured</h1>"
-        f"<p>By the {escape(reproduction.engine)} engine: {len(reproduction.campaign.runs)} runs.  "
+        f"<p>By the {escape(reproduction.engine)} engine: {counted(len(reproduction.campaign.runs), 'run')}.  "
         "Times are emulated seconds; diamonds are the paper's values, whiskers one standard deviation.</p>"
         f"<ul>{_contents(by_paper)}</ul><ul>{closing}</ul>{body}</body></html>\n"
     )

@@ -12,6 +12,7 @@ from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
 from emulator.display.run_display import PLAIN_PERIOD_S, LiveDisplay, render_status, status_line
 from emulator.display.work_display import in_words, progress_bar
+from emulator.vocabulary import counted
 
 _FAILURES_SHOWN = 10
 _BAR_LINES = 2
@@ -27,7 +28,9 @@ class CampaignDisplay(LiveDisplay):
 
     def update(self, status: CampaignStatus) -> None:
         """Show a newer status."""
-        told = f"{status.done} of {status.total} runs" + (f", {status.failed} failed" if status.failed else "")
+        told = f"{status.done} of {counted(status.total, 'run')}"
+        if status.failed:
+            told += f", {status.failed} failed"
         if status.left_real_s is not None and status.done < status.total:
             told += f", {in_words(status.left_real_s)} left"
         if self._live is not None:
@@ -47,7 +50,7 @@ class CampaignDisplay(LiveDisplay):
 def closing_lines(result: CampaignResult) -> Iterator[Text]:
     """The last lines of a finished campaign."""
     found = f"; {result.found_done} of them were made before" if result.found_done else ""
-    yield Text(f"{len(result.runs)} runs{found}")
+    yield Text(f"{counted(len(result.runs), 'run')}{found}")
     for name, why in list(result.set_aside.items())[:_FAILURES_SHOWN]:
         yield Text(f"set aside: {name}: {why}", "bold yellow")
     if len(result.set_aside) > _FAILURES_SHOWN:

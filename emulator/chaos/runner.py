@@ -23,6 +23,7 @@ from emulator.experiment.model import Experiment
 from emulator.files.json_values import decoded
 from emulator.files.whole_files import written_whole
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
+from emulator.vocabulary import counted
 
 FAULTS_NAME = "faults.json"
 
@@ -87,9 +88,9 @@ def run_chaos(
 
 def _status(tally: Tally, total: int, real_s: float) -> WorkStatus:
     done = tally.seeds / total
-    found = f", {len(tally.violations)} violations" if tally.violations else ""
+    found = f", {counted(len(tally.violations), 'violation')}" if tally.violations else ""
     left_real_s = real_s * (1 - done) / done if tally.seeds else None
-    return WorkStatus(f"{total} seeds{found}", done, left_real_s)
+    return WorkStatus(f"{counted(total, 'seed')}{found}", done, left_real_s)
 
 
 def save(path: Path, experiment: Experiment, span_ns: int, judged: Judged) -> None:

@@ -14,6 +14,7 @@ from emulator.display.console import results_console
 from emulator.display.work_display import progress_bar
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
+from emulator.vocabulary import counted
 from workloads.saved import is_saved
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
     ) as bar:
         task = bar.add_task("", total=len(chosen))
         for candidate in chosen:
-            bar.update(task, description=f"{len(site.jobs):,} jobs, {candidate.mode}")
+            bar.update(task, description=f"{counted(len(site.jobs), 'job')}, {candidate.mode}")
             found.append(result_of(candidate, site.jobs))
             bar.advance(task)
     facts = {"urgent": sorted(urgent), "ways": msgspec.to_builtins(found), "text": [*words(found)]}

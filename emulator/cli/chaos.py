@@ -14,6 +14,7 @@ import typer
 from emulator.cli.options import Out, Set, new_directory
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,7 +98,7 @@ def chaos(
             for judged in tally.violations
         ]
         raise RunError("\n".join(found))
-    console.print(f"{tally.seeds} seeds: no violation", highlight=False)
+    console.print(f"{counted(tally.seeds, 'seed')}: no violation", highlight=False)
 
 
 def _kinds(names: str | None) -> list[FaultKind]:
@@ -120,7 +121,7 @@ def _told(judged: Judged) -> str:
 def _table(tally: Tally) -> Table:
     from emulator.chaos.schedule import FaultKind
 
-    title = f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs"
+    title = f"{counted(tally.seeds, 'seed')}, {counted(sum(tally.jobs.values()), 'job')}"
     table = new_table(title, [*names("what happened"), *numbers("times", "alone", "time added", "work lost")])
     for kind in FaultKind:
         if tally.happened[kind]:

@@ -13,6 +13,7 @@ from emulator.cli import detached
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.display.work_display import WorkDisplay
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from emulator.costs.calibration import Calibration, Distribution
@@ -81,8 +82,8 @@ def replay(
     for journal in journals_of(path):
         replayed = replay_journal(journal)
         if replayed.difference is None:
-            machines = f"{replayed.machines} machines"
-            say(f"{journal}: {replayed.records} records of {machines} replayed, every effect the same")
+            machines = counted(replayed.machines, "machine")
+            say(f"{journal}: {counted(replayed.records, 'record')} of {machines} replayed, every effect the same")
         else:
             differing.append(f"{journal}: {replayed.difference}")
     if differing:

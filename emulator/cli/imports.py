@@ -11,6 +11,7 @@ import typer
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import new_table, words
 from emulator.errors import ConfigError
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def yarn(
     for title, notes in (("assumed", imported.assumed), ("not carried over", imported.left_out)):
         if notes:
             results_console().print(_notes_table(title, notes))
-    jobs = f"{len(imported.applications.jobs):,} jobs" if imported.applications else "an example job for each queue"
+    jobs = counted(len(imported.applications.jobs), "job") if imported.applications else "an example job for each queue"
     say(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
 
 
@@ -139,8 +140,8 @@ def kueue(
     short = shortages(imported.cluster, imported.nodes) if imported.nodes else ()
     for line in (*short, *uncovered(imported.cluster, imported.arrivals)):
         warn(line)
-    counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
-    counts += f", {len(imported.nodes):,} nodes" if imported.nodes else ""
+    counts = f"{counted(len(imported.cluster.queues), 'queue')}, {counted(len(imported.arrivals), 'workload')}"
+    counts += f", {counted(len(imported.nodes), 'node')}" if imported.nodes else ""
     say(f"{out}: {counts}, {_left_out(unread)}")
 
 
@@ -210,8 +211,9 @@ def kubernetes(
         cluster = replace(cluster, arrivals=(*imported.running, *more))
     write_saved(out, cluster, _said_head("kubernetes", paths, imported.unread))
     state = cluster.state
-    counts = f"{len(state.nodes):,} nodes, {len(state.bound):,} pods on them, {len(state.waiting):,} that wait"
-    say(f"{out}: {counts}, {len(cluster.arrivals):,} that arrive; {_left_out(imported.unread)}")
+    counts = f"{counted(len(state.nodes), 'node')}, {counted(len(state.bound), 'pod')} on them"
+    counts += f", {len(state.waiting):,} that wait, {len(cluster.arrivals):,} that arrive"
+    say(f"{out}: {counts}; {_left_out(imported.unread)}")
 
 
 @group.command()
@@ -247,8 +249,8 @@ def slurm(
     left_out += unread
     paths = [path for path in (conf, sacct, qos) if path is not None]
     write_saved(out, Slurm(cluster, jobs), _said_head("slurm", paths, left_out))
-    counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
-    say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
+    counts = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
+    say(f"{out}: {counts}, {counted(len(jobs), 'job')}, {len(left_out):,} settings and jobs not carried over")
 
 
 def _class_values(given: Sequence[str]) -> dict[str, int]:

@@ -13,6 +13,7 @@ import typer
 from emulator.cli.options import Out, new_directory
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +117,7 @@ class _Timer:
 
 
 def _say_nothing_found(console: Console, searched: Search, seconds: float) -> None:
-    counts = f"{searched.cycles:,} cycles, {searched.evictions:,} evictions, {seconds:g} s"
+    counts = f"{counted(searched.cycles, 'cycle')}, {counted(searched.evictions, 'eviction')}, {seconds:g} s"
     console.print(
         f"no loop found in {searched.plays:,} plays of 3 to 12 workloads ({counts}); "
         "this does not prove that there is none",
@@ -133,7 +134,7 @@ def _story(found: Plan, plays: int) -> Iterator[str]:
     loop, log = told(found)
     assert loop is not None
     released = f"; quota is free {found.release_ns / SECOND_NS:g} s after an eviction" if found.release_ns else ""
-    yield f"found after {plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"
+    yield f"found after {counted(plays, 'play')}, shrunk to {counted(len(found.arrivals), 'workload')}{released}:"
     yield from (f"  {line}" for line in cast(found))
     yield "round and round:"
     yield from (f"  {line}" for line in story(loop, log))

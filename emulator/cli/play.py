@@ -12,6 +12,7 @@ import typer
 from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     played: dict[str, Mapping[str, Sequence[Stay]]] = {}
     found: dict[str, list[JobsOutcome]] = {}
     for name, cluster in _variants(site.cluster, mode).items():
-        say(f"playing {len(site.jobs):,} jobs, {name}")
+        say(f"playing {counted(len(site.jobs), 'job')}, {name}")
         played[name] = _stays(cluster, site.jobs)
         found[name] = list(outcomes(cluster, site.jobs, played[name]))
     results_console().print(outcome_table(found))

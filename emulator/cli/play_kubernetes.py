@@ -15,6 +15,7 @@ from emulator.policies.kubernetes.model import first_of_best
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Day, Player
 from emulator.policies.news import CannotGoOnError
+from emulator.vocabulary import counted
 from workloads.kubernetes.saved import read_saved
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def play_kubernetes(file: Path, out: Path | None) -> None:
     cluster = read_saved(file)
     if not cluster.arrivals:
         raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
-    say(f"playing {len(cluster.arrivals):,} pods on {len(cluster.state.nodes):,} nodes")
+    say(f"playing {counted(len(cluster.arrivals), 'pod')} on {counted(len(cluster.state.nodes), 'node')}")
     began_s = time.monotonic()
     try:
         day = _play(cluster)
@@ -42,7 +43,8 @@ def play_kubernetes(file: Path, out: Path | None) -> None:
         raise RunError(f"{file}: {error}") from None
     took_s = max(time.monotonic() - began_s, 1e-3)
     results_console().print(outcome_table(outcomes(cluster.arrivals, day.runs), cluster.classes))
-    say(f"{day.cycles:,} scheduling cycles, {day.evictions:,} evictions; {day.cycles / took_s:,.0f} cycles a second")
+    counts = f"{counted(day.cycles, 'scheduling cycle')}, {counted(day.evictions, 'eviction')}"
+    say(f"{counts}; {day.cycles / took_s:,.0f} cycles a second")
     if out is not None:
         write_csv(out, _COLUMNS, _rows(day.runs))
         say(f"{out}: every pod's node, start and end")

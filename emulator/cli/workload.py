@@ -12,6 +12,7 @@ import typer
 from emulator.cli.traces import Columns, Format, columns_of, format_of, reading
 from emulator.display.console import results_console, say
 from emulator.errors import ConfigError
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from emulator.files.yaml_positions import Document
@@ -115,7 +116,8 @@ def validate(
         say(problem.message, error=True)
     if problems.count > len(problems.kept):
         say(f"... and {problems.count - len(problems.kept):,} more; see --show", error=True)
-    say(f"{file}: {problems.count:,} broken rows, {jobs:,} jobs and {tasks:,} tasks in the others")
+    others = f"{counted(jobs, 'job')} and {counted(tasks, 'task')} in the others"
+    say(f"{file}: {counted(problems.count, 'broken row')}, {others}")
     if problems.count and not lenient:
         raise ConfigError(f"{file}: has {problems.count:,} broken rows; correct them, or skip them with --lenient")
 
@@ -146,7 +148,7 @@ def convert(
         count = _write(out, trace)
     _say_caution(trace.header)
     _say_skipped(file, problems)
-    say(f"{out}: {count:,} jobs")
+    say(f"{out}: {counted(count, 'job')}")
 
 
 @group.command()
@@ -218,7 +220,7 @@ def scale(
     _say_caution(adapted.header)
     _say_skipped(file, problems[-1])
     say(adapted.header.history[-1])
-    say(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
+    say(f"{out}: {counted(count, 'job')}, {counted(sum(len(job.tasks or ()) for job in adapted.jobs), 'task')}")
 
 
 @group.command()
@@ -258,7 +260,7 @@ def generate(
         "map_only_fraction": map_only_fraction,
     }
     count = _write(out, generated(_validated({}, given, set_, Parameters), seed))
-    say(f"{out}: {count:,} jobs")
+    say(f"{out}: {counted(count, 'job')}")
 
 
 @group.command()

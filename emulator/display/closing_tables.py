@@ -15,6 +15,7 @@ from emulator.display.result_grids import groups_grid, jobs_grid, overheads_grid
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.summary import ended_well, shown_state
+from emulator.vocabulary import counted
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
@@ -166,7 +167,9 @@ def _calibration_text(calibration: Mapping[str, Any]) -> Text:
     """The machine and age of the calibration that a simulation used."""
     machine, days = calibration["machine"], calibration["age_days"]
     age = "" if days is None else " (today)" if days < 1 else f" ({days} days ago)"
-    text = f"measured {calibration['measured_at']}{age} on {machine['cores']} cores of {machine['cpu_model']}"
+    text = (
+        f"measured {calibration['measured_at']}{age} on {counted(machine['cores'], 'core')} of {machine['cpu_model']}"
+    )
     warning = calibration["warning"]
     return Text(f"{text}; {warning}", "yellow") if warning else Text(f"{text}: {calibration['path']}")
 

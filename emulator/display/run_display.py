@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.status import JobStatus, RunStatus
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, counted
 
 PLAIN_PERIOD_S = 5.0
 """Real seconds between two lines of text, if there is no terminal."""
@@ -71,7 +71,7 @@ def status_line(status: RunStatus) -> str:
         parts.append(f"{len(active) - 4} more jobs running")
     ended = sum(job.ended for job in status.jobs)
     if ended:
-        parts.append(f"{ended} of {len(status.jobs)} jobs ended")
+        parts.append(f"{ended} of {counted(len(status.jobs), 'job')} ended")
     if status.containers_total:
         used = sum(status.containers_used_by_queue.values())
         parts.append(f"containers {used}/{status.containers_total}")

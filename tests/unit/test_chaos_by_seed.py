@@ -243,7 +243,7 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
     firsts = [result.output.splitlines()[0] for result in said]
     assert firsts[0] != firsts[1]
     assert all(first.startswith("seeds ") for first in firsts)
-    assert "1 seeds: no violation" in said[0].output
+    assert "1 seed: no violation" in said[0].output
     assert "time added" in said[0].output
     assert not (tmp_path / "out").exists()
 

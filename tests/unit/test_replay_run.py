@@ -55,7 +55,7 @@ def records_of(run_directory: Path) -> list[Record]:
 def test_a_run_is_repeated(run_directory: Path, name: str) -> None:
     result = invoked("replay", run_directory / name)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{len(records_of(run_directory))} records of 10 machines replayed, every effect the same" in result.stdout
+    assert f"{len(records_of(run_directory)):,} records of 10 machines replayed, every effect the same" in result.stdout
 
 
 def test_all_repeats_are_replayed(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_journal_of_messages_is_one_without_effects_and_replays(run_directory:
     assert {record.effects for record in found} == {()}
     result = invoked("replay", run_of_messages)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{len(found)} records of 10 machines replayed, every effect the same" in result.stdout
+    assert f"{len(found):,} records of 10 machines replayed, every effect the same" in result.stdout
     sizes = [(directory / JOURNAL_NAME).stat().st_size for directory in (run_of_messages, run_directory)]
     assert sizes[0] < 0.8 * sizes[1]
 

@@ -16,6 +16,7 @@ from emulator.live.dumpers.criu import find_criu, tracks_memory
 from emulator.live.memory.nodes import why_no_swap
 from emulator.live.program_members import group_parent
 from emulator.storage.images import PAGE_TRACKER
+from emulator.vocabulary import counted
 
 _CGROUP_FOLDER = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "freezer", "cpu")
@@ -45,7 +46,7 @@ def _finding(name: str, works: bool, found: str, without: str) -> Finding:
 
 def _system() -> Finding:
     versions = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-    size = f"{len(os.sched_getaffinity(0))} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB"
+    size = f"{counted(len(os.sched_getaffinity(0)), 'core')}, {psutil.virtual_memory().total / 2**30:.0f} GiB"
     return _finding("system", platform.system() == "Linux", f"{versions}, {size}", "live runs: they need Linux")
 
 
