@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from calibrations import make_calibration
 
 from analysis.reproduce import needs
 from analysis.reproduce.definitions import all_figures, chosen_figures
@@ -15,6 +16,7 @@ from analysis.reproduce.run import planned
 from analysis.reproduce.values import Constant, all_values
 from emulator.campaign.plan import Variant
 from emulator.costs import calibration_file
+from emulator.costs.calibration import dump_calibration
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 
@@ -132,8 +134,11 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
 
 
-def test_a_figure_of_live_runs_is_timed_by_its_simulation() -> None:
+def test_a_figure_of_live_runs_is_timed_by_its_simulation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Programs of a minute and a half run one after the other, or share the machine."""
+    (tmp_path / "natjam").mkdir()
+    (tmp_path / "natjam/calibration.yaml").write_text(dump_calibration(make_calibration()))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = took(all_figures()["os-assisted/fig4-program"])
     assert found["cpu_s"] > 0
     assert 160 < found["makespan_s"] < 220

@@ -342,7 +342,7 @@ def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
         PriorityOutcome(1000, 1, 1, 0.0, 0.0, 0, 0.0),
         PriorityOutcome(-10, 1, 1, 0.0, 0.0, 1, 10 / 3600),
     ]
-    assert "1 evictions" in done.stdout
+    assert "1 eviction;" in done.stdout
     assert rows.read_text().splitlines()[1:] == [
         "low,0.0,0.0,10.0,n,high,10.0",
         "high,10.0,10.0,60.0,n,,0.0",
