@@ -122,11 +122,15 @@ def words(found: Sequence[KueueResult]) -> Iterator[str]:
     """What the figures say, in sentences."""
     wait, *swept = found
     others = f"the others take {_text(wait.other_completion_s)} s" if wait.other_completion_s else "no other ends"
-    yield f"Without preemption urgent workloads wait {_text(wait.urgent_wait_s)} s, and {others}."
-    yield (
-        f"With it they wait {_text(swept[0].urgent_wait_s)} s, and {_text(swept[0].lost_pod_h)} pod-hours a day are"
-        " done again."
-    )
+    yield f"Without preemption {_urgent(wait)}, and {others}."
+    again = f", and {_text(swept[0].lost_pod_h)} pod-hours a day are done again" if swept[0].lost_pod_h else ""
+    yield f"With it {_urgent(swept[0])}{again}."
     loops = [each.minimum_runtime for each in found if each.loops]
     if loops:
         yield f"Some days went round in a circle ({', '.join(loops)}): natjam loops tells why."
+
+
+def _urgent(found: KueueResult) -> str:
+    return (
+        f"urgent workloads wait {_text(found.urgent_wait_s)} s" if found.urgent_wait_s else "no urgent workload starts"
+    )

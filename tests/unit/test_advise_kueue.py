@@ -55,6 +55,15 @@ def test_what_is_said_if_only_urgent_workloads_end() -> None:
     assert next(words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))).endswith(" s, and no other ends.")
 
 
+def test_what_is_said_if_no_urgent_workload_starts() -> None:
+    """It needs more than the queue has."""
+    low = Arrival(workload("low", "q", 2000, 0, 0), 10 * SECOND_NS)
+    high = Arrival(workload("high", "q", 10**9, 10, 10), 10 * SECOND_NS)
+    without, with_it, *_ = words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))
+    assert without.startswith("Without preemption no urgent workload starts, and the others take ")
+    assert with_it.startswith("With it no urgent workload starts, and ")
+
+
 def test_the_first_day_is_the_recorded_one_and_the_others_keep_its_times() -> None:
     day = arrivals()
     assert drawn(day, 0) == day

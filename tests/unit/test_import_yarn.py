@@ -129,7 +129,11 @@ class TestQueues:
     @pytest.mark.parametrize(
         ("queues", "reason"),
         [
-            ({".queues": "a,b", ".a.capacity": 60, ".b.capacity": 50}, "exceed its share"),
+            ({".queues": "a,b", ".a.capacity": 60, ".b.capacity": 50}, "exceed its share (of the cluster: a 0.6, b"),
+            (
+                {".queues": "a", ".a.capacity": "[memory=204800]"},
+                "exceed its share (of the cluster's 102,400 MiB: a 2)",
+            ),
             ({".queues": "a", ".a.capacity": 50, ".a.maximum-capacity": 40}, "no less than the queue's capacity"),
             ({".queues": "a", ".a.capacity": "much"}, "'much' is not a number"),
             ({".queues": "a", ".a.capacity": "101"}, "above 100 percent"),

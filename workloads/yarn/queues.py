@@ -68,7 +68,9 @@ def _capacity_children(
     if sum(shares.values()) > capacity * Fraction(1_000_001, 1_000_000):
         where = settings.where(f"{keys[names[-1]]}.capacity")
         given = ", ".join(f"{name} {float(share):.4g}" for name, share in shares.items())
-        raise ConfigError(f"{where}: the queues of {path} exceed its share (of the cluster: {given}); lower them")
+        in_mb = f"'s {cluster_mb:,.0f} MiB" if any(amount.unit == "mb" for amount in amounts.values()) else ""
+        of_cluster = f"of the cluster{in_mb}: {given}"
+        raise ConfigError(f"{where}: the queues of {path} exceed its share ({of_cluster}); lower them")
     for name, key in keys.items():
         limit = settings.take(f"{key}.maximum-capacity", _Amount(100, "%"), _maximum)
         most = min(maximum, _shares({name: limit}, maximum, cluster_mb)[name])
