@@ -56,12 +56,11 @@ def test_what_is_said_if_only_urgent_workloads_end() -> None:
 
 
 def test_what_is_said_if_no_urgent_workload_starts() -> None:
-    """It needs more than the queue has."""
-    low = Arrival(workload("low", "q", 2000, 0, 0), 10 * SECOND_NS)
-    high = Arrival(workload("high", "q", 10**9, 10, 10), 10 * SECOND_NS)
+    """All need more than the queue has."""
+    low, high = (Arrival(workload(name, "q", 10**9, at, at), 10 * SECOND_NS) for name, at in (("low", 0), ("high", 10)))
     without, with_it, *_ = words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))
-    assert without.startswith("Without preemption no urgent workload starts, and the others take ")
-    assert with_it.startswith("With it no urgent workload starts, and ")
+    assert without == "Without preemption no urgent workload starts, and no other ends."
+    assert with_it.startswith("With it no urgent workload starts, and 0")
 
 
 def test_the_first_day_is_the_recorded_one_and_the_others_keep_its_times() -> None:
