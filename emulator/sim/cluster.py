@@ -36,6 +36,7 @@ from emulator.records.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel
+from emulator.sim.operations import VirtualOperations
 from emulator.sim.processes import VirtualProcesses
 
 _SLICE_EVENTS = 2048
@@ -260,6 +261,7 @@ class SimulatedCluster:
 
     def _effects(self) -> dict[type[fx.Effect], Callable[..., None]]:
         processes = self.processes
+        operations = VirtualOperations(processes)
         return {
             fx.Send: self._send,
             fx.SetTimer: self._set_timer,
@@ -269,12 +271,12 @@ class SimulatedCluster:
             fx.ExitApplication: processes.exit_application,
             fx.Launch: processes.launch,
             fx.ProvideInput: processes.provide_input,
-            fx.Suspend: processes.suspend,
-            fx.Resume: processes.resume,
-            fx.Checkpoint: processes.checkpoint,
-            fx.Dump: processes.dump,
-            fx.Terminate: processes.terminate,
-            fx.Kill: processes.kill,
+            fx.Suspend: operations.suspend,
+            fx.Resume: operations.resume,
+            fx.Checkpoint: operations.checkpoint,
+            fx.Dump: operations.dump,
+            fx.Terminate: operations.terminate,
+            fx.Kill: operations.kill,
             fx.CleanUp: processes.clean_up,
             **dict.fromkeys(fx.EXPLANATIONS, self._explain),
         }

@@ -1,7 +1,8 @@
-"""Virtual processes: carries out effects on containers, in virtual time, as an executor does.
+"""Virtual processes: the life of each from its launch to its end, in virtual time, as an executor does it.
 
 Every effect takes the time that the cost model gives, and is answered by exactly one completion, as the executor's
 contract says (``emulator.core.effects``).  The exit of a process comes after the completions of its pending operations.
+What NodeManagers order of a process between its launch and its end is in ``operations``, its input in ``inputs``.
 """
 
 from __future__ import annotations
@@ -13,33 +14,23 @@ from msgspec import structs
 
 from emulator.core import effects as fx
 from emulator.core.completions import (
-    Checkpointed,
-    CheckpointFailed,
     Committing,
     Exited,
     FirstKey,
-    Killed,
-    KillFailed,
     Launched,
     LaunchFailed,
     Paged,
     RealCost,
-    Resumed,
-    ResumeFailed,
     SavedByItself,
-    Suspended,
-    SuspendFailed,
-    Terminated,
-    TerminateFailed,
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import Settings
-from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
-from emulator.sim.data import JobData
+from emulator.sim.cost_model import CostModel, LaunchTimes
 from emulator.sim.devices import VirtualDevices
 from emulator.sim.disks import NO_SPACE, VirtualDisks
+from emulator.sim.inputs import VirtualInputs
 from emulator.sim.kernel import Kernel
 from emulator.sim.memory import Moved, VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
@@ -81,30 +72,23 @@ class VirtualProcesses:
         """All processes, by container."""
         self.moved_ns = 0
         """When a process was last launched, resumed or ended."""
+        self.kernel, self.jobs, self.costs, self.tell = kernel, jobs, costs, tell
         self.disks = VirtualDisks()
-        self._kernel = kernel
+        self.memory = VirtualMemory({node.name: node.memory_bytes for node in settings.nodes}, costs.memory)
+        self.devices = VirtualDevices(kernel, settings.tier.at_once if settings.tier else 1)
+        self._inputs = VirtualInputs(jobs, self.disks)
         self._nodes = {node.name: node for node in settings.nodes}
         self._estimate_period_ns = settings.protocol.estimate_period_ns
-        self._jobs = jobs
-        self._costs = costs
-        self._tell = tell
+        self._tier = settings.tier
         self._application_begins = application_begins
         self._application_ended = application_ended
         self._at_once = at_once
-        # By (node, job): the nodes of the map outputs, as known on that node; reduces with merged input there.
-        self._inputs: dict[tuple[str, str], fx.ProvideInput] = {}
-        self._localised: dict[tuple[str, str], set[int]] = {}
-        self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
-        """Reduces by node and job, in the order of their launch."""
         self._program_saves: dict[tuple[str, int], int] = {}
         """By job and task: the active time of a program that is saved in files of its own."""
-        self._data: dict[str, JobData] = {}
-        self._memory = VirtualMemory({node.name: node.memory_bytes for node in settings.nodes}, costs.memory)
-        self._tier = settings.tier
-        self._devices = VirtualDevices(kernel, settings.tier.at_once if settings.tier else 1)
 
-    def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
-        self._kernel.at(self._kernel.now_ns + delay_ns, action)
+    def later(self, delay_ns: int, action: Callable[[], None]) -> None:
+        """Do something when so much time is over."""
+        self.kernel.at(self.kernel.now_ns + delay_ns, action)
 
     @property
     def are_stuck(self) -> bool:
@@ -116,33 +100,33 @@ class VirtualProcesses:
         """All that runs on the node ends at once, and nobody is told."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
-        for job in self._jobs:
-            self._forget_inputs(node, job)
+        for job in self.jobs:
+            self._inputs.forget(node, job)
 
     def read_progress(self, address: str, effect: fx.ReadProgress) -> None:
         """Answer at once with the readings of the tasks' heartbeats."""
-        now_ns = self._kernel.now_ns
+        now_ns = self.kernel.now_ns
         samples = []
         for container in effect.containers:
             task = self.tasks.get(container)
             if task is None or task.first_key_ns is None:
                 continue
             samples.append((container, task.readings(now_ns, self._estimate_period_ns)))
-        self._tell(address, ProgressSamples(tuple(samples)))
+        self.tell(address, ProgressSamples(tuple(samples)))
 
     def exit_application(self, address: str, effect: fx.ExitApplication) -> None:
         """The process of the ApplicationMaster ends."""
-        self._end(effect.container, code=0)
+        self.end(effect.container, code=0)
 
     def launch(self, address: str, effect: fx.Launch) -> None:
         """Start a process; a reduce begins when it has its input."""
         node = address.partition(":")[2]
-        self.moved_ns = self._kernel.now_ns
-        spec = self._jobs[effect.job]
+        self.moved_ns = self.kernel.now_ns
+        spec = self.jobs[effect.job]
         saved, lost = self.disks.sound(effect.saved)
         launch = effect if saved is effect.saved else structs.replace(effect, saved=saved)
         index = spec.facts.index_of(effect.group, effect.task)
-        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0, index=index, lost=lost)
+        task = VirtualTask(launch, node, self.kernel.now_ns, keys=1, length_ns=0, index=index, lost=lost)
         if effect.work is Work.SHUFFLE:
             task.length_ns = self._nodes[node].duration_ns(spec.map_ns[index])
         elif effect.work is Work.KEYS:
@@ -150,7 +134,7 @@ class VirtualProcesses:
             task.keys = spec.reduce_keys[index]
             task.keys_before = saved.keys_done if saved else 0
             task.active_before_ns = task.saved_ns = self._program_saves.get((effect.job, index), 0)
-            self._reduces.setdefault((node, effect.job), {})[effect.container] = task
+            self._inputs.add(task)
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
         if isinstance(saved, ProcessImage):
@@ -160,7 +144,7 @@ class VirtualProcesses:
 
     def _restore(self, task: VirtualTask, image: ProcessImage) -> None:
         """Bring its image here if it was made elsewhere, and read it; then the usual launch follows."""
-        tier, container = self._image_tier(), task.launch.container
+        tier, container = self.image_tier(), task.launch.container
         task.active_before_ns = image.in_key_ns
         network_bytes_s = tier.network_bytes_s if image.node != task.node else None
         brought_ns = transfer_ns(image.size_bytes, network_bytes_s) if network_bytes_s else 0
@@ -168,153 +152,139 @@ class VirtualProcesses:
         def read() -> None:
             if container in self.tasks:
                 work_ns = tier.read_ns(image.size_bytes)
-                self._devices.use(task.node, container, work_ns, partial(self._begin, container))
+                self.devices.use(task.node, container, work_ns, partial(self._begin, container))
 
-        self._later(brought_ns, read)
+        self.later(brought_ns, read)
 
     def _begin(self, container: str) -> None:
         task = self.tasks[container]
-        has_maps = bool(self._jobs[task.launch.job].map_ns)
-        if task.launch.work is Work.KEYS and not has_maps and not self._is_localised(task):
+        has_maps = bool(self.jobs[task.launch.job].map_ns)
+        if task.launch.work is Work.KEYS and not has_maps and not self._inputs.is_merged(task):
             self._make_input(task)
         else:
             self._start_process(container)
 
-    def _image_tier(self) -> Tier:
+    def image_tier(self) -> Tier:
+        """What images cost to write and to read, in a run that makes some."""
         assert self._tier is not None, "images without a storage tier"
         return self._tier
 
     def _make_input(self, task: VirtualTask) -> None:
         """Make the input of a reduce in a job without maps; this is done first, by a process of its own."""
-        maker, now_ns = f"{task.launch.container}.input", self._kernel.now_ns
-        times = self._costs.launch_map(task.node, maker, self._fetched(task, ()), now_ns)
-        made_ns = times.written_ns + self._costs.map_end(task.node, maker, now_ns + times.written_ns)
-        self._later(made_ns, partial(self._start_process, task.launch.container))
+        maker, now_ns = f"{task.launch.container}.input", self.kernel.now_ns
+        times = self.costs.launch_map(task.node, maker, self._inputs.fetched(task, ()), now_ns)
+        made_ns = times.written_ns + self.costs.map_end(task.node, maker, now_ns + times.written_ns)
+        self.later(made_ns, partial(self._start_process, task.launch.container))
 
     def _start_process(self, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
-        now_ns = self._kernel.now_ns
+        now_ns = self.kernel.now_ns
         times = self._launch_times(task, now_ns)
         task.input_ready_ns = None if times.input_ready_ns is None else now_ns + times.input_ready_ns
         task.written_ns = now_ns + times.written_ns
-        self._later(times.running_ns, partial(self._launched, container))
+        self.later(times.running_ns, partial(self._launched, container))
 
     def _launch_times(self, task: VirtualTask, now_ns: int) -> LaunchTimes:
-        launch, node, costs = task.launch, task.node, self._costs
+        launch, node, costs = task.launch, task.node, self.costs
         if launch.work is Work.MASTER:
             start_ns = costs.application_start(launch.container, now_ns)
             return LaunchTimes(start_ns, start_ns)
         if launch.work is Work.SHUFFLE:
-            return costs.launch_map(node, launch.container, self._data_of(launch.job).map_output(), now_ns)
-        if self._is_localised(task):
+            return costs.launch_map(node, launch.container, self._inputs.data_of(launch.job).map_output(), now_ns)
+        if self._inputs.is_merged(task):
             return costs.launch_reduce(node, launch.container, None, now_ns)
-        inputs = self._inputs.get((node, launch.job))
-        if inputs is None or self.disks.first_missing(inputs.job, inputs.nodes) is not None:
+        known = self._inputs.known_to(task)
+        if known is None or self._inputs.first_missing(known) is not None:
             return costs.launch_waiting(node, launch.container, now_ns)
-        fetched = self._fetched(task, inputs.nodes)
+        fetched = self._inputs.fetched(task, known.nodes)
         return costs.launch_reduce(node, launch.container, fetched, now_ns)
 
     def _launched(self, container: str) -> None:
-        task = self._settled(container, LaunchFailed)
+        task = self.settled(container, LaunchFailed)
         if task is None:
             return
-        task.launched_ns = now_ns = self._kernel.now_ns
-        self._tell(node_address(task.node), Launched(container, self._cost(now_ns - task.ordered_ns)))
+        task.launched_ns = now_ns = self.kernel.now_ns
+        self.tell(node_address(task.node), Launched(container, self.cost(now_ns - task.ordered_ns)))
         self._await_input(container)
 
-    def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
+    def cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
+        """What an operation took, and beside it the rest of a key, as a completion tells it."""
         if not duration_ns and not key_ns:
             return _NO_COST
-        return RealCost(self._costs.real_ns(duration_ns), self._costs.real_ns(key_ns))
+        return RealCost(self.costs.real_ns(duration_ns), self.costs.real_ns(key_ns))
 
     def _await_input(self, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
-        launch, now_ns = task.launch, self._kernel.now_ns
+        launch, now_ns = task.launch, self.kernel.now_ns
         if task.input_ready_ns is None:
-            inputs = self._inputs.get((task.node, launch.job))
-            missing = None if inputs is None else self.disks.first_missing(inputs.job, inputs.nodes)
-            if inputs is None or missing is not None:
+            known = self._inputs.known_to(task)
+            missing = None if known is None else self._inputs.first_missing(known)
+            if known is None or missing is not None:
                 task.waited = True
-                if inputs is not None and missing is not None:
-                    self._report_failed_fetch(container, FetchFailed(container, missing, inputs.version, "lost"))
+                if known is not None and missing is not None:
+                    self._report_failed_fetch(container, FetchFailed(container, missing, known.version, "lost"))
                 return  # ProvideInput will come
-            fetched = self._fetched(task, inputs.nodes)
-            task.input_ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
+            fetched = self._inputs.fetched(task, known.nodes)
+            task.input_ready_ns = now_ns + self.costs.fetch_input(task.node, container, fetched, now_ns)
         begin_ns = max(now_ns, task.input_ready_ns)
-        self._kernel.at(max(begin_ns, launch.first_key_at_ns), partial(self._first_key, container, begin_ns, now_ns))
+        self.kernel.at(max(begin_ns, launch.first_key_at_ns), partial(self._first_key, container, begin_ns, now_ns))
 
     def _report_failed_fetch(self, container: str, failed: FetchFailed) -> None:
         task = self.tasks.get(container)
         if task is None or task.input_ready_ns is not None:
             return
-        launch = task.launch
-        inputs = self._inputs.get((task.node, launch.job))
-        if inputs is not None and inputs.version == failed.version:
-            self._tell(job_address(launch.job), failed)
-            self._later(_SAY_AGAIN_NS, partial(self._report_failed_fetch, container, failed))
-
-    def _is_localised(self, task: VirtualTask) -> bool:
-        """Whether its merged input is on its node: fetched by an earlier attempt or, in a job without maps, made."""
-        return task.index in self._localised.get((task.node, task.launch.job), ())
-
-    def _fetched(self, task: VirtualTask, outputs: tuple[str, ...]) -> DataSize:
-        """The input that a reduce brings to its node, where it then stays."""
-        self._localised.setdefault((task.node, task.launch.job), set()).add(task.index)
-        return self._data_of(task.launch.job).reduce_input(task.index, task.node, outputs)
-
-    def _data_of(self, job: str) -> JobData:
-        data = self._data.get(job)
-        if data is None:
-            data = self._data[job] = JobData(self._jobs[job])
-        return data
+        known = self._inputs.known_to(task)
+        if known is not None and known.version == failed.version:
+            self.tell(job_address(task.launch.job), failed)
+            self.later(_SAY_AGAIN_NS, partial(self._report_failed_fetch, container, failed))
 
     def _first_key(self, container: str, input_ready_ns: int, began_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None or task.first_key_ns is not None or task.stopped or task.checkpointing:
             return
-        now_ns = self._kernel.now_ns
+        now_ns = self.kernel.now_ns
         task.first_key_ns = task.since_ns = now_ns
         if task.launch.work is Work.MASTER:
             self._application_begins(task.launch.job, container)
             return
         cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
         ready_ns, keys_left = input_ready_ns if task.waited else 0, task.keys_before if task.lost else 0
-        first_key = FirstKey(container, now_ns, ready_ns, self._cost(cost_ns), task.lost, keys_left)
-        self._tell(node_address(task.node), first_key)
+        first_key = FirstKey(container, now_ns, ready_ns, self.cost(cost_ns), task.lost, keys_left)
+        self.tell(node_address(task.node), first_key)
         if task.launch.memory_bytes:
-            written = self._memory.of(task.node).write(container, task.launch.memory_bytes)
+            written = self.memory.of(task.node).write(container, task.launch.memory_bytes)
             if not isinstance(task.launch.saved, ProcessImage):  # the image has brought its memory back
-                task.setup_ns = self._memory.times.write_ns(written)
+                task.setup_ns = self.memory.times.write_ns(written)
                 self._tell_paged(container, task, written, task.setup_ns)
         self._plan_end(container, task)
 
     def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
         """What it begins now; a stop meanwhile is not counted."""
         if moved.paged_out_bytes or moved.paged_in_bytes:
-            now_ns = self._kernel.now_ns
+            now_ns = self.kernel.now_ns
             paged = Paged(container, now_ns, now_ns + takes_ns, moved.paged_out_bytes, moved.paged_in_bytes)
-            self._tell(node_address(task.node), paged)
+            self.tell(node_address(task.node), paged)
 
     def _plan_end(self, container: str, task: VirtualTask) -> None:
         task.token += 1
-        left_ns = task.left_ns - task.active_ns(self._kernel.now_ns)
-        self._later(max(0, left_ns), partial(self._walked, container, task.token))
+        left_ns = task.left_ns - task.active_ns(self.kernel.now_ns)
+        self.later(max(0, left_ns), partial(self._walked, container, task.token))
         self._plan_save(container, task)
 
     def _plan_save(self, container: str, task: VirtualTask) -> None:
         """It saves by itself once in a period, when the key in progress is done."""
-        spec = self._jobs[task.launch.job]
+        spec = self.jobs[task.launch.job]
         period_ns = spec.facts.checkpoint_period_ns
         if period_ns is None or task.launch.work is not Work.KEYS or spec.program is not None:
             return
         key = task.saves_after(period_ns)
         if key is not None:
-            left_ns = task.instant_of(key) - task.active_ns(self._kernel.now_ns)
-            self._later(max(0, left_ns), partial(self._save, container, task.token, key))
+            left_ns = task.instant_of(key) - task.active_ns(self.kernel.now_ns)
+            self.later(max(0, left_ns), partial(self._save, container, task.token, key))
 
     def _save(self, container: str, token: int, key: int) -> None:
         task = self.tasks.get(container)
@@ -324,7 +294,7 @@ class VirtualProcesses:
         if not self.disks.is_full(task.node):
             saved = KeyCheckpoint(task.containers, key, f"{task.launch.job}/{task.index}", task.node)
             self.disks.checkpoint_written(container, key)
-            self._tell(node_address(task.node), SavedByItself(container, saved))
+            self.tell(node_address(task.node), SavedByItself(container, saved))
         self._plan_save(container, task)
 
     def _walked(self, container: str, token: int) -> None:
@@ -333,203 +303,53 @@ class VirtualProcesses:
         if task is None or task.token != token:
             return
         if task.launch.memory_bytes and task.check_ns is None:
-            read = self._memory.of(task.node).read(container)
-            task.check_ns = self._memory.times.read_ns(read)
+            read = self.memory.of(task.node).read(container)
+            task.check_ns = self.memory.times.read_ns(read)
             self._tell_paged(container, task, read, task.check_ns)
             self._plan_end(container, task)
             return
-        task.committing, now_ns = True, self._kernel.now_ns
+        task.committing, now_ns = True, self.kernel.now_ns
         if self.disks.is_full(task.node):
-            self._end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
+            self.end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
             return
         if task.launch.work is Work.KEYS:
-            size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.index)
-            end_ns = self._costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
+            size_bytes = self._inputs.data_of(task.launch.job).reduce_output_bytes(task.index)
+            end_ns = self.costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
         else:
             written_ns = max(now_ns, task.written_ns)
-            end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
+            end_ns = written_ns - now_ns + self.costs.map_end(task.node, container, written_ns)
         end_ns += self.disks.extra_ns(task.node)
         if not end_ns and self._at_once:
-            self._end(container, code=0)
+            self.end(container, code=0)
             return
         if task.launch.work is Work.KEYS:
-            self._tell(node_address(task.node), Committing(container))
-        self._later(end_ns, partial(self._end, container, 0))
+            self.tell(node_address(task.node), Committing(container))
+        self.later(end_ns, partial(self.end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         """The nodes of a job's map outputs are known: reduces that wait for them start fetching."""
-        node = address.partition(":")[2]
-        self._inputs[node, effect.job] = effect
-        for container, task in list(self._reduces.get((node, effect.job), {}).items()):
-            if task.first_key_ns is None and not task.stopped and task.launched_ns is not None:
-                self._await_input(container)
+        for container in self._inputs.provide(address.partition(":")[2], effect):
+            self._await_input(container)
 
-    def _operate(
-        self,
-        address: str,
-        container: str,
-        failure: Failure,
-        cost: Callable[[str, str, int], int],
-        done: Callable[[str, str, int], None],
-    ) -> None:
-        """Call ``done`` when an operation on a process has taken its time.  If the process ends before, the answer is
-        ``failure``.  If it has already ended, its end is on its way to the caller."""
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        task.pending.append(failure)
-        delay_ns = cost(task.node, container, self._kernel.now_ns)
-        self._later(delay_ns, partial(done, address, container, delay_ns))
-
-    def _settled(self, container: str, failure: Failure) -> VirtualTask | None:
-        """The process whose operation is over; None: it has ended meanwhile."""
-        task = self.tasks.get(container)
-        if task is not None:
-            task.pending.remove(failure)
-        return task
-
-    def suspend(self, address: str, effect: fx.Suspend) -> None:
-        """Stop a process (SIGTSTP)."""
-        self._operate(address, effect.container, SuspendFailed, self._costs.suspend, self._suspended)
-
-    def _suspended(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._settled(container, SuspendFailed)
-        if task is None:
-            return
-        if task.committing:
-            self._tell(address, SuspendFailed(container, "the task is committing"))
-            return
-        now_ns = self._kernel.now_ns
-        task.stop(now_ns)
-        self._memory.of(task.node).stop(container)
-        self._tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
-
-    def resume(self, address: str, effect: fx.Resume) -> None:
-        """Continue a stopped process (SIGCONT)."""
-        self._operate(address, effect.container, ResumeFailed, self._costs.resume, self._resumed)
-
-    def _resumed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._settled(container, ResumeFailed)
-        if task is None:
-            return
-        self.moved_ns = self._kernel.now_ns
-        task.go_on(self.moved_ns)
-        swapped_bytes = self._memory.of(task.node).go_on(container)
-        self._tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
+    def go_on(self, container: str, task: VirtualTask) -> None:
+        """A process that was stopped goes on: to its end, or waiting for its input."""
         if task.first_key_ns is None:
             self._await_input(container)
         else:
             self._plan_end(container, task)
 
-    def checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
-        """Save a process's key counter and end it; the key in progress is finished first."""
-        task = self.tasks.get(effect.container)
-        if task is None:
-            return  # its end is on the way
-        if self.disks.is_full(task.node):
-            self._tell(address, CheckpointFailed(effect.container, NO_SPACE))
-            return
-        now_ns = self._kernel.now_ns
-        key_ns = 0
-        keys_done = task.keys_done(now_ns)
-        task.pending.append(CheckpointFailed)
-        if task.first_key_ns is not None:
-            keys_done = min(task.keys, keys_done + 1)
-            key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
-            if keys_done == task.keys:
-                # The last key: the task ends by itself, and the order comes too late.
-                self._later(key_ns, partial(self._checkpoint_too_late, address, effect.container))
-                return
-        task.token += 1
-        task.checkpointing = True
-        delay_ns = self._costs.checkpoint(task.node, effect.container, now_ns) + self.disks.extra_ns(task.node)
-        cost = self._cost(delay_ns, key_ns)
-        self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
-
-    def _checkpoint_too_late(self, address: str, container: str) -> None:
-        if self._settled(container, CheckpointFailed) is not None:
-            self._tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
-
-    def _checkpointed(self, address: str, container: str, keys_done: int, cost: RealCost) -> None:
-        task = self._settled(container, CheckpointFailed)
-        if task is None:
-            return  # killed meanwhile
-        saved = KeyCheckpoint(task.containers, keys_done, f"{task.launch.job}/{task.index}", task.node)
-        self.disks.checkpoint_written(container, keys_done)
-        self._tell(address, Checkpointed(container, saved, cost))
-        self._end(container, code=75, keys_done=keys_done)
-
-    def dump(self, address: str, effect: fx.Dump) -> None:
-        """Stop a process, save it as an image on its node's device, and end it."""
-        self._operate(address, effect.container, CheckpointFailed, self._costs.suspend, self._stopped_for_dump)
-
-    def _stopped_for_dump(self, address: str, container: str, delay_ns: int) -> None:
+    def settled(self, container: str, failure: Failure) -> VirtualTask | None:
+        """The process of which an operation is over; None: it has ended meanwhile, and ``failure`` was the answer."""
         task = self.tasks.get(container)
-        if task is None:
-            return
-        if task.committing:
-            self._settled(container, CheckpointFailed)
-            self._tell(address, CheckpointFailed(container, "the task is committing"))
-            return
-        now_ns = self._kernel.now_ns
-        task.stop(now_ns)
-        work_ns = self._image_tier().write_ns(self._dump_bytes(task))
-        self._devices.use(task.node, container, work_ns, partial(self._dumped, address, container, now_ns - delay_ns))
-
-    def _dump_bytes(self, task: VirtualTask) -> int:
-        facts, has_image = self._jobs[task.launch.job].facts, isinstance(task.launch.saved, ProcessImage)
-        done_ppm = task.done_ppm(self._kernel.now_ns)
-        return self._image_tier().dump_bytes(facts, task.launch.group, task.launch.task, has_image, done_ppm)
-
-    def _dumped(self, address: str, container: str, began_ns: int) -> None:
-        task = self._settled(container, CheckpointFailed)
-        assert task is not None, "one that has ended has left its device"
-        now_ns = self._kernel.now_ns
-        keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
-        facts, done_ppm = self._jobs[task.launch.job].facts, task.done_ppm(now_ns)
-        size_bytes = facts.footprint_bytes(task.launch.group, task.launch.task, done_ppm)
-        image = ProcessImage(
-            task.containers,
-            keys_done,
-            f"{task.launch.job}/{task.index}",
-            task.node,
-            size_bytes,
-            checksum="",
-            in_key_ns=max(0, task.active_ns(now_ns) - task.instant_of(keys_done)),
-            written_bytes=written_bytes if written_bytes < size_bytes else None,
-        )
-        self._tell(address, Checkpointed(container, image, self._cost(now_ns - began_ns)))
-        self._end(container, code=75, keys_done=keys_done)
-
-    def terminate(self, address: str, effect: fx.Terminate) -> None:
-        """Tell a process to end (SIGTERM): a program does, other tasks work on until they are killed."""
-        self._operate(address, effect.container, TerminateFailed, self._costs.kill, self._terminated)
-
-    def _terminated(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._settled(container, TerminateFailed)
-        if task is None:
-            return
-        self._tell(address, Terminated(container, self._cost(delay_ns)))
-        if self._jobs[task.launch.job].program is not None:
-            self.crash(container, signal=15, reason="killed by SIGTERM")
-
-    def kill(self, address: str, effect: fx.Kill) -> None:
-        """End a process at once (SIGKILL)."""
-        self._operate(address, effect.container, KillFailed, self._costs.kill, self._killed)
-
-    def _killed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._settled(container, KillFailed)
-        if task is None:
-            return
-        swapped_bytes = self._memory.of(task.node).end(container) if task.stopped else 0
-        self._tell(address, Killed(container, self._cost(delay_ns), swapped_bytes))
-        self.crash(container, signal=9, reason="killed")
+        if task is not None:
+            task.pending.remove(failure)
+        return task
 
     def crash(self, container: str, signal: int, reason: str) -> None:
         """The process of ``container`` ends by ``signal``."""
-        self._end(container, code=None, signal=signal, reason=reason)
+        self.end(container, code=None, signal=signal, reason=reason)
 
-    def _end(
+    def end(
         self,
         container: str,
         code: int | None,
@@ -537,41 +357,35 @@ class VirtualProcesses:
         keys_done: int | None = None,
         reason: str = "",
     ) -> None:
+        """The process of ``container`` ends, with an exit code or by a signal; what is still pending for it fails."""
         task = self._remove(container)
         if task is None:
             return
         if code == 0 and task.launch.work is Work.SHUFFLE:
             self.disks.output_written(task.launch.job, task.index, task.node)
         if keys_done is None:
-            keys_done = task.keys if code == 0 else task.keys_done(self._kernel.now_ns)
+            keys_done = task.keys if code == 0 else task.keys_done(self.kernel.now_ns)
         for failure in task.pending:
-            self._tell(node_address(task.node), failure(container, "the process has ended"))
-        self._tell(node_address(task.node), Exited(container, code, signal, keys_done, reason))
+            self.tell(node_address(task.node), failure(container, "the process has ended"))
+        self.tell(node_address(task.node), Exited(container, code, signal, keys_done, reason))
 
     def _remove(self, container: str) -> VirtualTask | None:
         task = self.tasks.pop(container, None)
         if task is None:
             return None
-        self.moved_ns = self._kernel.now_ns
-        spec = self._jobs[task.launch.job]
+        self.moved_ns = self.kernel.now_ns
+        spec = self.jobs[task.launch.job]
         if spec.program is not None and spec.facts.checkpoint_period_ns is not None:
             saved_ns = task.program_saved_ns(spec.facts.checkpoint_period_ns, self.moved_ns)
             self._program_saves[task.launch.job, task.index] = saved_ns
-        self._devices.leave(container)
-        self._memory.of(task.node).end(container)
+        self.devices.leave(container)
+        self.memory.of(task.node).end(container)
         if task.launch.work is Work.MASTER:
             self._application_ended(task.launch.job, container)
         elif task.launch.work is Work.KEYS:
-            here = (task.node, task.launch.job)
-            del self._reduces[here][container]
-            if not self._reduces[here]:
-                del self._reduces[here]
+            self._inputs.remove(task)
         return task
 
     def clean_up(self, address: str, effect: fx.CleanUp) -> None:
         """Forget what a node holds of a job that has ended."""
-        self._forget_inputs(address.partition(":")[2], effect.job)
-
-    def _forget_inputs(self, node: str, job: str) -> None:
-        self._inputs.pop((node, job), None)
-        self._localised.pop((node, job), None)
+        self._inputs.forget(address.partition(":")[2], effect.job)

@@ -104,6 +104,11 @@ class VirtualTask:
         waits_for_input = self.input_ready_ns is None and self.first_key_ns is None
         return not self.pending and (self.stopped or waits_for_input)
 
+    @property
+    def awaits_input(self) -> bool:
+        """Whether it runs and goes on as soon as its input is known."""
+        return self.first_key_ns is None and not self.stopped and self.launched_ns is not None
+
     def stop(self, now_ns: int) -> None:
         """Stop: no work is done from now on."""
         self.token += 1

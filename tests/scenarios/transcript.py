@@ -87,7 +87,7 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
         elif "crash" in fault:
             narrator.kernel.at(at_ns, partial(narrator.processes.crash, fault["crash"], 9, "killed by SIGKILL"))
         elif "ends" in fault:
-            narrator.kernel.at(at_ns, partial(narrator.processes._end, fault["ends"], 0))
+            narrator.kernel.at(at_ns, partial(narrator.processes.end, fault["ends"], 0))
         elif "commits" in fault:
             narrator.kernel.at(at_ns, partial(_commit_begins, narrator, fault["commits"]))
         elif "lose" in fault:
