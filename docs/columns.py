@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from emulator.core.completions import RealCost
+from emulator.fluid.session import ShareRow
 from emulator.records.history.columns import Column, Mark, Unit, columns_of
 from emulator.records.parquet_tables import ROW_TYPES
 from emulator.vocabulary import Frozen
@@ -29,17 +30,6 @@ The directories of a campaign have names such as `mechanism=suspend`. DuckDB tak
 column `mechanism` of `decisions.parquet`: say `read_parquet(FILE, hive_partitioning = false)`.
 """
 _TAIL = """
-## shares.parquet
-
-Only in runs of the fluid engine: one job, and one interval in which it holds as many containers.
-
-| column | values | what it is |
-|---|---|---|
-| `job` | text | Name of the job. |
-| `start_s` | seconds | When the interval begins. |
-| `end_s` | seconds | When it ends. |
-| `containers` | whole number | How many it holds. |
-
 ## campaign.parquet
 
 A file of the campaign's directory: one job of one run. It also has the jobs' columns above, with `job` in place of
@@ -69,7 +59,8 @@ _VALUES = {Unit.TEXT: "text", Unit.COUNT: "whole number", Unit.BYTES: "bytes", U
 
 def page() -> str:
     """The whole page, as Markdown."""
-    return _HEAD + "\n".join(line for name, rows in ROW_TYPES.items() for line in _table(name, rows)) + "\n" + _TAIL
+    tables = {**ROW_TYPES, "shares": ShareRow}
+    return _HEAD + "\n".join(line for name, rows in tables.items() for line in _table(name, rows)) + "\n" + _TAIL
 
 
 def _table(name: str, rows: type) -> Iterator[str]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow
 import pyarrow.parquet
 from msgspec.structs import replace
 
@@ -23,19 +22,26 @@ from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, CycleDecision, QueueView, ShareDecision
 from emulator.records.journal import Record
+from emulator.records.parquet_tables import table_of
 from emulator.records.run_directory import SHARES_NAME, RunDirectory
 from emulator.resolved import Resolved
+from emulator.vocabulary import Frozen
 
 MOST_PENALISED = 190
 """Runs with more jobs are not evaluated with FLEX's metrics, because that takes longer than the run."""
-_SHARES_SCHEMA = pyarrow.schema(
-    [
-        ("job", pyarrow.string()),
-        ("start_s", pyarrow.float64()),
-        ("end_s", pyarrow.float64()),
-        ("containers", pyarrow.int64()),
-    ]
-)
+
+
+class ShareRow(Frozen):
+    """Only in runs of the fluid engine: one job, and one interval in which it holds as many containers."""
+
+    job: str
+    """Name of the job."""
+    start_ns: int
+    """When the interval begins."""
+    end_ns: int
+    """When it ends."""
+    containers: int
+    """How many it holds."""
 
 
 def run_fluid(
@@ -49,7 +55,7 @@ def run_fluid(
     with open_records() as records:
         result, outcome = simulated(run, records.write)
     with written_whole(directory.path / SHARES_NAME) as unfinished:
-        pyarrow.parquet.write_table(shares_table(outcome), unfinished)
+        pyarrow.parquet.write_table(table_of(ShareRow, share_rows(outcome)), unfinished)
     return result
 
 
@@ -102,14 +108,9 @@ def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRul
     return timed
 
 
-def shares_table(outcome: FluidResult) -> pyarrow.Table:
+def share_rows(outcome: FluidResult) -> list[ShareRow]:
     """One row for each job and interval in which it holds containers."""
-    rows = [
-        {"job": job, "start_s": step.start_ns / 1e9, "end_s": step.end_ns / 1e9, "containers": share}
-        for step in outcome.steps
-        for job, share in step.shares
-    ]
-    return pyarrow.Table.from_pylist(rows, _SHARES_SCHEMA)
+    return [ShareRow(job, step.start_ns, step.end_ns, share) for step in outcome.steps for job, share in step.shares]
 
 
 def _records(jobs: Sequence[JobSpec], outcome: FluidResult) -> list[Record]:
