@@ -16,33 +16,23 @@ import asyncio
 import math
 import os
 import shutil
-import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
 from emulator.core.application_master.task_attempt import task_name
 from emulator.core.completions import (
-    Checkpointed,
     CheckpointFailed,
-    Committing,
     Exited,
-    FirstKey,
-    Killed,
     KillFailed,
     Launched,
     LaunchFailed,
-    Paged,
     RealCost,
-    Resumed,
     ResumeFailed,
-    SavedByItself,
-    Suspended,
     SuspendFailed,
-    Terminated,
     TerminateFailed,
 )
 from emulator.core.machine import PeriodicMachine
@@ -52,6 +42,7 @@ from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.live.beat import gap
 from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.node_events import ContainerProcess, NodeEvents
 from emulator.live.hosts.node_images import NodeImages
 from emulator.live.hosts.plan import (
     HOST,
@@ -70,7 +61,7 @@ from emulator.live.services.store_process import StoreProcess
 from emulator.live.tasks import records
 from emulator.live.tasks.checkpoint import CheckpointFile
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters
-from emulator.live.tasks.progress_page import WorkState
+from emulator.live.tasks.progress_page import ProgressPage, WorkState
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
@@ -83,25 +74,6 @@ _PROCESSES = {Work.SHUFFLE: "map", Work.KEYS: "reduce"}
 """The kind of process that does each work (``emulator.live.tasks.children``)."""
 
 
-@dataclass(slots=True)
-class _Process:
-    """A container whose process the supervisor runs or will start."""
-
-    node: str
-    launch: fx.Launch
-    slot: int
-    ordered_real_ns: int
-    input_sent_real_ns: int = 0
-    """When it was last sent map outputs, if it was launched without them."""
-    keys_told: int = 0
-    """The key counter last sent on."""
-    stopped: bool = False
-    resumed_real_ns: int = 0
-    """When it last went on after a stop."""
-    timed_out: str = ""
-    """Why it is being killed, if nobody has ordered that."""
-
-
 class NodeHost(MachineHost):
     """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
 
@@ -112,7 +84,7 @@ class NodeHost(MachineHost):
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
         """Of all nodes of the run."""
-        self._processes: dict[str, _Process] = {}
+        self._processes: dict[str, ContainerProcess] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -126,8 +98,6 @@ class NodeHost(MachineHost):
         slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
         """Grows whenever a process starts, ends, resumes or is seen working."""
-        self._first_readings: list[tuple[str, int, int]] = []
-        """Readings of reduces that have started since the last task heartbeats; sent with the next ones."""
         self._free_slots = list(range(slots - 1, -1, -1))
         self._supervisor: SupervisorClient | None = None
         self._closing = False
@@ -196,6 +166,7 @@ class NodeHost(MachineHost):
             plan.secret,
             network_bytes_real_s,
         )
+        self._events = NodeEvents(self.clock, self.lag, self._memories, self._images, self._page, self._request)
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
@@ -238,6 +209,10 @@ class NodeHost(MachineHost):
         """Process id of the supervisor."""
         assert self._supervisor is not None
         return self._supervisor.pid
+
+    def _page(self) -> ProgressPage:
+        assert self._supervisor is not None
+        return self._supervisor.page
 
     def _command(self, op: str, container: str, **fields: Any) -> None:
         command = {"op": op, "id": container, **fields}
@@ -299,7 +274,7 @@ class NodeHost(MachineHost):
             note = LaunchApplication(launch.job, launch.container, self.name, now_real_ns, launch.first_key_at_ns)
             self.post(host, HOST, note)
             return
-        process = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+        process = ContainerProcess(node, launch, self._free_slots.pop(), now_real_ns)
         self._processes[launch.container] = process
         spec = self.plan.jobs[launch.job]
         place = self._place(node, launch)
@@ -314,13 +289,13 @@ class NodeHost(MachineHost):
         elif not spec.map_ns and not self._has_input(node, launch, index):
             # No map makes its input: make it here first, in a process that may know the seed.
             maker = f"{launch.container}.input"
-            self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+            self._processes[maker] = ContainerProcess(node, launch, self._free_slots.pop(), now_real_ns)
             params = map_parameters(self._site, spec, index, Place(node, maker), 0, only_partition=index)
             self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
         else:
             self._launch_reduce(process)
 
-    def _launch_reduce(self, process: _Process) -> None:
+    def _launch_reduce(self, process: ContainerProcess) -> None:
         node, launch = process.node, process.launch
         spec, saved = self.plan.jobs[launch.job], launch.saved
         index = spec.facts.index_of(launch.group, launch.task)
@@ -337,7 +312,7 @@ class NodeHost(MachineHost):
         )
         self._launch_task(process, params)
 
-    def _launch_task(self, process: _Process, params: dict[str, Any]) -> None:
+    def _launch_task(self, process: ContainerProcess, params: dict[str, Any]) -> None:
         launch = process.launch
         if self._images is not None:
             params |= self._images.parameters(process.node, launch)
@@ -422,14 +397,13 @@ class NodeHost(MachineHost):
             process.stopped = event["event"] == "suspended"
         if event["event"] in ("resumed", "dump_failed"):  # its last sign of life was before it stopped
             process.resumed_real_ns = time.monotonic_ns()
-        completion = _COMPLETIONS.get(event["event"])
-        if completion is not None:
-            message = completion(self, process, event)
+        message = self._events.completion(process, event)
+        if message is not None:
             if event["event"] in ("exited", "launch_failed"):
                 self._forget(container, process)
             self.tell(node_address(process.node), message)
 
-    def _on_input_event(self, maker: str, process: _Process, event: dict[str, Any]) -> None:
+    def _on_input_event(self, maker: str, process: ContainerProcess, event: dict[str, Any]) -> None:
         if event["event"] not in ("exited", "launch_failed"):
             return
         self._forget(maker, process)
@@ -442,81 +416,12 @@ class NodeHost(MachineHost):
         reason = f"its input could not be made: {event['reason']}"
         self.tell(node_address(reduce.node), LaunchFailed(container, reason))
 
-    def _forget(self, container: str, process: _Process) -> None:
+    def _forget(self, container: str, process: ContainerProcess) -> None:
         del self._processes[container]
         self._memories.ended(process.node, container)
         if self._supervisor is not None:
             self._supervisor.page.clear(process.slot)  # its next user may have to wait for its launch
         self._free_slots.append(process.slot)
-
-    def _launched(self, process: _Process, event: dict[str, Any]) -> Message:
-        return Launched(event["id"], RealCost(event["forked_real_ns"] - process.ordered_real_ns))
-
-    def _launch_failed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return LaunchFailed(event["id"], event["reason"])
-
-    def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
-        first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
-        launch, keys_done = process.launch, event.get("keys_done", 0)
-        if launch.work is Work.KEYS:
-            self._first_readings.append((event["id"], first_key_ns, keys_done))
-        # The cost: until the input is complete, plus from the end of any padding to the first key.
-        began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
-        due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(launch.first_key_at_ns))
-        cost_real_ns = event["input_ready_real_ns"] - began_real_ns + max(0, event["real_ns"] - due_real_ns)
-        input_ready_ns = self.clock.to_emulated_ns(event["input_ready_real_ns"]) if event["waited"] else 0
-        wanted = launch.saved.past_containers if launch.saved else ()
-        lost = tuple(container for container in wanted if container not in event.get("past", wanted))
-        cost = RealCost(max(0, cost_real_ns))
-        return FirstKey(event["id"], first_key_ns, input_ready_ns, cost, lost, keys_done if lost else 0)
-
-    def _paged(self, process: _Process, event: dict[str, Any]) -> Message:
-        began_ns, ended_ns = (self.clock.to_emulated_ns(event[f"{name}_real_ns"]) for name in ("began", "ended"))
-        out_bytes, in_bytes = (self._memories.emulated_bytes(event[f"{name}_bytes"]) for name in ("out", "in"))
-        return Paged(event["id"], began_ns, ended_ns, out_bytes, in_bytes)
-
-    def _committing(self, process: _Process, event: dict[str, Any]) -> Message:
-        return Committing(event["id"])
-
-    def _suspended(self, process: _Process, event: dict[str, Any]) -> Message:
-        assert self._supervisor is not None
-        keys_done = self._supervisor.page.read(process.slot).keys_done
-        cost = RealCost(event["stopped_real_ns"] - event["received_real_ns"])
-        return Suspended(event["id"], keys_done, cost)
-
-    def _resumed(self, process: _Process, event: dict[str, Any]) -> Message:
-        cost = RealCost(event["continued_real_ns"] - event["received_real_ns"])
-        return Resumed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
-
-    def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
-        key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
-        total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
-        cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
-        return Checkpointed(event["id"], _key_checkpoint(event), cost)
-
-    def _saved(self, process: _Process, event: dict[str, Any]) -> Message:
-        return SavedByItself(event["id"], _key_checkpoint(event))
-
-    def _terminated(self, process: _Process, event: dict[str, Any]) -> Message:
-        return Terminated(event["id"], RealCost(event["signalled_real_ns"] - event["received_real_ns"]))
-
-    def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
-        assert self._images is not None
-        image = self._images.image(process.launch, process.node, event)
-        return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
-
-    def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
-        cost = RealCost(event["exited_real_ns"] - event["received_real_ns"])
-        return Killed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
-
-    def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
-        self.lag.merge(event["lag"])
-        killed = None
-        if event["signal"] == signal.SIGKILL:
-            killed = self._memories.why_killed(process.node, event["id"], self._request(process.launch))
-        reason = process.timed_out or killed or event["reason"]
-        digest = event.get("output_sha256", "")
-        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason, digest)
 
     # ---- ApplicationMasters ----
 
@@ -575,8 +480,8 @@ class NodeHost(MachineHost):
         if self._supervisor is None or self._closing:
             return
         page = self._supervisor.page
-        changed = [reading for reading in self._first_readings if reading[0] in self._processes]
-        self._first_readings.clear()
+        changed = [reading for reading in self._events.first_readings if reading[0] in self._processes]
+        self._events.first_readings.clear()
         for container, process in self._processes.items():
             if process.launch.work is not Work.KEYS or page.keys_done(process.slot) == process.keys_told:
                 continue
@@ -594,41 +499,6 @@ class NodeHost(MachineHost):
             by_host.setdefault(host, []).append(reading)
         for host, those in by_host.items():
             self.post(host, HOST, ProgressReadings(tuple(those)))
-
-
-def _failed(kind: Callable[[str, str], Message]) -> Callable[[NodeHost, _Process, dict[str, Any]], Message]:
-    """An operation that was not carried out, and why."""
-    return lambda host, process, event: kind(event["id"], event["reason"])
-
-
-_COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]] = {
-    "launched": NodeHost._launched,
-    "launch_failed": NodeHost._launch_failed,
-    "first_key": NodeHost._first_key,
-    "paged": NodeHost._paged,
-    "committing": NodeHost._committing,
-    "suspended": NodeHost._suspended,
-    "suspend_failed": _failed(SuspendFailed),
-    "resumed": NodeHost._resumed,
-    "resume_failed": _failed(ResumeFailed),
-    "checkpointed": NodeHost._checkpointed,
-    "checkpoint_failed": _failed(CheckpointFailed),
-    "saved": NodeHost._saved,
-    "terminated": NodeHost._terminated,
-    "terminate_failed": _failed(TerminateFailed),
-    "dumped": NodeHost._dumped,
-    "dump_failed": _failed(CheckpointFailed),
-    "killed": NodeHost._killed,
-    "kill_failed": _failed(KillFailed),
-    "exited": NodeHost._exited,
-}
-
-
-def _key_checkpoint(event: dict[str, Any]) -> KeyCheckpoint:
-    saved = event["checkpoint"]
-    return KeyCheckpoint(
-        tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
-    )
 
 
 def _is_input(container: str) -> bool:
