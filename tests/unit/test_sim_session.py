@@ -157,7 +157,10 @@ VARIANTS = {
     "calibrated": ("overheads=native",),
     "kill": ("scheduler.mechanism=kill", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
     "soft-cap": ("scheduler.mechanism=wait", "scheduler.allocation.name=soft-cap", "cluster.nodes=3"),
-    "many jobs": ("scheduler.mechanism=suspend", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
+    "many jobs": (
+        *("scheduler.mechanism=suspend", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
+        "cluster.nodes=1",
+    ),
 }
 RUN_THEM_ALL = """
 import json, sys
