@@ -216,8 +216,8 @@ def picky(view, jobs, random):
 
 def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: mine:picky"))
-    Path("mine.py").write_text(OWN)
+    Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: picky_nodes:picky"))
+    Path("picky_nodes.py").write_text(OWN)
     result = run_natjam("chaos", "small.yaml", "--seeds", "12", "--from", "0", "--out", "found", status=1)
     assert "a node is missed" in result.output
     found = sorted(Path("found").glob("seed-*/faults.json"))
