@@ -18,7 +18,7 @@ name: small
 experiment: experiment.yaml
 set: {engine: sim, overheads: hadoop-0.23}
 grid: {scheduler.task_eviction: [srt, lrt]}
-seeds: 30
+seeds: 20
 """
 
 # Background jobs of a shell, and processes they start, ignore SIGINT; a run in the foreground does not.

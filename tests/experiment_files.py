@@ -50,6 +50,8 @@ workload:
     - {name: two, queue: all, submit_s: 5, maps: 2, map_s: 1, reduces: 4, reduce_s: [100], key_s: 1, deadline_s: 300}
 """
 """Under MLF jobs take turns (natjam, section 4); here each turn kills the other's reduces."""
+TURNS_OF_ONE = TURNS.replace("containers_per_node: 4", "containers_per_node: 3").replace("reduces: 4", "reduces: 1")
+"""The same with one reduce each, for one container: the end comes after a quarter of the kills."""
 
 
 def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Path:

@@ -419,6 +419,8 @@ def freeze(value: object, leave_out: frozenset[str] = frozenset(), met: dict[int
 
     An object that is reached in several ways is written out where it is met first; ``met`` has the number of each.
     """
+    if value is None or isinstance(value, int | str | Enum | Frozen):  # most are, and the others take long to tell
+        return value
     met = {} if met is None else met
     if isinstance(value, Mapping):
         return tuple((freeze(key), freeze(item, leave_out, met)) for key, item in value.items())
@@ -426,7 +428,7 @@ def freeze(value: object, leave_out: frozenset[str] = frozenset(), met: dict[int
         return tuple(freeze(item, leave_out, met) for item in value)
     if isinstance(value, set | frozenset):
         return frozenset(value)
-    if value is None or isinstance(value, int | str | Enum | Frozen) or callable(value) or _is_frozen(value):
+    if callable(value) or _is_frozen(value):
         return value
     name = type(value).__name__
     if id(value) in met:

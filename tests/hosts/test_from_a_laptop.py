@@ -70,7 +70,7 @@ def test_a_detached_run_is_found_again_and_stopped(cluster: Cluster) -> None:
 def test_a_campaign_runs_on_the_cluster(cluster: Cluster) -> None:
     laptop = cluster.laptop
     laptop.run("natjam", "init", "many")
-    laptop.write(f"{HOME}/many/few.yaml", CAMPAIGN.replace("seeds: 30", "seeds: 2"))
+    laptop.write(f"{HOME}/many/few.yaml", CAMPAIGN.replace("seeds: 20", "seeds: 2"))
     said = laptop.run("natjam", "campaign", "many/few.yaml", "--cluster", CLUSTER_FILE, "--out", "few", bound_s=BOUND_S)
     assert said.endswith("fetched to few\n")
     assert "campaign.parquet" in laptop.run("ls", "few")

@@ -16,7 +16,7 @@ def test_a_campaign_over_two_ray_nodes_leaves_the_same_as_here(
     ray_cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))  # records are made again with the policy
-    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'mine:as_they_come']").replace("30", "5")
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'mine:as_they_come']").replace("20", "5")
     campaign = write_campaign(tmp_path, text)
     policy = "def as_they_come(view, tasks, random):\n    return tuple(task.container for task in tasks)\n"
     (tmp_path / "mine.py").write_text(policy)

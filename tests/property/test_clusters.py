@@ -90,8 +90,8 @@ def test_a_node_that_is_lost_while_its_registration_travels_is_lost(nodes: int) 
 
 def test_jobs_that_take_turns_without_end_are_given_up() -> None:
     """Found by the test below; all else is checked until then."""
-    cluster = make_settings(containers=4, allocation="single-queue", job_eviction="mlf", mechanism="kill")
-    jobs = tuple(make_job(name, "research", 0.0, (), (100.0,) * 3, deadline_s=300) for name in ("one", "two"))
+    cluster = make_settings(containers=3, allocation="single-queue", job_eviction="mlf", mechanism="kill")
+    jobs = tuple(make_job(name, "research", 0.0, (), (100.0,), deadline_s=300) for name in ("one", "two"))
     assert not run(Case(cluster, jobs, CostModel(), None)).finished_jobs
 
 

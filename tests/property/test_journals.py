@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
 from hypothesis import given
@@ -19,8 +14,6 @@ from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
 from emulator.records.journal import Record, decode_record, encode_record, merge
 from emulator.records.replay import Divergence, replay
 from tests.examples import fixed
-
-TESTS = Path(__file__).resolve().parents[1]
 
 
 def replayed(case: Case, records: list[Record]) -> Divergence | None:
@@ -103,40 +96,3 @@ def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
 def test_more_empty_heartbeats_make_an_equal_journal(case: Case) -> None:
     plain, repeated = run(case), run(case, repeat_empty_heartbeats=True)
     assert repeated.records == plain.records
-
-
-# ---- determinism ----
-
-ONE_RUN = """
-import hashlib
-from simulated import Chaos, SECOND_NS, make_job, make_settings, run_checked
-from emulator.records.journal import encode_record, merge
-jobs = (
-    make_job("research", "research", 0.0, (1.0, 2.0), (9.0,) * 9, key_s=0.3),
-    make_job("production", "production", 8.0, (1.0,), (3.0,) * 3),
-    make_job("other", "production", 9.0, (), (3.0,) * 3),
-)
-settings = make_settings(seed=7, nodes=3, containers=3, mechanism="suspend", job_eviction="pr", task_eviction="random")
-chaos = Chaos(seed=3, drop=10, duplicate=10, delay_ns=2 * SECOND_NS)
-digest = hashlib.sha256()
-for record in merge(run_checked(settings, jobs, chaos=chaos).records):
-    digest.update(encode_record(record))
-print(digest.hexdigest())
-"""
-
-
-def test_equal_seeds_make_equal_journals_under_every_hash_seed() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent)))}
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", ONE_RUN],
-            env={**environment, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in ("0", "1", "2")
-    ]
-    digests = {process.communicate(timeout=60)[0].strip() for process in runs}
-    assert all(process.returncode == 0 for process in runs)
-    assert len(digests) == 1
-    assert len(digests.pop()) == len(hashlib.sha256().hexdigest())

@@ -303,8 +303,6 @@ def test_the_rigid_jobs_of_a_trace_become_gangs_on_a_cluster_that_holds_them(tmp
     by_shares = advise(swf, "--set", "scheduler.allocation.name=fair", "--out", tmp_path / "shares")
     assert by_shares.exit_code == 2
     assert "which no gang can use; choose two-queue, or set gangs: false" in by_shares.stderr
-    apart = ("--set", "workload.trace.gangs=false", "--seeds", "1", "--out", tmp_path / "apart")
-    assert "note: rigid parallel jobs are treated as independent tasks" in advise(swf, *apart).output
 
 
 def test_what_a_trace_says_and_the_question_leaves_out_is_said(tmp_path: Path) -> None:

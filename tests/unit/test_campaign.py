@@ -37,9 +37,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the small campaign, run from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
     result = run_natjam("campaign", write_campaign(folder), "--out", folder / "out")
-    assert "60 runs\n" in result.output
+    assert "40 runs\n" in result.output
     (of_srt,) = (line for line in result.output.splitlines() if "│ srt" in line)
-    assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
+    assert [cell.strip() for cell in of_srt.split("│")][2] == "20"
     assert "not shown, only 0 or -: jobs failed" in result.output
     assert of_srt.count(" to ") == 3  # intervals of the makespan and of two queues
     assert "minus srt, seed by seed: mean difference (95% interval)" in result.output
@@ -57,7 +57,7 @@ def test_an_unknown_baseline_is_refused_before_anything_runs(tmp_path: Path) -> 
 
 def test_the_table_has_a_row_for_each_run_and_job(undisturbed: Path) -> None:
     rows = table(undisturbed).to_pylist()
-    assert len(rows) == 2 * 30 * 2
+    assert len(rows) == 2 * 20 * 2
     for row in rows[:: len(rows) // 7]:
         summary = RunResults(undisturbed / "runs" / row["run"]).summary
         job = job_of(summary, row["job"])
@@ -86,7 +86,7 @@ def test_a_second_call_makes_nothing_again(undisturbed: Path, tmp_path: Path) ->
 
     before, rows = written(), table(undisturbed)
     result = run_natjam("campaign", write_campaign(tmp_path), "--out", undisturbed)
-    assert "60 of them were made before" in result.output
+    assert "40 of them were made before" in result.output
     assert written() == before
     assert table(undisturbed).equals(rows)
 
@@ -105,16 +105,16 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
         assert "Traceback" not in first.output()
     kept = [json.loads(line)[0] for line in (out / "digests.jsonl").read_text().splitlines()]
     complete = {path: path.stat().st_mtime_ns for name in kept for path in (out / "runs" / name).glob("summary.json")}
-    assert 0 < len(complete) < 60
+    assert 0 < len(complete) < 40
     assert not (out / "campaign.parquet").exists()
     again = run_natjam("campaign", campaign, "--out", out)
-    assert f"60 runs; {len(complete)} of them were made before" in again.output
+    assert f"40 runs; {len(complete)} of them were made before" in again.output
     assert {path: path.stat().st_mtime_ns for path in complete} == complete
     assert table(out).equals(table(undisturbed))
 
 
 def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path: Path) -> None:
-    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("20", "2")), tmp_path / "out"
     run_natjam("campaign", campaign, "--out", out)
     rows, begun = table(out), out / "runs/task_eviction=srt/seed-2"
     (begun / "summary.json").write_text("{")
@@ -170,7 +170,7 @@ def linked(out: Path) -> None:
 def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
     alter: Callable[[Path], None], why: str, tmp_path: Path
 ) -> None:
-    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("20", "2")), tmp_path / "out"
     run_natjam("campaign", campaign, "--out", out)
     rows = table(out)
     alter(out)
@@ -187,7 +187,7 @@ def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
 
 @pytest.mark.parametrize("given", ["out", "out/runs/task_eviction=srt"])
 def test_verify_finds_a_summary_that_its_campaign_has_not_made(given: str, tmp_path: Path) -> None:
-    text = CAMPAIGN.replace("30", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
+    text = CAMPAIGN.replace("20", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
     run_natjam("campaign", write_campaign(tmp_path, text), "--out", tmp_path / "out")
     run_natjam("verify", tmp_path / given)
     quicker(tmp_path / "out")
@@ -200,7 +200,7 @@ def test_verify_finds_a_summary_that_its_campaign_has_not_made(given: str, tmp_p
 def four_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign of four runs; ``out`` is in the directory."""
     place = tmp_path_factory.mktemp("four")
-    text = CAMPAIGN.replace("30", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
+    text = CAMPAIGN.replace("20", "2").replace("hadoop-0.23}", "hadoop-0.23, sim.journal: off}")
     run_natjam("campaign", write_campaign(place, text), "--out", place / "out")
     assert "out: verified: 4 runs, all planned, the table of all runs" in run_natjam("verify", place / "out").output
     return place / "out"
@@ -282,7 +282,7 @@ def test_all_that_a_policy_of_ones_own_imports_counts(
 
 
 def test_runs_of_what_was_changed_are_made_anew(tmp_path: Path) -> None:
-    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'changing:first']").replace("30", "1")
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'changing:first']").replace("20", "1")
     campaign, out = write_campaign(tmp_path, text.replace("hadoop-0.23", "slow.yaml")), tmp_path / "out"
     (tmp_path / "changing.py").write_text(
         "import changing_too\n\ndef first(view, tasks, random):\n    return [task.container for task in tasks]\n"
@@ -314,7 +314,7 @@ def test_any_file_of_digests_is_read(content: bytes, tmp_path_factory: pytest.Te
 
 
 def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:
-    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("30", "3")
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("20", "3")
     campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
     (tmp_path / "failing.py").write_text("def broken(view, tasks, random):\n    raise LookupError('no idea')\n")
     result = run_natjam("campaign", campaign, "--out", out, status=1)
@@ -331,7 +331,7 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
 
 def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     told: list[CampaignStatus] = []
-    runs = planned_runs(load_campaign(write_campaign(tmp_path, CAMPAIGN.replace("30", "4"))).variants)
+    runs = planned_runs(load_campaign(write_campaign(tmp_path, CAMPAIGN.replace("20", "4"))).variants)
     with CampaignDirectory(tmp_path / "out").held() as directory:
         run_campaign("small", runs, directory, run_experiment, told.append, slots=1)
     done = [status.done for status in told]
@@ -386,7 +386,7 @@ def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
 
 
 def test_what_is_said_after_the_runs_is_still_said_of_a_held_directory(tmp_path: Path) -> None:
-    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("seeds: 30", "seeds: 2")), tmp_path / "out"
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("seeds: 20", "seeds: 2")), tmp_path / "out"
     told = held_while_told(out, "campaign", campaign, "--out", out)
     assert told
     assert all(told)

@@ -35,7 +35,7 @@ from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
 from emulator.vocabulary import REDUCE, SECOND_NS, Work
 from tests.commands import invoked, run_natjam
-from tests.experiment_files import TURNS, write
+from tests.experiment_files import TURNS_OF_ONE, write
 from tests.simulated_runs import FIG4
 
 SMALL = """\
@@ -216,8 +216,8 @@ def picky(view, jobs, random):
 
 def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: mine:picky"))
-    Path("mine.py").write_text(OWN)
+    Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: picky_nodes:picky"))
+    Path("picky_nodes.py").write_text(OWN)
     result = run_natjam("chaos", "small.yaml", "--seeds", "12", "--from", "0", "--out", "found", status=1)
     assert "a node is missed" in result.output
     found = sorted(Path("found").glob("seed-*/faults.json"))
@@ -249,14 +249,14 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_no_end_where_a_node_has_gone_is_counted(tmp_path: Path) -> None:
-    file = write(tmp_path, TURNS.replace("nodes: 1", "nodes: 2").replace("reduces: 4", "reduces: 3"))
+    file = write(tmp_path, TURNS_OF_ONE.replace("nodes: 1", "nodes: 2"))
     seeds = ("--seeds", "1", "--from", "4", "--faults", "node-death")
     result = run_natjam("chaos", file, *seeds, "--out", tmp_path / "out")
     assert re.search(r"given up: preempted without end\W+\d", result.output)
 
 
 def test_an_experiment_without_an_end_is_refused(tmp_path: Path) -> None:
-    result = run_natjam("chaos", write(tmp_path, TURNS), "--seeds", "1", "--out", tmp_path / "out", status=1)
+    result = run_natjam("chaos", write(tmp_path, TURNS_OF_ONE), "--seeds", "1", "--out", tmp_path / "out", status=1)
     assert "tasks are preempted without end" in " ".join(result.output.split())
 
 

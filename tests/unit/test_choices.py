@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibration
 
 from analysis.reproduce import needs
 from analysis.reproduce.definitions import all_figures, chosen_figures
@@ -19,6 +18,7 @@ from emulator.costs import calibration_file
 from emulator.costs.calibration import dump_calibration
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from tests.calibrations import make_calibration
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
@@ -135,9 +135,10 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_figure_of_live_runs_is_timed_by_its_simulation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Programs of a minute and a half run one after the other, or share the machine."""
-    (tmp_path / "natjam").mkdir()
-    (tmp_path / "natjam/calibration.yaml").write_text(dump_calibration(make_calibration()))
+    """Programs of a minute and a half run one after the other, or share the machine, at costs of a made-up one."""
+    measured = tmp_path / "natjam/calibration.yaml"
+    measured.parent.mkdir()
+    measured.write_text(dump_calibration(make_calibration(500_000, 5_000_000)))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = took(all_figures()["os-assisted/fig4-program"])
     assert found["cpu_s"] > 0

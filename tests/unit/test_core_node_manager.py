@@ -164,22 +164,6 @@ def test_a_process_that_goes_on_may_commit_before_it_is_heard_that_it_does(bench
     assert bench.machine.containers["c1"].state is ContainerState.COMMITTING
 
 
-def test_a_repeated_resume_that_comes_after_the_next_stop_takes_no_container(bench: Bench) -> None:
-    bench.run()
-    bench.suspend(asked_ns=100)
-    bench(Suspended("c1", 1, FREE))
-    bench(ResumeContainer("c1", 200))
-    bench(Resumed("c1", FREE))
-    bench.suspend(asked_ns=300)
-    bench(Suspended("c1", 2, FREE))
-    bench.run("c2")
-    bench.run("c3")
-    late = bench(ResumeContainer("c1", 200))
-    assert report_of(late).state is ContainerState.SUSPENDED
-    assert len(late) == 1
-    assert bench.machine.ledger.used == 2
-
-
 def test_a_repeated_resume_that_comes_after_the_next_stop_resumes_nothing_although_there_is_room(bench: Bench) -> None:
     bench.run()
     bench.suspend(asked_ns=100)

@@ -46,6 +46,9 @@ def test_a_campaign_may_name_the_catalogue(tmp_path: Path) -> None:
 def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
     assert natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
     mine = tmp_path / "mine"
+    campaign = mine / "campaign.yaml"
+    assert "seeds: 10" in campaign.read_text()
+    campaign.write_text(campaign.read_text().replace("seeds: 10", "seeds: 1"))  # each of its twelve combinations once
     own = ("--set", "scheduler.task_eviction=my_policies:newest", "--out", "own")
     runs = (("run", "experiment.yaml", "--engine", "sim", *own), ("verify", "own"))
     for arguments in (*runs, ("campaign", "campaign.yaml")):

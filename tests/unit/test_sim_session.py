@@ -157,6 +157,10 @@ VARIANTS = {
     "calibrated": ("overheads=native",),
     "kill": ("scheduler.mechanism=kill", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
     "soft-cap": ("scheduler.mechanism=wait", "scheduler.allocation.name=soft-cap", "cluster.nodes=3"),
+    "many jobs": (
+        *("scheduler.mechanism=suspend", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
+        "cluster.nodes=1",
+    ),
 }
 RUN_THEM_ALL = """
 import json, sys
@@ -164,8 +168,9 @@ from pathlib import Path
 from emulator.errors import NatjamError, RunError
 from emulator.experiment.load import load_experiment
 from analysis.whole_run import run_experiment
-file, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+catalogue, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 for name, overrides in variants.items():
+    file = catalogue / ("facebook-50.yaml" if name == "many jobs" else "natjam-fig4.yaml")
     run_experiment(load_experiment(file, ["overheads=hadoop-0.23", "engine=sim", *overrides]), out_dir / name, print)
 """
 
@@ -176,7 +181,7 @@ def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(tmp_pa
     journals: dict[str, set[bytes]] = {name: set() for name in VARIANTS}
     for hash_seed in ("0", "1", "4242"):
         out_dir = tmp_path / hash_seed
-        command = [sys.executable, "-c", RUN_THEM_ALL, str(FIG4), str(out_dir), json.dumps(VARIANTS)]
+        command = [sys.executable, "-c", RUN_THEM_ALL, str(CATALOGUE), str(out_dir), json.dumps(VARIANTS)]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "XDG_DATA_HOME": str(tmp_path)}
         subprocess.run(command, check=True, capture_output=True, env=environment)
         for name, found in journals.items():

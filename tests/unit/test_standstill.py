@@ -16,7 +16,7 @@ from emulator.records.run_directory import RunDirectory
 from emulator.resolved import resolve
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
-from tests.experiment_files import TURNS, write
+from tests.experiment_files import TURNS, TURNS_OF_ONE, write
 from tests.run_results import RunResults
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
@@ -60,7 +60,7 @@ FLAPPING = TURNS.replace("mlf", "mr").replace(
 """Containers are taken back again before a reduce can end."""
 
 
-@pytest.mark.parametrize("text", [TURNS, FLAPPING], ids=["jobs in turn", "the cluster"])
+@pytest.mark.parametrize("text", [TURNS_OF_ONE, FLAPPING], ids=["jobs in turn", "the cluster"])
 def test_a_run_whose_tasks_are_preempted_without_end_ends_and_says_so(tmp_path: Path, text: str) -> None:
     experiment = load_experiment(write(tmp_path, text))
     with pytest.raises(RunError, match=r"tasks are preempted without end: .* killed 200 times each"):
