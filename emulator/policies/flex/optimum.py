@@ -11,11 +11,12 @@ ends no earlier than the time at which all slots of the remaining jobs together 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from emulator.policies.flex.demand import NEVER_NS, Demand
 from emulator.policies.flex.packing import completions
-from emulator.policies.flex.penalties import Objective
+from emulator.policies.flex.penalties import Objective, Penalty
 from emulator.vocabulary import Frozen
 
 _EQUAL_BITS = 10
@@ -67,7 +68,7 @@ def best_order(
     if not objective.total:
         states = [_State(-(1 << 200), (), states[0].slack)]
     for _ in jobs:
-        branches = [of_state for state in states if (of_state := _branches(jobs, objective, state)).bound < limit]
+        branches = [of_state for state in states if (of_state := _branches(jobs, objective, state, limit)) is not None]
         if width is not None:
             branches = sorted(branches, key=lambda of_state: of_state.bound)[:width]
         states = _distinct(_next_states(jobs, objective, branches, limit))
@@ -75,25 +76,43 @@ def best_order(
     return tuple(order) if best is None else best.order
 
 
-def _branches(jobs: Sequence[Demand], objective: Objective, state: _State) -> _Branches:
+def _branches(jobs: Sequence[Demand], objective: Objective, state: _State, limit: int) -> _Branches | None:
+    """None: no order with this front costs less than ``limit``."""
     rest = [index for index in range(len(jobs)) if index not in state.order]
     ends = [_end_as_next(state.slack, jobs[index]) for index in rest]
-    no_earlier = [max(pair) for pair in zip(sorted(ends), _ends_together(state.slack, jobs, rest), strict=True)]
     penalties = [objective.penalties[index] for index in rest]
     alone = [of_job.at(end) for of_job, end in zip(penalties, ends, strict=True)]
-    if not objective.total:
-        last = min(of_job.at(no_earlier[-1]) for of_job in penalties)
-        return _Branches(max(state.cost, last, *alone), state, tuple(zip(rest, ends, strict=True)))
+    bound = state.cost + sum(alone) if objective.total else max(state.cost, *alone)
+    if bound < limit:  # the rest of the bound takes longer, and only adds
+        no_earlier = [max(pair) for pair in zip(sorted(ends), _ends_together(state.slack, jobs, rest), strict=True)]
+        if objective.total:
+            bound = state.cost + _least_sum(objective, penalties, ends, alone, no_earlier)
+        else:
+            bound = max(bound, min(of_job.at(no_earlier[-1]) for of_job in penalties))
+    return _Branches(bound, state, tuple(zip(rest, ends, strict=True))) if bound < limit else None
+
+
+def _least_sum(
+    objective: Objective,
+    penalties: Sequence[Penalty],
+    ends: Sequence[int],
+    alone: Sequence[int],
+    no_earlier: Sequence[int],
+) -> int:
+    """What the remaining jobs pay at least, each ``alone`` what it pays at its end if it is next."""
     # Whichever job ends n-th pays at least the smallest amount that the n-th end adds to any job.
     added = 0
-    for end in no_earlier:
-        added += min(of_job.at(max(end, own)) - cost for of_job, own, cost in zip(penalties, ends, alone, strict=True))
+    for end in reversed(no_earlier):
+        least = min(of_job.at(max(end, own)) - cost for of_job, own, cost in zip(penalties, ends, alone, strict=True))
+        if not least:
+            break  # an earlier end adds no more
+        added += least
     bound = sum(alone) + added
     if objective.linear:  # lower bound: the heaviest jobs get the earliest ends
         heaviest = sorted((of_job.weight for of_job in penalties), reverse=True)
         constant = sum(of_job.weight * of_job.due_ns for of_job in penalties)
         bound = max(bound, sum(map(int.__mul__, heaviest, no_earlier)) - constant)
-    return _Branches(state.cost + bound, state, tuple(zip(rest, ends, strict=True)))
+    return bound
 
 
 def _next_states(
@@ -134,38 +153,38 @@ def _own_end(job: Demand) -> int:
 
 def _end_as_next(slack: Slack, job: Demand) -> int:
     """When ``job`` ends if it is the next of the order."""
-    left, minimum, most = job.work_ns, job.minimum, job.maximum - job.minimum
+    left, minimum, maximum = job.work_ns, job.minimum, job.maximum
     if left <= 0:
         return 0
-    start, slots = slack[0]
-    for until, following in slack[1:]:
-        done = (minimum + min(slots, most)) * (until - start)
+    begin, share = 0, 0
+    for start, slots in slack:
+        done = share * (start - begin)
         if done >= left:
             break
         left -= done
-        start, slots = until, following
-    share = minimum + min(slots, most)
-    return start - (-left // share) if share else NEVER_NS
+        begin, share = start, minimum + slots if minimum + slots < maximum else maximum
+    return begin - (-left // share) if share else NEVER_NS
 
 
 def _slack_after(slack: Slack, job: Demand, end: int) -> Slack:
     """Slack of the jobs after ``job``; from its ``end`` on they also get its minimum, if its minimum lasted longer."""
     most, own_end = job.maximum - job.minimum, _own_end(job)
-    at_end = next(slots for start, slots in reversed(slack) if start <= end)
-    cut = [(start, slots) for start, slots in slack if start < end]
-    cut.append((end, at_end))
-    cut += [(start, slots) for start, slots in slack if start > end]
-    return _joined(
-        (start, max(0, slots - most) if start < end else slots + (job.minimum if start < own_end else 0))
-        for start, slots in cut
-    )
+    place = bisect_left(slack, (end,))  # of the first step that begins at its end or later
+    before, after = slack[:place], slack[place:]
+    if not after or after[0][0] > end:
+        after = ((end, before[-1][1]), *after)
+    if job.minimum:
+        after = [(start, slots + job.minimum if start < own_end else slots) for start, slots in after]
+    return _joined([*((start, slots - most if slots > most else 0) for start, slots in before), *after])
 
 
 def _joined(steps: Iterable[tuple[int, int]]) -> Slack:
     joined: list[tuple[int, int]] = []
+    last = None
     for step in steps:
-        if not joined or joined[-1][1] != step[1]:
+        if step[1] != last:
             joined.append(step)
+            last = step[1]
     return tuple(joined)
 
 
@@ -183,5 +202,8 @@ def _ends_together(slack: Slack, jobs: Sequence[Demand], rest: Sequence[int]) ->
             done += (slots + minima) * (until - start)
             position += 1
         start, slots = slack[position]
-        ends.append(start + (needed - done) // (slots + minima) if slots + minima else NEVER_NS)
+        if needed == done:
+            ends.append(start)  # even if there are no slots
+        else:
+            ends.append(start + (needed - done) // (slots + minima) if slots + minima else NEVER_NS)
     return ends
