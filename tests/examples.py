@@ -31,6 +31,7 @@ EXAMPLES = {
     },
     "test_flex": {
         "test_the_optimum_is_that_of_all_orders": 60,
+        "test_no_packing_ends_before_the_bound_of_the_search": 100,
         "test_the_generic_scheme_is_optimal_for_fixed_shares": 60,
     },
     "test_flex_lemma_1": {

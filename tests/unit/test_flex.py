@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.policies.flex import optimum
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
 from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.moldable import best_shares, ends_ns
@@ -75,6 +76,17 @@ def test_the_optimum_is_that_of_all_orders(jobs, costs, early, total) -> None:
         assert found.cost == objective.cost(found.ends_ns)
         # Beginnings that leave the same within a microsecond count as equal.
         assert found.cost <= least + (1 << 11) * len(jobs) * 9 * (not objective.stepped)
+
+
+@drawn
+@given(demands(4, SLOTS), st.integers(0, SLOTS))
+def test_no_packing_ends_before_the_bound_of_the_search(jobs, slots) -> None:
+    """Also where there are no slots: a job without work has ended."""
+    jobs = normalised(jobs, slots)
+    earliest = optimum._ends_together(optimum._slack_of_minima(jobs, slots), jobs, range(len(jobs)))
+    for order in all_orders(jobs):
+        ends = sorted(completions(jobs, order, slots))
+        assert all(bound <= end for bound, end in zip(earliest, ends, strict=True))
 
 
 @given(demands(6, SLOTS), costs, st.booleans())
