@@ -47,31 +47,46 @@ class VirtualOperations:
         self._memory = processes.memory
         self._devices = processes.devices
 
+    def _begin(self, container: str, failure: Failure, cost: Callable[[str, str, int], int]) -> int | None:
+        """Begin an operation on a process; how long it takes.  If the process ends before, the answer is ``failure``.
+        None: it has already ended, and its end is on its way to the caller."""
+        task = self._tasks.get(container)
+        if task is None:
+            return None
+        task.pending.append(failure)
+        return cost(task.node, container, self._kernel.now_ns)
+
     def _operate(
         self,
         address: str,
         container: str,
         failure: Failure,
         cost: Callable[[str, str, int], int],
-        done: Callable[[str, str, int], None],
+        done: Callable[[str, VirtualTask, int], None],
     ) -> None:
-        """Call ``done`` when an operation on a process has taken its time.  If the process ends before, the answer is
-        ``failure``.  If it has already ended, its end is on its way to the caller."""
-        task = self._tasks.get(container)
-        if task is None:
-            return
-        task.pending.append(failure)
-        delay_ns = cost(task.node, container, self._kernel.now_ns)
-        self._processes.later(delay_ns, partial(done, address, container, delay_ns))
+        """Begin an operation; when it is over, call ``done`` with the process and the time that it took."""
+        delay_ns = self._begin(container, failure, cost)
+        if delay_ns is not None:
+            self._processes.later(delay_ns, partial(self._over, address, container, failure, done, delay_ns))
+
+    def _over(
+        self,
+        address: str,
+        container: str,
+        failure: Failure,
+        done: Callable[[str, VirtualTask, int], None],
+        delay_ns: int,
+    ) -> None:
+        task = self._processes.settled(container, failure)
+        if task is not None:
+            done(address, task, delay_ns)
 
     def suspend(self, address: str, effect: fx.Suspend) -> None:
         """Stop a process (SIGTSTP)."""
         self._operate(address, effect.container, SuspendFailed, self._costs.suspend, self._suspended)
 
-    def _suspended(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._processes.settled(container, SuspendFailed)
-        if task is None:
-            return
+    def _suspended(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
         if task.committing:
             self._tell(address, SuspendFailed(container, "the task is committing"))
             return
@@ -84,10 +99,8 @@ class VirtualOperations:
         """Continue a stopped process (SIGCONT)."""
         self._operate(address, effect.container, ResumeFailed, self._costs.resume, self._resumed)
 
-    def _resumed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._processes.settled(container, ResumeFailed)
-        if task is None:
-            return
+    def _resumed(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
         self._processes.moved_ns = self._kernel.now_ns
         task.go_on(self._processes.moved_ns)
         swapped_bytes = self._memory.of(task.node).go_on(container)
@@ -134,7 +147,10 @@ class VirtualOperations:
 
     def dump(self, address: str, effect: fx.Dump) -> None:
         """Stop a process, save it as an image on its node's device, and end it."""
-        self._operate(address, effect.container, CheckpointFailed, self._costs.suspend, self._stopped_for_dump)
+        container = effect.container
+        delay_ns = self._begin(container, CheckpointFailed, self._costs.suspend)
+        if delay_ns is not None:  # it is stopped then, and the operation goes on
+            self._processes.later(delay_ns, partial(self._stopped_for_dump, address, container, delay_ns))
 
     def _stopped_for_dump(self, address: str, container: str, delay_ns: int) -> None:
         task = self._tasks.get(container)
@@ -178,10 +194,8 @@ class VirtualOperations:
         """Tell a process to end (SIGTERM): a program does, other tasks work on until they are killed."""
         self._operate(address, effect.container, TerminateFailed, self._costs.kill, self._terminated)
 
-    def _terminated(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._processes.settled(container, TerminateFailed)
-        if task is None:
-            return
+    def _terminated(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
         self._tell(address, Terminated(container, self._processes.cost(delay_ns)))
         if self._jobs[task.launch.job].program is not None:
             self._processes.crash(container, signal=15, reason="killed by SIGTERM")
@@ -190,10 +204,8 @@ class VirtualOperations:
         """End a process at once (SIGKILL)."""
         self._operate(address, effect.container, KillFailed, self._costs.kill, self._killed)
 
-    def _killed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self._processes.settled(container, KillFailed)
-        if task is None:
-            return
+    def _killed(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
         swapped_bytes = self._memory.of(task.node).end(container) if task.stopped else 0
         self._tell(address, Killed(container, self._processes.cost(delay_ns), swapped_bytes))
         self._processes.crash(container, signal=9, reason="killed")

@@ -91,15 +91,12 @@ class NodeEvents:
         self._request_of = request_of
 
     def completion(self, process: ContainerProcess, event: dict[str, Any]) -> Message | None:
-        """The message for the NodeManager of ``process``; None: the event is none that was awaited."""
-        completion = _COMPLETIONS.get(event["event"])
-        return None if completion is None else completion(self, process, event)
+        """The message for the NodeManager of ``process``; None: it is told nothing of this event."""
+        make = _COMPLETIONS.get(event["event"])
+        return None if make is None else make(self, process, event)
 
     def _launched(self, process: ContainerProcess, event: dict[str, Any]) -> Message:
         return Launched(event["id"], RealCost(event["forked_real_ns"] - process.ordered_real_ns))
-
-    def _launch_failed(self, process: ContainerProcess, event: dict[str, Any]) -> Message:
-        return LaunchFailed(event["id"], event["reason"])
 
     def _first_key(self, process: ContainerProcess, event: dict[str, Any]) -> Message:
         first_key_ns = self._clock.to_emulated_ns(event["real_ns"])
@@ -171,7 +168,7 @@ def _failed(kind: Callable[[str, str], Message]) -> Callable[[NodeEvents, Contai
 
 _COMPLETIONS: dict[str, Callable[[NodeEvents, ContainerProcess, dict[str, Any]], Message]] = {
     "launched": NodeEvents._launched,
-    "launch_failed": NodeEvents._launch_failed,
+    "launch_failed": _failed(LaunchFailed),
     "first_key": NodeEvents._first_key,
     "paged": NodeEvents._paged,
     "committing": NodeEvents._committing,
