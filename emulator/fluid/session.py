@@ -32,7 +32,7 @@ MOST_PENALISED = 190
 
 
 class ShareRow(Frozen):
-    """Only in runs of the fluid engine: one job, and one interval in which it holds as many containers."""
+    """Only in runs of the fluid engine: one job, and one interval in which its number of containers is the same."""
 
     job: str
     """Name of the job."""

@@ -87,7 +87,7 @@ class VirtualProcesses:
         """By job and task: the active time of a program that is saved in files of its own."""
 
     def later(self, delay_ns: int, action: Callable[[], None]) -> None:
-        """Do something when so much time is over."""
+        """Run ``action`` when ``delay_ns`` are over."""
         self.kernel.at(self.kernel.now_ns + delay_ns, action)
 
     @property
