@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -21,9 +22,9 @@ from choices import Moved, moves_of, read_choices
 
 from analysis.reproduce.claims import ClaimFile, all_claims, claim_files
 from analysis.reproduce.definitions import FigureDefinition, all_figures
-from analysis.reproduce.record import ClaimResult, Results, read_results
-from analysis.reproduce.scores import HEADS, WORST, Score, scores, summary_lines, worst
-from analysis.reproduce.tables import accepted, held, interval, number
+from analysis.reproduce.record import ClaimResult, Results, judged_again, read_results
+from analysis.reproduce.scores import WORST, Score, heads, scores, summary_lines, worst
+from analysis.reproduce.tables import accepted, counts, interval, number, reason
 from analysis.reproduce.values import (
     Constant,
     PaperValues,
@@ -32,6 +33,7 @@ from analysis.reproduce.values import (
     fitted_claims,
     source_of,
 )
+from analysis.reproduce.verdict import WORDS
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -42,20 +44,27 @@ _MOST_PARTS = 4
 
 
 class Paper(NamedTuple):
-    """A paper: its name in tables, and its page."""
+    """A paper: its name in tables, its page, and what it is about."""
 
     title: str
     page: str
+    about: str
 
 
 PAPERS = {
-    "natjam": Paper("Natjam", "natjam"),
-    "os-assisted-preemption": Paper("OS-assisted preemption", "os-assisted"),
-    "adaptive-checkpointing": Paper("Adaptive checkpointing", "adaptive-checkpointing"),
-    "flex": Paper("FLEX", "flex"),
-    "reverse-adaptive": Paper("Reverse-Adaptive", "reverse-adaptive"),
-    "yarn": Paper("A real YARN", "yarn"),
-    "slurm": Paper("A real Slurm", "slurm"),
+    "natjam": Paper("Natjam", "natjam", "urgent jobs take containers back, and evicted tasks save a counter"),
+    "os-assisted-preemption": Paper(
+        "OS-assisted preemption", "os-assisted", "tasks are stopped by a signal and swapped"
+    ),
+    "adaptive-checkpointing": Paper(
+        "Adaptive checkpointing", "adaptive-checkpointing", "each victim is killed or saved, whichever costs less"
+    ),
+    "flex": Paper("FLEX", "flex", "shares are chosen for the least mean response time"),
+    "reverse-adaptive": Paper(
+        "Reverse-Adaptive", "reverse-adaptive", "jobs with deadlines are planned from the last one back"
+    ),
+    "yarn": Paper("A real YARN", "yarn", "recorded runs of Hadoop 3.4.1 that preempt"),
+    "slurm": Paper("A real Slurm", "slurm", "recorded runs of Slurm 22.05 that preempt"),
 }
 
 
@@ -71,16 +80,17 @@ def values_of(paper: str) -> PaperValues:
 
 
 def take(path: Path) -> None:
-    """Take the figures of a run."""
+    """Take the figures of a run, and judge all that are kept by today's claims."""
     newer = read_results(path)
-    for paper, (_, page) in PAPERS.items():
+    for paper, (_, page, _) in PAPERS.items():
         mine = [figure for figure in newer.figures if figure.id.partition("/")[0] in (paper, page)]
         if mine:
             whole = results_of(paper).merged(Results(figures=tuple(mine)))
             order = list(all_figures())
-            figures = sorted(whole.figures, key=lambda made: (made.engine, order.index(made.id)))
+            figures = sorted(judged_again(whole).figures, key=lambda made: (made.engine, order.index(made.id)))
             CLAIMS.mkdir(exist_ok=True)
-            (CLAIMS / f"{paper}.json").write_text(Results(figures=tuple(figures)).model_dump_json(indent=1) + "\n")
+            text = Results(figures=tuple(figures)).model_dump_json(indent=1, exclude_defaults=True)
+            (CLAIMS / f"{paper}.json").write_text(text + "\n")
 
 
 # ---- whole pages ----
@@ -98,10 +108,10 @@ def pages() -> dict[Path, str]:
 
 def values_page(paper: PaperValues) -> str:
     """The figures and tables of a paper's text, its claims, its values, and the runs that measured them."""
-    title, page = PAPERS[paper.paper]
+    title, page, _ = PAPERS[paper.paper]
     results = results_of(paper.paper)
     lines = [f"# {title}: every figure, claim and value\n", f"What they mean is said on [its page]({page}.md). {NOTE}"]
-    lines += ["## Figures and tables of the text\n", *table(("", "what it shows", "", "how, or why not"), _text(paper))]
+    lines += ["## Figures and tables of the text\n", *table(_TEXT_HEADS, _text(paper, results))]
     lines += ["\n## Claims\n", *table(_CLAIM_HEADS, _claim_rows(paper.paper, results))]
     for engine, word in ENGINES.items():
         if found := scores(paper, results, engine):
@@ -110,7 +120,7 @@ def values_page(paper: PaperValues) -> str:
                 *(f"- {line}" for line in summary_lines(paper, found)),
                 "",
             ]
-            lines += table(HEADS, [score.texts for score in found])
+            lines += table(heads(engine), [score.texts for score in found])
             lines += [f"\nThe {WORST} predicted values that are farthest away:\n", *_causes(worst(found))]
             if beyond := [score for score in found if score.holds is False and score.value.cause]:
                 lines += ["\nPrinted limits that do not hold, where the cause is known:\n", *_causes(beyond)]
@@ -138,10 +148,14 @@ def _unmeasured(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]
             yield value.id, value.where, value.says, value.unmeasured or _not_run(by, "sim")
 
 
-def _text(paper: PaperValues) -> Iterator[Sequence[str]]:
+_TEXT_HEADS = ("", "what it shows", "", "how, or why not")
+
+
+def _text(paper: PaperValues, results: Results) -> Iterator[Sequence[str]]:
+    run = {made.id for made in results.figures}
     for figure in paper.figures:
-        how = figure.how(command="`{}`")
-        yield figure.name, figure.shows, figure.state, re.sub(r"docs/(\S+\.md)", r"[docs/\1](\1)", how)
+        how, state = figure.how(command="`{}`"), figure.state_in(run, "no run is kept")
+        yield figure.name, figure.shows, state, re.sub(r"docs/(\S+\.md)", r"[docs/\1](\1)", how)
 
 
 def _runs(results: Results) -> Iterator[Sequence[str]]:
@@ -151,7 +165,7 @@ def _runs(results: Results) -> Iterator[Sequence[str]]:
 
 # ---- claims ----
 
-_CLAIM_HEADS = ("claim", "published", "accepted", *ENGINES.values(), "holds")
+_CLAIM_HEADS = ("claim", "published", "accepted", *ENGINES.values(), "verdict")
 
 
 def _claims_of(paper: str) -> ClaimFile:
@@ -167,13 +181,20 @@ def _claim_rows(paper: str, results: Results) -> Iterator[Sequence[str]]:
     for claim in _claims_of(paper).with_published():
         found = {engine: of.get(claim.id) for engine, of in judged.items()}
         holds = "; ".join(
-            f"{ENGINES[engine]}: {'yes' if one.ok else 'no: ' + one.why}" for engine, one in found.items() if one
+            f"{ENGINES[engine]}: {WORDS[one.ok]}{': ' if one.why else ''}{_reason(one, results, engine)}"
+            for engine, one in found.items()
+            if one
         )
         measured = [_with_intervals(one, results, engine) if one else "" for engine, one in found.items()]
         by = [figure for figure in all_figures().values() if claim.id in figure.claims]
         holds = holds or _not_run(by, "live" if claim.engine == "live" else "sim")
         basis = " (fitted)" if claim.id in fitted_claims() else ""
         yield f"`{claim.id}`{basis}", _figures(claim.published), _accepted(claim.accept), *measured, holds
+
+
+def _reason(one: ClaimResult, results: Results, engine: str) -> str:
+    made = next(made for made in results.figures if made.engine == engine and one in made.claims)
+    return reason(one, made.id, engine)
 
 
 def _with_intervals(one: ClaimResult, results: Results, engine: str) -> str:
@@ -234,39 +255,56 @@ def _part(match: re.Match[str]) -> str:
     return "\n".join([begin, *lines, "", end])
 
 
-def _counts(link: str = "{}.md") -> Iterator[str]:
-    """How many claims of each paper hold."""
+def _counts() -> Iterator[str]:
+    """How many claims of each paper held, failed and are undecided, by engine; and how near its values are."""
     rows = []
-    for paper, (title, page) in PAPERS.items():
+    for paper, (title, page, _) in PAPERS.items():
         results, total = results_of(paper), len(_claims_of(paper).claims)
         judged = [_judged(results, engine) for engine in ENGINES]
-        cells = [_held(of_engine).replace(" claims hold", "") if of_engine else "" for of_engine in judged]
+        cells = [_counts_in_words(of_engine) if of_engine else "" for of_engine in judged]
         values = values_of(paper)
         near = next((line for line in summary_lines(values, scores(values, results, "sim"))), "")
         if near.startswith("fitted"):
             near = "none is predicted"
-        rows.append((f"[{title}]({link.format(page)})", str(total), *cells, near))
-    heads = (
-        "compared with",
-        "claims",
-        *(f"hold, {word}" for word in ENGINES.values()),
-        "printed values against ours, simulated",
-    )
-    return table(heads, rows)
+        rows.append((f"[{title}]({page}.md)", str(total), *cells, near))
+    found = ("compared with", "claims", *ENGINES.values(), "printed values against ours, simulated")
+    return table(found, rows)
+
+
+def _counts_for_readers() -> Iterator[str]:
+    """What each paper is about, and how many claims that are predictions held, failed and are undecided; one that was
+    both simulated and measured counts by the worse of the two."""
+    rows = []
+    for paper, (title, page, about) in PAPERS.items():
+        verdicts: dict[str, list[bool | None]] = {}
+        for engine in ENGINES:
+            for id, one in _judged(results_of(paper), engine).items():
+                if id not in fitted_claims():
+                    verdicts.setdefault(id, []).append(one.ok)
+        found = Counter(min(of_claim, key=_WORST_FIRST.index) for of_claim in verdicts.values())
+        rows.append((f"[{title}](docs/{page}.md)", about, *(str(found[verdict]) for verdict in WORDS)))
+    return table(("compared with", "what it is about", *WORDS.values()), rows)
+
+
+_WORST_FIRST = [False, None, True]
 
 
 def _failing(*papers: str) -> Iterator[str]:
-    """The claims that do not hold, and by how much."""
+    """The claims that failed, and by how much; then those that are undecided, and what would decide them."""
     rows = []
     for paper in papers or PAPERS:
+        results = results_of(paper)
         for engine, word in ENGINES.items():
-            for one in _judged(results_of(paper), engine).values():
+            for one in _judged(results, engine).values():
                 if not one.ok:
-                    rows.append((f"`{one.id}`, {word}", _accepted(one.accept), _figures(one.measured, ""), one.why))
+                    name, found = f"`{one.id}`, {word}", _figures(one.measured, "")
+                    why = _reason(one, results, engine)
+                    rows.append((name, WORDS[one.ok], _accepted(one.accept), found, why))
     if not rows:
         was_run = any(results_of(paper).figures for paper in papers or PAPERS)
-        return iter(["Of the claims that were run, all hold." if was_run else "No run is kept."])
-    return table(("claim", "accepted", "measured", "what it misses"), rows)
+        return iter(["Of the claims that were run, all held." if was_run else "No run is kept."])
+    rows.sort(key=lambda row: row[1] == WORDS[None])
+    return table(("claim", "verdict", "accepted", "found", "what it misses, or what would decide it"), rows)
 
 
 def _summary(paper: str) -> Iterator[str]:
@@ -274,14 +312,14 @@ def _summary(paper: str) -> Iterator[str]:
     results, values = results_of(paper), values_of(paper)
     for engine, word in ENGINES.items():
         if judged := _judged(results, engine):
-            yield f"- {word}: {_held(judged)} ({_seeds(results, engine)})"
+            yield f"- {word}: {_counts_in_words(judged)} ({_seeds(results, engine)})"
             if found := scores(values, results, engine):
                 yield from (f"- {word}, {line}" for line in summary_lines(values, found))
     yield f"- [every figure, claim and value](values-{PAPERS[paper].page}.md)"
 
 
-def _held(judged: Mapping[str, ClaimResult]) -> str:
-    return held({id: one.ok for id, one in judged.items()})
+def _counts_in_words(judged: Mapping[str, ClaimResult]) -> str:
+    return counts({id: one.ok for id, one in judged.items()})
 
 
 def _seeds(results: Results, engine: str) -> str:
@@ -316,7 +354,7 @@ def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
 PARTS: dict[str, Any] = {
     "gives-up": _gives_up,
     "counts": _counts,
-    "counts-from-root": lambda: _counts("docs/{}.md"),
+    "counts-for-readers": _counts_for_readers,
     "failing": _failing,
     "summary": _summary,
 }
@@ -379,11 +417,11 @@ def _or_why(figure: float | None) -> str:
     return "no result" if figure is None else number(figure)
 
 
-def table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """A table in Markdown."""
-    heads = list(heads)
-    yield f"| {' | '.join(heads)} |"
-    yield "|" + "---|" * len(heads)
+    columns = list(columns)
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
     for row in rows:
         yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |"
 

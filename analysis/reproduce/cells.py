@@ -108,6 +108,8 @@ class Cell(Strict):
     part: str | None = None
     published: Number | None = None
     """The paper's figure, if it is not a claim."""
+    unit: str | None = None
+    """Null: that of the key it reads (``analysis.reproduce.units``)."""
     bar: tuple[str, str] | None = None
     """Where it is drawn: group and series."""
 

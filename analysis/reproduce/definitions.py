@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from analysis.reproduce.cells import ALL, POINT, Cell, at_points, pointed
 from analysis.reproduce.claims import Number, all_claims, claims_folder
+from analysis.reproduce.units import unit_of
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
@@ -182,6 +183,15 @@ class FigureDefinition(Strict):
         """The name of ``variant`` at a point of the grid."""
         found = f"{variant}-{point}"
         return found if found in self.settings else variant
+
+    @property
+    def is_counted_in_a_trace(self) -> bool:
+        """Whether its figures are no runs of ours at all; those beside recorded runs are simulated."""
+        return self.counted is not None and self.counted.startswith("google")
+
+    def unit(self, name: str) -> str:
+        """The unit of a cell; empty if nothing says it."""
+        return unit_of(self.cells[name], self.cells)
 
     @property
     def claims(self) -> list[str]:

@@ -15,7 +15,7 @@ import numpy
 from analysis.reproduce.cells import Cell, DifferenceFigure, Level, Ratio
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
-from analysis.statistics import mean_interval
+from analysis.statistics import Spread, mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Summaries of every variant, by seed."""
@@ -49,6 +49,11 @@ class Measured:
         if self.mean is None or self.n < 2 or not math.isclose(_mean(self.by_seed) or 0, self.mean, abs_tol=1e-12):
             return None
         return mean_interval(list(self.by_seed.values()))
+
+    @property
+    def spread(self) -> Spread | None:
+        """The mean with its deviation and interval; None if no run has a value."""
+        return None if self.mean is None else Spread(self.n, self.mean, self.sd, *(self.interval or (None, None)))
 
     @property
     def error(self) -> float | None:

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypedDict
 
+from analysis.reproduce.definitions import FigureDefinition
 from emulator.campaign.plan import Variant, planned_runs
 from emulator.display.work_display import in_words
 from emulator.errors import ConfigError
@@ -78,6 +79,16 @@ def _run_real_s(took: Took, experiment: Experiment) -> float:
     if experiment.engine == "live":
         return took["makespan_s"] / experiment.time_scale + _START_REAL_S
     return took["cpu_s"] / (os.cpu_count() or 1)
+
+
+def cost_of(figure: FigureDefinition, seeds: int, engine: str) -> str:
+    """What so many seeds of a figure take, in words."""
+    runs, took = len(figure.by(engine).settings) * seeds, stored().get(figure.id)
+    if took is None:
+        return counted(runs, "run")
+    if engine == "live":
+        return f"{counted(runs, 'live run')} of some {took['makespan_s']:.0f} emulated seconds"
+    return f"{counted(runs, 'run')}, {in_words(runs * took['cpu_s'])} of processor time"
 
 
 def lacking(variants: Mapping[str, Sequence[Variant]]) -> dict[str, str]:

@@ -9,8 +9,8 @@ from html import escape
 from matplotlib.figure import Figure
 
 from analysis.reproduce.record import Results
-from analysis.reproduce.reproduced import Reproduced, Reproduction
-from analysis.reproduce.scores import HEADS, WORST, papers_of, scores, summary_lines, worst
+from analysis.reproduce.reproduced import FOUND_IN_FULL, Reproduced, Reproduction
+from analysis.reproduce.scores import WORST, heads, papers_of, scores, summary_lines, worst
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import PaperValues
 from emulator.vocabulary import counted
@@ -23,10 +23,11 @@ th:first-child, td:first-child, th:nth-last-child(-n+2), td:nth-last-child(-n+2)
 .values td { white-space: nowrap; } .values td:nth-child(2) { white-space: normal; min-width: 9rem; }
 .values :is(th, td):nth-child(2), .text :is(th, td) { text-align: left; }
 .values :is(th, td):nth-child(7) { text-align: right; } .text td { vertical-align: top; }
-.no { color: #a00; font-weight: 600; } .source { color: #555; } svg { max-width: 100%; height: auto; }
+.failed { color: #a00; font-weight: 600; } .undecided { color: #750; }
+.source { color: #555; } svg { max-width: 100%; height: auto; }
 """
 _TEXT_HEADS = ("", "what it shows", "", "how, or why not")
-_CAUSE_HEADS = (*HEADS[:4], "what a run shows of the cause")
+_CAUSE_HEAD = "what a run shows of the cause"
 
 
 def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figure]) -> str:
@@ -43,9 +44,10 @@ def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figur
     closing = "".join(f"<li>{escape(line)}</li>" for line in closing_lines(reproduction))
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(", ".join(by_paper))}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Published and measured</h1>"
+        f"<style>{_STYLE}</style></head><body><h1>Published and {FOUND_IN_FULL[reproduction.engine]}</h1>"
         f"<p>By the {escape(reproduction.engine)} engine: {counted(len(reproduction.campaign.runs), 'run')}.  "
-        "Times are emulated seconds; diamonds are the paper's values, whiskers one standard deviation.</p>"
+        "Times are emulated seconds, and each figure has its unit beside it; diamonds are the paper's values, whiskers "
+        "one standard deviation.</p>"
         f"<ul>{_contents(by_paper)}</ul><ul>{closing}</ul>{body}</body></html>\n"
     )
 
@@ -65,16 +67,21 @@ def _link(id: str, text: str) -> str:
 
 
 def _values(paper: PaperValues, results: Results, engine: str) -> str:
-    """What the paper prints, beside what was measured."""
+    """What the paper prints, beside what was found."""
     found = scores(paper, results, engine)
     lines = "".join(f"<li>{escape(line)}</li>" for line in summary_lines(paper, found))
-    text = [(figure.name, figure.shows, figure.state, figure.how()) for figure in paper.figures]
+    run = {made.id for made in results.figures}
+    text = [(one.name, one.shows, one.state_in(run, "not run in this call"), one.how()) for one in paper.figures]
     farthest = [(*score.texts[:4], score.why_far) for score in worst(found)]
     return (
         f"<h3>Figures and tables of the text</h3>{_table('text', _TEXT_HEADS, text)}"
         f"<h3>Printed values</h3><ul>{lines}</ul>"
-        + (_table("values", HEADS, [score.texts for score in found]) if found else "")
-        + (f"<h3>The {WORST} farthest away</h3>{_table('text', _CAUSE_HEADS, farthest)}" if farthest else "")
+        + (_table("values", heads(engine), [score.texts for score in found]) if found else "")
+        + (
+            f"<h3>The {WORST} farthest away</h3>{_table('text', (*heads(engine)[:4], _CAUSE_HEAD), farthest)}"
+            if farthest
+            else ""
+        )
     )
 
 
@@ -99,7 +106,7 @@ def _section(figure: Reproduced, drawing: Figure) -> str:
 
 def _lines(figure: Reproduced) -> Iterator[str]:
     for row in rows(figure):
-        yield f"<tr{' class=no' if row.ok is False else ''}>{_cells('td', row.texts)}</tr>"
+        yield f"<tr{f' class={row.verdict}' if row.verdict else ''}>{_cells('td', row.texts)}</tr>"
 
 
 def _svg(drawing: Figure) -> str:

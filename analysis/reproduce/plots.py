@@ -1,4 +1,4 @@
-"""Figures in the paper's form, with published values beside measured ones."""
+"""Figures in the paper's form, with published values beside ours."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _bars(figure: Reproduced) -> Figure:
             [cell.mean or 0 for _, cell in cells],
             width * 0.94,
             yerr=[cell.sd or numpy.nan for _, cell in cells],
-            label=f"{name}, measured",
+            label=f"{name}, {figure.source}",
             color=_SERIES_COLOURS[index % len(_SERIES_COLOURS)],
             hatch=style.HATCHES[index % len(style.HATCHES)],
             edgecolor="white",

@@ -11,9 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from analysis.reproduce.claims import all_claims
+from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import Reproduced, Reproduction
-from analysis.reproduce.verdict import Verdict
+from analysis.reproduce.verdict import Verdict, finding, together
+from analysis.statistics import Spread
 from emulator import __version__
 from emulator.errors import ConfigError
 from emulator.files.strict import Strict
@@ -35,16 +38,24 @@ class CellResult(Strict):
     seeds: int
     """Runs that it is of; of what is found in several variants at once, those of each."""
 
+    @property
+    def spread(self) -> Spread | None:
+        """The mean with its deviation and interval; None if it was not measured."""
+        return None if self.measured is None else Spread(self.seeds, self.measured, self.sd, self.low, self.high)
+
 
 class ClaimResult(Strict):
-    """One claim, and whether it holds."""
+    """One claim, and the verdict on it."""
 
     id: str
     published: Any
     measured: Any
     accept: dict[str, Any]
-    ok: bool
+    ok: bool | None
+    """Whether it holds; null: undecided."""
     why: str
+    deciding_seeds: int | None = None
+    """Of an undecided one: how many seeds would decide it; null: more than can be said."""
 
 
 class FigureResult(Strict):
@@ -75,6 +86,29 @@ class Results(Strict):
         """With the figures of ``newer`` in place of the same ones by the same engine."""
         found = {(figure.id, figure.engine): figure for figure in (*self.figures, *newer.figures)}
         return Results(figures=tuple(found.values()))
+
+
+def judged_again(results: Results) -> Results:
+    """The same figures, with the verdicts that today's claims give on the cells; claims that are no more are left out.
+
+    Verdicts on orders stay, because they are found from pairs of runs, and only means are kept.
+    """
+    return Results(figures=tuple(_figure_judged_again(figure) for figure in results.figures))
+
+
+def _figure_judged_again(made: FigureResult) -> FigureResult:
+    definition, claims = all_figures().get(made.id), all_claims()
+    defined = {} if definition is None else definition.cells
+    found = []
+    for one in (one for one in made.claims if one.id in claims):
+        claim = claims[one.id]
+        of_claim = [name for name in made.cells if name in defined and defined[name].claim == one.id]
+        if of_claim:
+            verdict = together(finding(claim, defined[name].part, made.cells[name].spread) for name in of_claim)
+            now = {"published": claim.published, "accept": claim.accept, **verdict._asdict()}
+            one = one.model_copy(update=now)
+        found.append(one)
+    return made.model_copy(update={"claims": tuple(found)})
 
 
 def results_of(reproduction: Reproduction, command: str) -> Results:
@@ -109,7 +143,7 @@ def _claim(verdict: Verdict) -> ClaimResult:
     claim, measured = verdict.claim, verdict.measured
     kept = {name: rounded(mean) for name, mean in measured.items()} if isinstance(measured, dict) else rounded(measured)
     return ClaimResult(
-        id=claim.id, published=claim.published, measured=kept, accept=claim.accept, ok=verdict.ok, why=verdict.why
+        id=claim.id, published=claim.published, measured=kept, accept=claim.accept, **verdict.found._asdict()
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from analysis.fidelity.figures import Fidelity
@@ -20,6 +19,9 @@ from emulator.records.disturbance import disturbances
 DISTURBED_LAG_REAL_MS = 25.0
 """If 1% of a live run's timers were later than this, the run was not alone on the machine."""
 WITHIN = "within"
+FOUND = {"sim": "simulated", "live": "measured"}
+"""What the figures of an engine are, in one word."""
+FOUND_IN_FULL = {"sim": "simulated", "live": "measured on real processes"}
 PADDED = ("schedule_s", "suspend_s", "resume_s")
 """Overheads that a published profile sets."""
 
@@ -29,6 +31,8 @@ class Reproduced:
     """One figure."""
 
     definition: FigureDefinition
+    engine: str
+    """sim or live."""
     cells: Mapping[str, Measured]
     verdicts: Sequence[Verdict]
     runs: Mapping[str, Mapping[int, PlannedRun]]
@@ -50,13 +54,25 @@ class Reproduced:
         }
 
     @property
+    def source(self) -> str:
+        """Where its figures are from, in one word."""
+        return "counted" if self.definition.is_counted_in_a_trace else FOUND[self.engine]
+
+    @property
     def errors(self) -> list[float]:
         """Absolute errors against the published figures, for claims with a limit on this error."""
+        claims = all_claims()
+        return self._errors(lambda cell: bool(cell.cell.claim) and WITHIN in claims[cell.cell.claim or ""].accept)
+
+    @property
+    def all_errors(self) -> list[float]:
+        """The same of all cells with a published figure."""
+        return self._errors(lambda _: True)
+
+    def _errors(self, counts: Callable[[Measured], bool]) -> list[float]:
         if self.definition.calibration:
             return []
-        claims = all_claims()
-        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
-        return [abs(cell.error) for cell in held if cell.error is not None]
+        return [abs(cell.error) for cell in self.cells.values() if cell.error is not None and counts(cell)]
 
 
 def _disturbances(summary: Mapping[str, Any]) -> list[str]:
@@ -77,12 +93,6 @@ class Reproduction:
     def verdicts(self) -> list[Verdict]:
         """The verdicts on all claims."""
         return [verdict for figure in self.figures for verdict in figure.verdicts]
-
-    @property
-    def mean_abs_error(self) -> float | None:
-        """Over all cells, without fitted ones."""
-        errors = [error for figure in self.figures for error in figure.errors]
-        return fmean(errors) if errors else None
 
     @property
     def overruns(self) -> dict[str, tuple[int, int, float]]:

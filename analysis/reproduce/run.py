@@ -180,7 +180,14 @@ def _reproduced(figure: FigureDefinition, made: _Made, simulated: _Made, engine:
     beside = measure(figure, simulated.summaries, claims, own_cells(figure, simulated.summaries))
     verdicts = judge(figure, cells, claims, engine)
     return Reproduced(
-        figure, cells, verdicts, made.runs, made.summaries, beside if simulated.runs else {}, _fidelity(made, simulated)
+        definition=figure,
+        engine=engine,
+        cells=cells,
+        verdicts=verdicts,
+        runs=made.runs,
+        summaries=made.summaries,
+        simulated=beside if simulated.runs else {},
+        fidelity=_fidelity(made, simulated),
     )
 
 

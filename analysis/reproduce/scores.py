@@ -11,6 +11,7 @@ from rich.table import Table
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.record import CellResult, Results
+from analysis.reproduce.reproduced import FOUND
 from analysis.reproduce.tables import number
 from analysis.reproduce.values import SHARES, PaperValues, Value, all_values, source_of
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
@@ -20,7 +21,8 @@ NEAR = 0.25
 WORST = 5
 _ALIKE = 0.01
 BASES = ("predicted", "fitted")
-HEADS = ("value", "where", "published", "measured", "95% interval", "seeds", "distance", "basis")
+_HEADS = ("value", "where", "published", "", "95% interval", "seeds", "distance", "basis")
+_FOUND = 3
 _SIGNS = {"": "", "at most": "<= ", "at least": ">= ", "within": "+/- ", "the text prints a limit": "limit "}
 _UNITS = {"pct": "%", "pp": " pp", "ratio": "", "count": "", "s": " s"}
 
@@ -35,6 +37,11 @@ class Score:
     low: float | None
     high: float | None
     seeds: int
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is counted in a recorded trace, and not simulated."""
+        return all_figures()[self.figure].is_counted_in_a_trace
 
     @property
     def holds(self) -> bool | None:
@@ -67,13 +74,13 @@ class Score:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """In the order of ``HEADS``."""
+        """In the order of ``heads``."""
         interval = "" if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
         return (
             self.value.id,
             self.value.where,
             f"{_SIGNS[self.value.bound]}{self._with_unit(self.value.published)}",
-            self._with_unit(self.measured),
+            self._with_unit(self.measured) + (", counted" if self.is_counted else ""),
             interval,
             str(self.seeds),
             self._away,
@@ -92,6 +99,11 @@ class Score:
     def _with_unit(self, figure: float | None) -> str:
         scale = self.value.scale or ""
         return number(figure) + _UNITS.get(scale, f" {scale}")
+
+
+def heads(engine: str) -> tuple[str, ...]:
+    """Of the columns of a table of values."""
+    return (*_HEADS[:_FOUND], FOUND[engine], *_HEADS[_FOUND + 1 :])
 
 
 def scores(paper: PaperValues, results: Results, engine: str) -> list[Score]:
@@ -163,10 +175,11 @@ def papers_of(figures: Sequence[FigureDefinition]) -> list[PaperValues]:
     ]
 
 
-def score_table(paper: PaperValues, found: Sequence[Score]) -> Table:
+def score_table(paper: PaperValues, found: Sequence[Score], engine: str) -> Table:
     """For the terminal."""
-    columns = [*names(HEADS[0]), *words(HEADS[1], importance=0), *numbers(*HEADS[2:4], importance=ALWAYS)]
-    columns += [*words(HEADS[4], importance=1), *numbers(HEADS[5], importance=1), *numbers(HEADS[6]), *words(HEADS[7])]
+    value, where, published, measured, interval, seeds, distance, basis = heads(engine)
+    columns = [*names(value), *words(where, importance=0), *numbers(published, measured, importance=ALWAYS)]
+    columns += [*words(interval, importance=1), *numbers(seeds, importance=1), *numbers(distance), *words(basis)]
     table = new_table(f"{paper.paper}: values that it prints", columns, also_in="claims.json")
     for score in found:
         table.add_row(*score.texts)

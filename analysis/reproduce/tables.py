@@ -5,34 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from analysis.reproduce.claims import all_claims
-from analysis.reproduce.definitions import FigureDefinition
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.measure import Measured
-from analysis.reproduce.reproduced import Reproduced, Reproduction
+from analysis.reproduce.needs import cost_of
+from analysis.reproduce.record import ClaimResult
+from analysis.reproduce.reproduced import FOUND, FOUND_IN_FULL, Reproduced, Reproduction
 from analysis.reproduce.values import fitted_claims
-from analysis.reproduce.verdict import NUMBERS_WITHIN, Verdict, misses
+from analysis.reproduce.verdict import NUMBERS_WITHIN, WORDS, Finding, Verdict, finding
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
+from emulator.vocabulary import counted
 
-COLUMNS = ("cell", "published", "measured", "95% interval", "seeds", "error", "accepted", "ok")
-SIMULATED = "simulated"
-_SIMULATED_PLACE = COLUMNS.index("measured") + 1
+SIMULATED = FOUND["sim"]
+_UNIT = "unit"
+_BEFORE, _AFTER = ("cell", _UNIT, "published"), ("95% interval", "seeds", "error", "accepted", "verdict")
+_SIMULATED_PLACE = len(_BEFORE) + 1
 _COLUMNS = {
     "cell": words("cell"),
+    _UNIT: words(_UNIT, importance=ALWAYS),
     "published": numbers("published", importance=ALWAYS),
-    "measured": words("measured"),
-    SIMULATED: numbers(SIMULATED, importance=3),
     "95% interval": words("95% interval", importance=2),
     "seeds": words("seeds", importance=1),
     "error": numbers("error", importance=4),
     "accepted": words("accepted", importance=5),
-    "ok": names("ok"),
+    "verdict": names("verdict"),
 }
 """On a terminal."""
+
+
+_STYLES = {"": "", "held": "green", "failed": "red", "undecided": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +48,14 @@ class Row:
 
     texts: tuple[str, ...]
     """In the order of ``columns``."""
-    ok: bool | None
-    """None if nothing is claimed."""
+    verdict: str
+    """held, failed or undecided; empty if nothing is claimed."""
 
 
 def columns(figure: Reproduced) -> tuple[str, ...]:
-    """The columns of a figure's table."""
+    """The columns of a figure's table; after what was found, for live runs, what simulations of them found."""
     more = (SIMULATED,) if figure.simulated else ()
-    return (*COLUMNS[:_SIMULATED_PLACE], *more, *COLUMNS[_SIMULATED_PLACE:])
+    return (*_BEFORE, figure.source, *more, *_AFTER)
 
 
 def rows(figure: Reproduced) -> list[Row]:
@@ -56,7 +63,13 @@ def rows(figure: Reproduced) -> list[Row]:
     held = {verdict.claim.id: verdict for verdict in figure.verdicts}
     disturbed = Counter(variant for variant, _ in figure.disturbed)
     found = [
-        _cell_row(name, cell, held.get(cell.cell.claim or ""), disturbed[cell.cell.variant or ""])
+        _cell_row(
+            name,
+            figure.definition.unit(name),
+            cell,
+            held.get(cell.cell.claim or ""),
+            disturbed[cell.cell.variant or ""],
+        )
         for name, cell in figure.cells.items()
     ]
     found += [_order_row(held[claim]) for claim in figure.definition.orders if claim in held]
@@ -67,24 +80,25 @@ def rows(figure: Reproduced) -> list[Row]:
 
 def _with_simulated(row: Row, simulated: Measured | None) -> Row:
     text = "" if simulated is None else number(simulated.mean)
-    return Row((*row.texts[:_SIMULATED_PLACE], text, *row.texts[_SIMULATED_PLACE:]), row.ok)
+    return Row((*row.texts[:_SIMULATED_PLACE], text, *row.texts[_SIMULATED_PLACE:]), row.verdict)
 
 
-def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int) -> Row:
-    ok = None if verdict is None else not misses(verdict.claim, cell.cell.part, cell.mean)
+def _cell_row(name: str, unit: str, cell: Measured, verdict: Verdict | None, disturbed: int) -> Row:
+    word = "" if verdict is None else WORDS[finding(verdict.claim, cell.cell.part, cell.spread).ok]
     error = "" if cell.error is None else f"{cell.error:+.1%}"
     limits = "" if verdict is None else accepted(verdict.claim.accept, cell.cell.part)
     texts = (
         name,
+        unit,
         number(cell.published),
         number(cell.mean),
         interval(cell.interval),
         f"{cell.n}, {disturbed} disturbed" if disturbed else str(cell.n or ""),
         error,
         limits,
-        _word(ok),
+        word,
     )
-    return Row(texts, ok)
+    return Row(texts, word)
 
 
 def _order_row(verdict: Verdict) -> Row:
@@ -93,7 +107,8 @@ def _order_row(verdict: Verdict) -> Row:
     measured = ", ".join(number(values.get(name)) or "-" for name in order)
     name = ".".join(verdict.claim.id.split(".")[2:]).replace("_", " ")
     near = f", each within {NUMBERS_WITHIN:.0%}" if isinstance(verdict.claim.published, dict) else ""
-    return Row((name, "", measured, "", "", "", " < ".join(order) + near, _word(verdict.ok)), verdict.ok)
+    word = WORDS[verdict.ok]
+    return Row((name, "", "", measured, "", "", "", " < ".join(order) + near, word), word)
 
 
 def accepted(accept: dict[str, Any], part: str | None) -> str:
@@ -108,10 +123,6 @@ def accepted(accept: dict[str, Any], part: str | None) -> str:
                 f"within {limit:.0%}" if side == "within" else f"{'at least' if side == 'min' else 'at most'} {limit:g}"
             )
     return ", ".join(words)
-
-
-def _word(ok: bool | None) -> str:
-    return "" if ok is None else "yes" if ok else "NO"
 
 
 def number(value: float | None) -> str:
@@ -129,22 +140,20 @@ def interval(ends: tuple[float, float] | None) -> str:
 def figure_table(figure: Reproduced) -> Table:
     """A figure's table for the terminal."""
     definition = figure.definition
-    found = [column for head in columns(figure) for column in _COLUMNS[head]]
+    heads = {SIMULATED: numbers(SIMULATED, importance=3), **_COLUMNS, figure.source: words(figure.source)}
+    found = [column for head in columns(figure) for column in heads[head]]
     title = f"{definition.id}: {definition.title} ({definition.source})"
     table = new_table(title, found, also_in="claims.json")
     for row in rows(figure):
-        style = {None: None, True: "green", False: "red"}[row.ok]
-        table.add_row(*row.texts[:-1], Text(row.texts[-1], style or ""))
+        table.add_row(*row.texts[:-1], Text(row.texts[-1], _STYLES[row.verdict]))
     return table
 
 
 def closing_lines(reproduction: Reproduction) -> Iterator[str]:
-    """How many claims hold, the mean error, and which do not."""
+    """The verdicts, counted; how far the cells are from the published figures; and the claims that do not hold."""
     verdicts = reproduction.verdicts
-    yield held({verdict.claim.id: verdict.ok for verdict in verdicts})
-    if reproduction.mean_abs_error is not None:
-        cells = sum(len(figure.errors) for figure in reproduction.figures)
-        yield f"mean error against the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
+    yield f"{FOUND_IN_FULL[reproduction.engine]}: {counts({verdict.claim.id: verdict.ok for verdict in verdicts})}"
+    yield from _distances(reproduction)
     for figure in reproduction.figures:
         fidelity = figure.fidelity
         if fidelity.errors:
@@ -163,18 +172,45 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
         for (variant, seed), why in figure.disturbed.items():
             path = reproduction.run_path(figure.runs[variant][seed])
             yield f"disturbed: {why}; to make the run again, remove {path}"
-    for verdict in verdicts:
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.ok is None):
         if not verdict.ok:
-            yield f"does not hold: {verdict.claim.id}: {verdict.why}"
+            why = reason(verdict.found, verdict.figure, reproduction.engine)
+            yield f"{WORDS[verdict.ok]}: {verdict.claim.id}: {why}"
 
 
-def held(claims: Mapping[str, bool]) -> str:
-    """How many claims hold, those on fitted values apart."""
+def _distances(reproduction: Reproduction) -> Iterator[str]:
+    """The mean distance from the published figures, of which cells, and the largest."""
+    claimed = [error for figure in reproduction.figures for error in figure.errors]
+    every = [error for figure in reproduction.figures for error in figure.all_errors]
+    if not every:
+        return
     texts = []
-    for is_fitted, what in ((False, "claims hold"), (True, "on fitted values")):
+    if claimed:
+        texts.append(
+            f"{fmean(claimed):.1%} on average over the {counted(len(claimed), 'cell')} that a claim holds to one"
+        )
+    if len(every) > len(claimed):
+        all_of_them = f"over all {counted(len(every), 'cell')} with a published figure"
+        texts.append(f"{fmean(every):.1%} on average {all_of_them}")
+    yield f"distance from the published figures: {', '.join(texts)}, {max(every):.1%} at most"
+
+
+def reason(found: Finding | ClaimResult, figure: str, engine: str) -> str:
+    """Why a claim does not hold; of an undecided one, also what the seeds that would decide it take."""
+    if found.deciding_seeds is None:
+        return found.why
+    return f"{found.why}: {cost_of(all_figures()[figure], found.deciding_seeds, engine)}"
+
+
+def counts(claims: Mapping[str, bool | None]) -> str:
+    """How many claims held, failed and are undecided, those on fitted values apart."""
+    texts = []
+    for is_fitted in (False, True):
         ok = [holds for claim, holds in claims.items() if (claim in fitted_claims()) == is_fitted]
         if ok or not is_fitted:
-            texts.append(f"{sum(ok)} of {len(ok)} {what}")
+            of_each = [f"{ok.count(verdict)} {word}" for verdict, word in WORDS.items() if verdict or verdict in ok]
+            what = f"{len(ok)} more on fitted values" if is_fitted else counted(len(ok), "claim")
+            texts.append(f"{what}: {', '.join(of_each)}")
     return "; ".join(texts)
 
 

@@ -8,7 +8,7 @@ or a cell of a figure; or why it is not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -46,6 +46,21 @@ class PaperFigure(Strict):
     def commands(self) -> tuple[str, ...]:
         """The ids of the figures that reproduce it."""
         return (self.by,) if isinstance(self.by, str) else self.by or ()
+
+    def state_in(self, run: Collection[str], absent: str) -> str:
+        """Its state, if all figures that reproduce it are among those that were run; else ``absent``, and which of
+        them were not."""
+        if self.is_no_measurement:
+            return "no measurement"
+        left = [id for id in self.commands if id not in run]
+        if self.state == "not" or not left:
+            return self.state
+        return absent if len(left) == len(self.commands) else f"{absent}: {', '.join(left)}"
+
+    @property
+    def is_no_measurement(self) -> bool:
+        """Whether pages of the docs describe it, and no run measures it."""
+        return bool(self.commands) and all(id.startswith("docs/") for id in self.commands)
 
     def how(self, page: str = "{}", command: str = "{}") -> str:
         """How it is reproduced, or why not: pages of the docs and commands, each written as said."""

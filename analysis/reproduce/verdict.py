@@ -1,24 +1,49 @@
-"""Whether a claim holds for the measurements."""
+"""Whether a claim holds for the measurements: held, failed, or undecided.
+
+A part of a claim accepts a range of values.  It holds if the 95% interval of the mean over the seeds is within the
+range, it fails if the interval is outside, and it is undecided if the interval has values of both kinds.  Where there
+is no interval, as of a single run, the mean decides.  A claim fails if one of its parts does, and holds if all do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import bisect
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
-from analysis.statistics import mean_interval
+from analysis.statistics import Spread, mean_interval
+from emulator.intervals import half_of_interval
 
 NUMBERS_WITHIN = 0.25
 """An order alone is a claim only where the paper prints no numbers; where it does, they must be this near as well."""
 TIE_OF_SINGLE_RUNS = 0.01
 """The same for single runs, or for an order that must hold at many points: as a share of the larger mean."""
+ENOUGH_SEEDS = 20
+"""With so many seeds a claim may be undecided even if no number of them would decide it."""
+MOST_SEEDS = 1_000_000
+"""More are not counted."""
+WORDS = {True: "held", False: "failed", None: "undecided"}
 _ROUNDING = 1e-9
 
 Value = float | None
+
+
+class Finding(NamedTuple):
+    """What is found of one part of a claim, or of several together."""
+
+    ok: bool | None
+    """None: undecided."""
+    why: str = ""
+    """What misses what, or why it is undecided; empty if it holds."""
+    deciding_seeds: int | None = None
+    """Of an undecided one: how many seeds would decide it, if mean and deviation stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +53,12 @@ class Verdict:
     claim: Claim
     figure: str
     measured: Value | dict[str, Value]
-    ok: bool
-    why: str
-    """Which part misses what; empty if the claim holds."""
+    found: Finding
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether it holds; None: undecided."""
+        return self.found.ok
 
 
 def judge(
@@ -50,17 +78,91 @@ def judge(
             }
             tie = TIE_OF_SINGLE_RUNS if len(cells) > 1 else 0.0
             missed = {point: _order(claim.accept["order"], by, tie) for point, by in cells.items()}
-            found = [f"{point}: {text}".removeprefix(": ") for point, text in missed.items() if text]
-            found += [
-                text for by in cells.values() for name, cell in by.items() if (text := _number(claim, name, cell))
-            ]
-            why = "; ".join(found)
+            found = [Finding(False, f"{point}: {text}".removeprefix(": ")) for point, text in missed.items() if text]
+            found += [_number(claim, variant, cell) for by in cells.values() for variant, cell in by.items()]
         else:
-            parts = {cell.cell.part: cell.mean for cell in measured.values() if cell.cell.claim == name}
+            of_claim = [cell for cell in measured.values() if cell.cell.claim == name]
+            parts = {cell.cell.part: cell.mean for cell in of_claim}
             values = parts[None] if set(parts) == {None} else {str(part): mean for part, mean in parts.items()}
-            why = "; ".join(text for part, mean in parts.items() if (text := misses(claim, part, mean)))
-        verdicts.append(Verdict(claim, figure.id, values, not why, why))
+            found = [finding(claim, cell.cell.part, cell.spread) for cell in of_claim]
+        verdicts.append(Verdict(claim, figure.id, values, together(found)))
     return verdicts
+
+
+def together(parts: Iterable[Finding]) -> Finding:
+    """The parts of a claim together: the worst of them decides, and says why."""
+    found = list(parts)
+    ok = False if any(part.ok is False for part in found) else None if any(part.ok is None for part in found) else True
+    alike = [part for part in found if part.ok is ok]
+    why = "; ".join(part.why for part in alike if part.why)
+    seeds = [part.deciding_seeds for part in alike]
+    return Finding(ok, why, None if ok is not None or None in seeds else max(filter(None, seeds), default=None))
+
+
+def finding(claim: Claim, part: str | None, spread: Spread | None) -> Finding:
+    """What is found of a part of a claim; ``spread``: the mean over the seeds, None if it was not measured."""
+    missed = misses(claim, part, None if spread is None else spread.mean)
+    if spread is None:
+        return Finding(False, missed)
+    undecided = _undecided(spread, *_accepted_range(claim, part))
+    if undecided is None:
+        return Finding(not missed, missed)
+    return undecided._replace(why=f"{part}: {undecided.why}" if part else undecided.why)
+
+
+def _accepted_range(claim: Claim, part: str | None) -> tuple[float, float]:
+    """The least and the greatest value of a part that hold: what ``misses`` accepts, as a range."""
+    published, least, most = claim.published_of(part), -math.inf, math.inf
+    for kind, limit in claim.accept.items():
+        name, _, side = kind.rpartition("_")
+        low, high = -math.inf, math.inf
+        if kind == "within_absolute":
+            low, high = _around(published, limit)
+        elif name and name != part:
+            continue
+        elif side == "within":
+            low, high = _around(published or None, limit * abs(published or 0.0))
+        elif side == "min":
+            low = limit
+        elif side == "max":
+            high = limit
+        least, most = max(least, low), min(most, high)
+    if published:
+        least, most = (max(least, 0.0), most) if published > 0 else (least, min(most, 0.0))
+    return least, most
+
+
+def _around(published: Value, distance: float) -> tuple[float, float]:
+    """The values at most this far away; none if nothing is published."""
+    return (math.inf, -math.inf) if published is None else (published - distance, published + distance)
+
+
+def _undecided(spread: Spread, least: float, most: float) -> Finding | None:
+    """That the interval has both accepted and refused values; None if it has not, or there is none."""
+    low, high = spread.low, spread.high
+    if low is None or high is None or spread.sd is None:
+        return None
+    if (least - _ROUNDING <= low and high <= most + _ROUNDING) or high < least or low > most:
+        return None
+    away = min(abs(spread.mean - limit) for limit in (least, most))
+    seeds = seeds_to_decide(spread.sd, away)
+    if seeds is None and spread.n < ENOUGH_SEEDS:
+        return None
+    bounds = [f"{least:.4g}" if least > -math.inf else "", f"{most:.4g}" if most < math.inf else ""]
+    accepts = (
+        " to ".join(filter(None, bounds)) if all(bounds) else f"at {'least' if bounds[0] else 'most'} {''.join(bounds)}"
+    )
+    would = f"{seeds:,} seeds would decide it" if seeds else f"no number of seeds up to {MOST_SEEDS:,} would"
+    why = f"{spread.mean:.4g} (95%: {low:.4g} to {high:.4g}, {spread.n} seeds) against {accepts}; {would}"
+    return Finding(None, why, seeds)
+
+
+def seeds_to_decide(deviation: float, away: float) -> int | None:
+    """With how many seeds the mean is sure to be on its side of the nearest limit, which is ``away`` from it, if mean
+    and standard deviation stay as they are; None: with more than ``MOST_SEEDS``."""
+    if half_of_interval(deviation, MOST_SEEDS) > away:
+        return None
+    return bisect.bisect_left(range(MOST_SEEDS), -away, lo=2, key=lambda seeds: -half_of_interval(deviation, seeds))
 
 
 def misses(claim: Claim, part: str | None, mean: Value) -> str:
@@ -90,18 +192,23 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
     return ""
 
 
-def _number(claim: Claim, variant: str, cell: Measured) -> str:
-    """What the number that the paper prints for one variant of an order misses; empty if nothing, or without one."""
+def _number(claim: Claim, variant: str, cell: Measured) -> Finding:
+    """What is found of the number that the paper prints for one variant of an order; that it holds without one."""
     published = claim.published_of(variant)
     published = cell.published if published is None else published
-    if not published or cell.mean is None:
-        return ""
-    if _wrong_sign(published, cell.mean):
-        return f"{variant}: {cell.mean:.4g} has the wrong sign, {published:g} is published"
-    distance = cell.mean / published - 1
-    if abs(distance) <= claim.accept.get("within", NUMBERS_WITHIN) + _ROUNDING:
-        return ""
-    return f"{variant}: {distance:+.0%} from the published {published:g}"
+    if not published or cell.spread is None:
+        return Finding(True)
+    within = claim.accept.get("within", NUMBERS_WITHIN)
+    least, most = _around(published, within * abs(published))
+    undecided = _undecided(cell.spread, least, most)
+    if undecided is not None:
+        return undecided._replace(why=f"{variant}: {undecided.why}")
+    mean = cell.spread.mean
+    if least - _ROUNDING <= mean <= most + _ROUNDING:
+        return Finding(True)
+    if _wrong_sign(published, mean):
+        return Finding(False, f"{variant}: {mean:.4g} has the wrong sign, {published:g} is published")
+    return Finding(False, f"{variant}: {mean / published - 1:+.0%} from the published {published:g}")
 
 
 def _wrong_sign(published: Value, mean: float) -> bool:

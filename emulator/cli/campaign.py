@@ -111,12 +111,14 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim does not hold.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim failed.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
 ) -> None:
-    """Run the papers' figures again, with the published values beside the measured ones.
+    """Run the papers' figures again, with the published values beside the simulated or measured ones.
 
-    The results are tables, plots, claims.json, and one page with all of them, index.html.
+    The results are tables, plots, claims.json, and one page with all of them, index.html. A claim held, failed, or is
+    undecided: then the 95% interval over the seeds has both accepted and refused values, and the results say how many
+    seeds would decide it, and what they cost.
 
     To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
     are equal.
@@ -176,7 +178,7 @@ def reproduce(
     results = results_of(result, _command(ids, engine, time_scale, quick, seeds, full))
     for paper in papers_of(figures):
         if found := scores(paper, results, engine):
-            console.print(score_table(paper, found))
+            console.print(score_table(paper, found, engine))
             for text in summary_lines(paper, found):
                 console.print(f"{paper.paper}, {text}", soft_wrap=True, highlight=False)
     write_results(result, results, out)
@@ -187,9 +189,9 @@ def reproduce(
     console.print(f"results in {out}; the page: {out / PAGE_NAME}", soft_wrap=True, highlight=False)
     if result.campaign.failures:
         raise RunError(f"{len(result.campaign.failures)} of {len(result.campaign.runs)} runs failed")
-    missed = sum(not verdict.ok for verdict in result.verdicts)
-    if strict and missed:
-        raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
+    failed = sum(verdict.ok is False for verdict in result.verdicts)
+    if strict and failed:
+        raise RunError(f"{failed} of {len(result.verdicts)} claims failed")
 
 
 def _possible(figures: Sequence[FigureDefinition], variants: Mapping[str, Sequence[Variant]]) -> list[FigureDefinition]:

@@ -202,7 +202,7 @@ def reproduced(runs: Path) -> Iterator[RenderableType]:
             name: replace(cell, mean=SECONDS, by_seed=by_seed) for name, cell in measure(figure, {}, claims).items()
         }
         verdicts = judge(figure, cells, claims, "sim")
-        yield figure_table(Reproduced(figure, cells, verdicts, {}, {}, cells, Fidelity(())))
+        yield figure_table(Reproduced(figure, "live", cells, verdicts, {}, {}, cells, Fidelity(())))
 
 
 def scored(runs: Path) -> Iterator[RenderableType]:
@@ -211,7 +211,7 @@ def scored(runs: Path) -> Iterator[RenderableType]:
         scale="pct", basis="predicted", cell="natjam/fig4:kill.research",
     )  # fmt: skip
     paper = PaperValues(paper="adaptive-checkpointing", figures=(), values=(value,))
-    yield score_table(paper, [Score(value, "natjam/fig4", -SECONDS, -2 * SECONDS, SECONDS, 50)])
+    yield score_table(paper, [Score(value, "natjam/fig4", -SECONDS, -2 * SECONDS, SECONDS, 50)], "sim")
 
 
 def listed(runs: Path) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import all_figures
-from analysis.reproduce.tables import held
+from analysis.reproduce.tables import counts
 from analysis.reproduce.values import PaperValues, all_values, fitted_claims, read_values, source_of
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import dump_yaml
@@ -47,9 +47,22 @@ def test_claims_whose_values_were_all_known_beforehand_are_counted_apart() -> No
     assert {"natjam.fig3.alone", "flex.base.fair", "ckpt.fig12.io_bandwidth_pct"} <= known, "by claim, and by cell"
     assert "natjam.fig10.mlf_over_mdf" in known, "by its own word"
     assert not {"natjam.fig4.natjam.production", "ckpt.fig8.waste_reduction", "yarn.completion"} & known
-    claims = {"natjam.fig3.alone": False, "yarn.completion": True, "yarn.preempted": False}
-    assert held(claims) == "1 of 2 claims hold; 0 of 1 on fitted values"
-    assert held({"yarn.completion": True}) == "1 of 1 claims hold"
+    claims = {"natjam.fig3.alone": False, "yarn.completion": True, "yarn.preempted": False, "yarn.lost_work": None}
+    assert counts(claims) == "3 claims: 1 held, 1 failed, 1 undecided; 1 more on fitted values: 0 held, 1 failed"
+    assert counts({"yarn.completion": True}) == "1 claim: 1 held"
+
+
+def test_what_was_not_run_is_not_called_reproduced() -> None:
+    fig1, fig4, fig9 = (
+        next(one for one in all_values()["natjam"].figures if one.name == name)
+        for name in ("Fig. 1", "Fig. 4", "Fig. 9")
+    )
+    assert fig4.state_in({"natjam/fig4"}, "not run") == "reproduced"
+    assert fig4.state_in({"natjam/fig5"}, "not run") == "not run"
+    assert fig9.state_in({"natjam/fig9"}, "not run") == "partly"
+    assert fig1.state_in({"natjam/fig4"}, "not run") == "no measurement"
+    two = fig4.model_copy(update={"by": ("natjam/fig4", "natjam/fig5")})
+    assert two.state_in({"natjam/fig5"}, "not run") == "not run: natjam/fig4"
 
 
 def written(tmp_path: Path, **changed: Any) -> Path:
