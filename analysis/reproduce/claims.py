@@ -53,6 +53,10 @@ class Claim(Strict):
     """Whether a workload or constant was chosen with it known, where no value of ``analysis/values`` says so."""
     note: str = ""
 
+    def accepts_distance(self, part: str | None) -> bool:
+        """Whether it asks for a part to be within a distance of the published figure."""
+        return "within" in self.accept or f"{part}_within" in self.accept
+
     def published_of(self, part: str | None) -> float | None:
         """The published figure, or that of a part (``basic.hdd``: one inside another); None if the paper has none."""
         found: Any = self.published

@@ -13,7 +13,7 @@ from analysis.papers.drawings import DRAWINGS
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.grid_plots import curve_panels, week_panels
 from analysis.reproduce.measure import Measured
-from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
+from analysis.reproduce.reproduced import Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25
@@ -65,7 +65,8 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
     known = [
         (place, cell.published)
         for place, cell in zip(x, cells, strict=True)
-        if cell.published is not None and (cell.cell.claim is None or WITHIN in claims[cell.cell.claim].accept)
+        if cell.published is not None
+        and (cell.cell.claim is None or claims[cell.cell.claim].accepts_distance(cell.cell.part))
     ]
     if known:
         places, values = zip(*known, strict=True)

@@ -18,7 +18,6 @@ from emulator.records.disturbance import disturbances
 
 DISTURBED_LAG_REAL_MS = 25.0
 """If 1% of a live run's timers were later than this, the run was not alone on the machine."""
-WITHIN = "within"
 FOUND = {"sim": "simulated", "live": "measured"}
 """What the figures of an engine are, in one word."""
 FOUND_IN_FULL = {"sim": "simulated", "live": "measured on real processes"}
@@ -62,7 +61,9 @@ class Reproduced:
     def errors(self) -> list[float]:
         """Absolute errors against the published figures, for claims with a limit on this error."""
         claims = all_claims()
-        return self._errors(lambda cell: bool(cell.cell.claim) and WITHIN in claims[cell.cell.claim or ""].accept)
+        return self._errors(
+            lambda cell: cell.cell.claim is not None and claims[cell.cell.claim].accepts_distance(cell.cell.part)
+        )
 
     @property
     def all_errors(self) -> list[float]:

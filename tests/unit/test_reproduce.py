@@ -27,6 +27,7 @@ from analysis.reproduce.record import judged_again, read_results
 from analysis.reproduce.reproduced import Reproduction
 from analysis.reproduce.run import planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
+from analysis.reproduce.values import all_values
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
 from analysis.statistics import Spread
 from analysis.whole_run import run_experiment
@@ -380,6 +381,36 @@ def test_an_interval_with_accepted_and_refused_values_leaves_a_claim_undecided(
     assert found.ok is ok, found.why
     assert bool(found.why) is (ok is not True)
     assert found.deciding_seeds is None or found.ok is None
+
+
+@pytest.mark.parametrize(
+    "claim", ["natjam.trace.small.production_vs_softcap", "natjam.trace.large.production_vs_softcap"]
+)
+def test_only_three_percent_later_is_a_maximum(claim: str) -> None:
+    part = "production_5s_later_pct"
+    assert not misses(all_claims()[claim], part, 0.6)
+    assert misses(all_claims()[claim], part, 3.1)
+    (value,) = (one for one in all_values()["natjam"].values if one.claim == claim and one.part == part)
+    assert value.bound == "at most"
+
+
+CONTAINERS = {
+    "fig3 fig4 fig5 fig6 fig6-lrt": 48,
+    "fig7 fig8 fig9": 72,
+    "fig10 fig11 fig11-size fig12": 21,
+    "fig13 fig14 fig15": 2000,
+}
+"""Sections 5 to 8 of the paper: of the figures, the workers' containers."""
+
+
+@pytest.mark.parametrize("engine", ["sim", "live"])
+def test_figures_of_natjam_run_on_the_cluster_of_their_section(engine: str) -> None:
+    for figures, containers in CONTAINERS.items():
+        for name in figures.split():
+            figure = all_figures()[f"natjam/{name}"].by(engine)
+            for variant in planned([figure], "sim", None, quick=True)[figure.id]:
+                cluster = variant.experiment.cluster
+                assert cluster.nodes * cluster.containers_per_node == containers, variant.name
 
 
 def test_so_many_seeds_decide_and_one_fewer_does_not() -> None:
