@@ -33,7 +33,7 @@ from analysis.reproduce.values import (
     fitted_claims,
     source_of,
 )
-from analysis.reproduce.verdict import WORDS
+from analysis.reproduce.verdict import WORDS, finding
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -344,6 +344,24 @@ def _gives_up() -> Iterator[str]:
     return table(("factors", "load", "FIFO", *(f"`{rule}`" for rule in rules)), rows)
 
 
+def _loads() -> Iterator[str]:
+    """Fig. 12 of Natjam at each load: what holds where."""
+    figure, claim = all_figures()["natjam/fig12"], all_claims()["natjam.trace.fig12.margin_better_pct"]
+    cells, points = results_of("natjam").cells(figure.id, "sim"), list(figure.grid.points) if figure.grid else []
+    names = ("margin_better_pct", "largest_improvement_s", "second_worst_s", "worst_s")
+    rows: list[Sequence[str]] = []
+    for point in points:
+        better, *others = (cells[f"{name}, {point}"] for name in names)
+        ends = interval(None if better.low is None or better.high is None else (better.low, better.high))
+        found = finding(claim, None, better.spread)
+        shown = f"{number(better.measured)} ({ends})"
+        rows.append((point.removeprefix("load-"), shown, *(number(one.measured) for one in others), WORDS[found.ok]))
+    published = (figure.cells[f"{name}, {points[0]}"].published for name in names)
+    rows.append(("published", *map(number, published), ""))
+    of_all = ("load", "better margin, %", "largest improvement, s", "second worst, s", "worst, s", f"`{claim.id}`")
+    return table(of_all, rows)
+
+
 def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
     """The first alone, the others two by two."""
     first, *others = (f"{one:.1f}" for one in missed)
@@ -353,6 +371,7 @@ def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
 
 PARTS: dict[str, Any] = {
     "gives-up": _gives_up,
+    "loads": _loads,
     "counts": _counts,
     "counts-for-readers": _counts_for_readers,
     "failing": _failing,

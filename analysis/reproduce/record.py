@@ -105,7 +105,7 @@ def _figure_judged_again(made: FigureResult) -> FigureResult:
         of_claim = [name for name in made.cells if name in defined and defined[name].claim == one.id]
         if of_claim:
             verdict = together(finding(claim, defined[name].part, made.cells[name].spread) for name in of_claim)
-            now = {"published": claim.published, "accept": claim.accept, **verdict._asdict()}
+            now = {"published": claim.published, "accept": claim.accept, **verdict.kept}
             one = one.model_copy(update=now)
         found.append(one)
     return made.model_copy(update={"claims": tuple(found)})
@@ -142,9 +142,7 @@ def _figure(figure: Reproduced, engine: str, command: str) -> FigureResult:
 def _claim(verdict: Verdict) -> ClaimResult:
     claim, measured = verdict.claim, verdict.measured
     kept = {name: rounded(mean) for name, mean in measured.items()} if isinstance(measured, dict) else rounded(measured)
-    return ClaimResult(
-        id=claim.id, published=claim.published, measured=kept, accept=claim.accept, **verdict.found._asdict()
-    )
+    return ClaimResult(id=claim.id, published=claim.published, measured=kept, accept=claim.accept, **verdict.found.kept)
 
 
 def _cell(cell: Measured, seeds: int) -> CellResult:

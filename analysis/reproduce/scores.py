@@ -153,7 +153,7 @@ def summary_lines(paper: PaperValues, found: Sequence[Score]) -> Iterator[str]:
     if zeros := sum(score.distance is None and not score.value.bound for score in found):
         yield f"0 is published of {counted(zeros, 'value')}, which has no relative distance"
     if left := len(paper.printed) - len(found):
-        yield f"not measured by these runs: {counted(left, 'value')} of {len(paper.printed)}"
+        yield f"not in these runs: {counted(left, 'value')} of {len(paper.printed)}"
     if pictures := len(paper.values) - len(paper.printed):
         yield f"only in pictures, which are not available: {counted(pictures, 'entry')}"
 

@@ -18,7 +18,7 @@ from analysis.reproduce.needs import cost_of
 from analysis.reproduce.record import ClaimResult
 from analysis.reproduce.reproduced import FOUND, FOUND_IN_FULL, Reproduced, Reproduction
 from analysis.reproduce.values import fitted_claims
-from analysis.reproduce.verdict import NUMBERS_WITHIN, WORDS, Finding, Verdict, finding
+from analysis.reproduce.verdict import MOST_SEEDS, NUMBERS_WITHIN, WORDS, Finding, Verdict, finding
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.vocabulary import counted
 
@@ -184,22 +184,22 @@ def _distances(reproduction: Reproduction) -> Iterator[str]:
     every = [error for figure in reproduction.figures for error in figure.all_errors]
     if not every:
         return
-    texts = []
-    if claimed:
-        texts.append(
-            f"{fmean(claimed):.1%} on average over the {counted(len(claimed), 'cell')} that a claim holds to one"
-        )
-    if len(every) > len(claimed):
-        all_of_them = f"over all {counted(len(every), 'cell')} with a published figure"
-        texts.append(f"{fmean(every):.1%} on average {all_of_them}")
-    yield f"distance from the published figures: {', '.join(texts)}, {max(every):.1%} at most"
+    texts = [(claimed, "whose claims ask for one"), (every, "with a published figure")]
+    means = [
+        f"{fmean(errors):.1%} over the {counted(len(errors), 'cell')} {which}" for errors, which in texts if errors
+    ]
+    shown = means[-1:] if len(every) == len(claimed) else means
+    yield f"mean distance from the published figures: {', '.join(shown)}; the largest is {max(every):.1%}"
 
 
 def reason(found: Finding | ClaimResult, figure: str, engine: str) -> str:
     """Why a claim does not hold; of an undecided one, also what the seeds that would decide it take."""
-    if found.deciding_seeds is None:
+    if found.ok is not None:
         return found.why
-    return f"{found.why}: {cost_of(all_figures()[figure], found.deciding_seeds, engine)}"
+    seeds = found.deciding_seeds
+    if seeds is None:
+        return f"{found.why}. Not even {MOST_SEEDS:,} seeds would decide it"
+    return f"{found.why}. {seeds:,} seeds would decide it: {cost_of(all_figures()[figure], seeds, engine)}"
 
 
 def counts(claims: Mapping[str, bool | None]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
@@ -44,6 +44,13 @@ class Finding(NamedTuple):
     """What misses what, or why it is undecided; empty if it holds."""
     deciding_seeds: int | None = None
     """Of an undecided one: how many seeds would decide it, if mean and deviation stay as they are."""
+    leans: bool = True
+    """Of an undecided one: what they would decide."""
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What ``claims.json`` keeps of it."""
+        return {"ok": self.ok, "why": self.why, "deciding_seeds": self.deciding_seeds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +97,21 @@ def judge(
 
 
 def together(parts: Iterable[Finding]) -> Finding:
-    """The parts of a claim together: the worst of them decides, and says why."""
+    """The parts of a claim together: the worst of them decides, and says why.
+
+    An undecided claim is decided as soon as one part that leans to failing is, else when all of its parts are.
+    """
     found = list(parts)
     ok = False if any(part.ok is False for part in found) else None if any(part.ok is None for part in found) else True
     alike = [part for part in found if part.ok is ok]
     why = "; ".join(part.why for part in alike if part.why)
-    seeds = [part.deciding_seeds for part in alike]
-    return Finding(ok, why, None if ok is not None or None in seeds else max(filter(None, seeds), default=None))
+    if ok is not None:
+        return Finding(ok, why)
+    seeds = [part.deciding_seeds for part in alike if part.deciding_seeds is not None]
+    failing = [part.deciding_seeds for part in alike if not part.leans and part.deciding_seeds is not None]
+    if failing:
+        return Finding(None, why, min(failing), leans=False)
+    return Finding(None, why, max(seeds) if len(seeds) == len(alike) else None)
 
 
 def finding(claim: Claim, part: str | None, spread: Spread | None) -> Finding:
@@ -152,9 +167,8 @@ def _undecided(spread: Spread, least: float, most: float) -> Finding | None:
     accepts = (
         " to ".join(filter(None, bounds)) if all(bounds) else f"at {'least' if bounds[0] else 'most'} {''.join(bounds)}"
     )
-    would = f"{seeds:,} seeds would decide it" if seeds else f"no number of seeds up to {MOST_SEEDS:,} would"
-    why = f"{spread.mean:.4g} (95%: {low:.4g} to {high:.4g}, {spread.n} seeds) against {accepts}; {would}"
-    return Finding(None, why, seeds)
+    why = f"{spread.mean:.4g} (95%: {low:.4g} to {high:.4g}, {spread.n} seeds) against {accepts}"
+    return Finding(None, why, seeds, leans=least <= spread.mean <= most)
 
 
 def seeds_to_decide(deviation: float, away: float) -> int | None:

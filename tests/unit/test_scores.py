@@ -99,7 +99,7 @@ def test_predicted_and_fitted_values_are_counted_apart() -> None:
         "fitted: 2 values, median distance 11.2%, 2 of 2 (100%) within 25%",
         "printed limits: 0 of 1 hold",
         "0 is published of 1 value, which has no relative distance",
-        "not measured by these runs: 2 values of 9",
+        "not in these runs: 2 values of 9",
         "only in pictures, which are not available: 1 entry",
     ]
 
