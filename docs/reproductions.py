@@ -356,7 +356,7 @@ def _loads() -> Iterator[str]:
         found = finding(claim, None, better.spread)
         shown = f"{number(better.measured)} ({ends})"
         rows.append((point.removeprefix("load-"), shown, *(number(one.measured) for one in others), WORDS[found.ok]))
-    published = (figure.cells[f"{name}, {points[0]}"].published for name in names)
+    published = (cells[name].published for name in names)
     rows.append(("published", *map(number, published), ""))
     of_all = ("load", "better margin, %", "largest improvement, s", "second worst, s", "worst, s", f"`{claim.id}`")
     return table(of_all, rows)

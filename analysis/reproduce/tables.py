@@ -184,10 +184,8 @@ def _distances(reproduction: Reproduction) -> Iterator[str]:
     every = [error for figure in reproduction.figures for error in figure.all_errors]
     if not every:
         return
-    texts = [(claimed, "whose claims ask for one"), (every, "with a published figure")]
-    means = [
-        f"{fmean(errors):.1%} over the {counted(len(errors), 'cell')} {which}" for errors, which in texts if errors
-    ]
+    texts = [(claimed, "cells of claims on a distance"), (every, "all cells with a published figure")]
+    means = [f"{fmean(errors):.1%} over {which} ({len(errors)})" for errors, which in texts if errors]
     shown = means[-1:] if len(every) == len(claimed) else means
     yield f"mean distance from the published figures: {', '.join(shown)}; the largest is {max(every):.1%}"
 

@@ -818,8 +818,8 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     errors = [
         abs(cell.measured / cell.published - 1) for cell in figure.cells.values() if cell.published and cell.measured
     ]
-    over_all = f"{statistics.fmean(errors):.1%} over the {len(errors)} cells with a published figure"
-    said = f"over the 7 cells whose claims ask for one, {over_all}; the largest is {max(errors):.1%}"
+    over_all = f"{statistics.fmean(errors):.1%} over all cells with a published figure ({len(errors)})"
+    said = f"over cells of claims on a distance (7), {over_all}; the largest is {max(errors):.1%}"
     assert said in result.output
     assert (tmp_path / "natjam-fig4.png").read_bytes().startswith(b"\x89PNG")
     assert xml.etree.ElementTree.parse(tmp_path / "natjam-fig4.svg").getroot().tag.endswith("svg")
