@@ -44,8 +44,8 @@ class Finding(NamedTuple):
     """What misses what, or why it is undecided; empty if it holds."""
     deciding_seeds: int | None = None
     """Of an undecided one: how many seeds would decide it, if mean and deviation stay as they are."""
-    leans: bool = True
-    """Of an undecided one: what they would decide."""
+    mean_holds: bool = True
+    """Of an undecided one: whether its mean is accepted, so that they would decide that it holds."""
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def judge(
 def together(parts: Iterable[Finding]) -> Finding:
     """The parts of a claim together: the worst of them decides, and says why.
 
-    An undecided claim is decided as soon as one part that leans to failing is, else when all of its parts are.
+    An undecided claim is decided as soon as one part is whose mean does not hold, else when all of its parts are.
     """
     found = list(parts)
     ok = False if any(part.ok is False for part in found) else None if any(part.ok is None for part in found) else True
@@ -108,9 +108,9 @@ def together(parts: Iterable[Finding]) -> Finding:
     if ok is not None:
         return Finding(ok, why)
     seeds = [part.deciding_seeds for part in alike if part.deciding_seeds is not None]
-    failing = [part.deciding_seeds for part in alike if not part.leans and part.deciding_seeds is not None]
+    failing = [part.deciding_seeds for part in alike if not part.mean_holds and part.deciding_seeds is not None]
     if failing:
-        return Finding(None, why, min(failing), leans=False)
+        return Finding(None, why, min(failing), mean_holds=False)
     return Finding(None, why, max(seeds) if len(seeds) == len(alike) else None)
 
 
@@ -168,7 +168,7 @@ def _undecided(spread: Spread, least: float, most: float) -> Finding | None:
         " to ".join(filter(None, bounds)) if all(bounds) else f"at {'least' if bounds[0] else 'most'} {''.join(bounds)}"
     )
     why = f"{spread.mean:.4g} (95%: {low:.4g} to {high:.4g}, {spread.n} seeds) against {accepts}"
-    return Finding(None, why, seeds, leans=least <= spread.mean <= most)
+    return Finding(None, why, seeds, mean_holds=least <= spread.mean <= most)
 
 
 def seeds_to_decide(deviation: float, away: float) -> int | None:

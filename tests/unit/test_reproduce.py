@@ -430,9 +430,9 @@ def test_a_claim_of_parts_fails_if_one_does_and_holds_if_all_do() -> None:
     )
     assert together([held, undecided, failed]) == failed
     assert together([undecided, undecided._replace(deciding_seeds=None)]).deciding_seeds is None
-    leans = undecided._replace(deciding_seeds=20, leans=False)
-    assert together([undecided, leans]).deciding_seeds == 20, "one part that fails is enough"
-    assert together([undecided._replace(deciding_seeds=None), leans]).deciding_seeds == 20
+    failing = undecided._replace(deciding_seeds=20, mean_holds=False)
+    assert together([undecided, failing]).deciding_seeds == 20, "one part that fails is enough"
+    assert together([undecided._replace(deciding_seeds=None), failing]).deciding_seeds == 20
     assert together([]) == held
 
 
