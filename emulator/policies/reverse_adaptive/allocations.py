@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, left_over
 from emulator.policies.reverse_adaptive.utility import Needs, max_min_shares
@@ -67,12 +68,10 @@ def reverse_adaptive(view: ClusterView, options: Deadlines = AS_PUBLISHED) -> Sh
     the rest goes to the least satisfied jobs.
     """
     names, goals = _goals(view)
-    now_ns, length_ns = view.now_ns, options.length_ns
     can = _hopeful(view, goals, options)
-    late_ns = left_over(list(compress(goals, can)), view.forecast, now_ns + length_ns)
-    needed = iter([-(-late // length_ns) if late else 0 for late in late_ns])
+    needed = iter(_fit(list(compress(goals, can)), view.forecast, view.now_ns, options.length_ns))
     fit = [next(needed) if chance else 0 for chance in can]
-    return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
+    return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(view.now_ns, goals)))
 
 
 def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
@@ -112,6 +111,20 @@ def _hopeful(view: ClusterView, goals: Sequence[Goal], options: Deadlines) -> li
     if options.gives_up == "never":
         return [True] * len(goals)
     return chances(goals, view.now_ns, view.forecast if options.gives_up == "by-forecast" else None)
+
+
+def _fit(goals: Sequence[Goal], forecast: Capacity, now_ns: int, length_ns: int) -> list[int]:
+    """Containers needed in the cycle of ``length_ns`` that begins now: s_fit.
+
+    A job whose deadline falls within the cycle, or has passed, needs all that it can use: Algorithm 1 takes nothing off
+    its s_fit = s_pend.
+    """
+    end_ns = now_ns + length_ns
+    late_ns = left_over(goals, forecast, end_ns)
+    return [
+        (-(-late // length_ns) if goal.deadline_ns > end_ns else goal.most) if late else 0
+        for goal, late in zip(goals, late_ns, strict=True)
+    ]
 
 
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
