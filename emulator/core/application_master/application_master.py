@@ -27,11 +27,11 @@ from emulator.core.application_master.job_progress import WHOLE_PPM, progress_pp
 from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.map_reruns import MapReruns
 from emulator.core.application_master.speculation import Rivals
-from emulator.core.application_master.task_attempt import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.application_master.task_orders import TaskOrders
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
-from emulator.core.machine import Phase, StateMachine, Symbol, TransitionTable
+from emulator.core.machine import Arc, Phase, Stateful, StateMachine, Symbol
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
@@ -50,10 +50,7 @@ from emulator.core.messages import (
     MapOutputsReceived,
     Message,
     ProgressSamples,
-    ResumeContainer,
     Start,
-    StartContainer,
-    SuspendContainer,
     Tick,
     TimerFired,
     job_address,
@@ -71,18 +68,11 @@ class JobEvent(Symbol):
     FAIL = "a task failed"
 
 
-JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
-    "job",
-    {
-        (JobState.NEW, JobEvent.START): JobState.RUNNING,
-        (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
-        (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
-    },
-)
-
-
-class ApplicationMaster(StateMachine):
+class ApplicationMaster(StateMachine, Stateful):
     """The machine of one job; see the module's theory of operation."""
+
+    def __str__(self) -> str:
+        return self.job
 
     def __init__(self, spec: JobSpec, settings: Settings) -> None:
         super().__init__(job_address(spec.name))
@@ -103,8 +93,7 @@ class ApplicationMaster(StateMachine):
         self._registers_at_once = settings.overheads.amrm_client
         self._tells_at_once = settings.protocol.at_once
         self._protocol = settings.protocol
-        self._starts_measured = spec.starts_measured
-        self._requests = {group.name: group.request for group in spec.facts.groups}
+        self._spec = spec
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
         self._reports_progress = settings.scheduler.reports_progress
         self._marks = settings.marks.get(spec.name, ())
@@ -136,7 +125,9 @@ class ApplicationMaster(StateMachine):
         self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:
             return self._go_on(now_ns)
-        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
+        return self.take(JobEvent.START, now_ns)
+
+    def _begin(self, now_ns: int) -> list[Effect]:
         self.tasks.request_groups_if_due()
         effects = self._end_if_due(now_ns)
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
@@ -268,32 +259,15 @@ class ApplicationMaster(StateMachine):
             return self._give_back(allocation, now_ns)
         if attempt.work is Work.SHUFFLE:
             tasks.map_news_ns = now_ns
-        if attempt.state is AttemptState.SUSPENDED:
-            attempt.move(AttemptEvent.ASSIGN)
-            command = ResumeContainer(allocation.container, allocation.ready_ns)
-            return [tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
-        attempt.move(AttemptEvent.ASSIGN)
-        attempt.container, attempt.node = allocation.container, allocation.node
+        command = attempt.take(AttemptEvent.ASSIGN, allocation, self._spec)
+        sent = tasks.commands.send(allocation.container, allocation.node, command, now_ns)
+        if attempt.state is AttemptState.RESUMING:
+            return [sent]
         tasks.live[allocation.container] = attempt
-        command = StartContainer(
-            container=allocation.container,
-            job=self.job,
-            group=attempt.group,
-            task=attempt.task.number,
-            attempt=attempt.name,
-            ready_ns=allocation.ready_ns,
-            saved=attempt.saved,
-            start_measured=self._starts_measured,
-            memory_bytes=attempt.memory_bytes,
-            registration=allocation.registration,
-            work=attempt.work,
-            request=self._requests[attempt.group],
-            beside=allocation.beside,
-        )
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)
         outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.work is Work.KEYS else []
-        return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
+        return [*outputs, sent]
 
     def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
         """No attempt waits for it any more (its task has ended), or its gang has no use for so few: the kill frees it
@@ -353,8 +327,7 @@ class ApplicationMaster(StateMachine):
         gang.has_lost = False
         launched = gang.being_launched(tasks.live) if gang.disbands else []
         for attempt in launched:
-            attempt.move(AttemptEvent.CHOOSE)
-            attempt.mechanism, attempt.pays_debt = Mechanism.KILL, False
+            attempt.take(AttemptEvent.CHOOSE, Mechanism.KILL)
         return self._evict(launched, now_ns)
 
     @property
@@ -402,11 +375,7 @@ class ApplicationMaster(StateMachine):
         """The victim's own heartbeat has come (natjam, step 6)."""
         if attempt.state is not AttemptState.CHOSEN:
             return []
-        container, node = attempt.place
-        attempt.move(AttemptEvent.SUSPEND)
-        attempt.asked_ns = max(now_ns, attempt.asked_ns + 1)
-        command = SuspendContainer(container, attempt.mechanism, attempt.asked_ns)
-        return [self.tasks.commands.send(container, node, command, now_ns)]
+        return [self.tasks.commands.send(*attempt.place, attempt.take(AttemptEvent.SUSPEND, now_ns), now_ns)]
 
     def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
         possible = [attempt for attempt in self.tasks.live.values() if attempt.task.group in self._victims]
@@ -419,18 +388,22 @@ class ApplicationMaster(StateMachine):
     def _end_if_due(self, now_ns: int) -> list[Effect]:
         if self.state is not JobState.RUNNING or not (self.tasks.failure or self.tasks.groups.done):
             return []
-        self.state = JOB_TABLE.next(self.state, JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, self.job)
-        self.reason = self.tasks.failure
-        return self._end(now_ns)
+        return self.take(JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, now_ns)
 
     def _end(self, now_ns: int) -> list[Effect]:
-        self.finish_ns = now_ns
+        self.finish_ns, self.reason = now_ns, self.tasks.failure
         effects: list[Effect] = []
         for attempt in self.tasks.live.values():
             if attempt.container is not None and attempt.node is not None:
                 kill = KillContainer(attempt.container, self.job, "the job has ended")
                 effects.append(Send(node_address(attempt.node), kill))
         return [*effects, *self._final_heartbeat(now_ns)]
+
+    arcs = {  # noqa: RUF012
+        (JobState.NEW, JobEvent.START): Arc(JobState.RUNNING, _begin),
+        (JobState.RUNNING, JobEvent.SUCCEED): Arc(JobState.SUCCEEDED, _end),
+        (JobState.RUNNING, JobEvent.FAIL): Arc(JobState.FAILED, _end),
+    }
 
     def validate_state(self) -> None:
         """See ``JobTasks.validate``."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from emulator.core.application_master.resuming import Resuming
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.blacklist import Blacklist
 from emulator.core.delivery import LatestValue
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk

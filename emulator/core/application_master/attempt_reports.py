@@ -11,8 +11,16 @@ from __future__ import annotations
 
 from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.speculation import Rivals
-from emulator.core.application_master.task import Task, TaskEvent, TaskState
-from emulator.core.application_master.task_attempt import AT_WORK, VICTIM, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import (
+    AT_WORK,
+    VICTIM,
+    AttemptEvent,
+    AttemptState,
+    Task,
+    TaskAttempt,
+    TaskEvent,
+    TaskState,
+)
 from emulator.core.effects import Effect
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
@@ -45,16 +53,17 @@ class AttemptReports:
         if report.state is ContainerState.LAUNCHING:
             return []
         if not attempt.was_launched and report.outcome is not Outcome.LAUNCH_FAILED:
-            self._launched(attempt, now_ns)
+            attempt.take(AttemptEvent.LAUNCH, now_ns)
+            tasks.of(attempt).take(TaskEvent.LAUNCHED)
         has_gone_on = report.state in _GOES_ON or report.outcome is Outcome.SUCCEEDED
         if attempt.state is AttemptState.RESUMING and has_gone_on:
-            self._resumed(attempt, now_ns)
+            attempt.take(AttemptEvent.RESUME, now_ns)
         if report.state is ContainerState.DONE:
             return self._ended(attempt, report, now_ns)
         if report.state is ContainerState.SUSPENDED:
             return self._stopped(attempt, now_ns)
         if report.state is ContainerState.COMMITTING and attempt.state in AT_WORK:
-            attempt.move(AttemptEvent.COMMIT)  # a victim that commits frees its container too: the debt is paid
+            attempt.take(AttemptEvent.COMMIT)  # a victim that commits frees its container too: the debt is paid
             tasks.withdraw_suspend(attempt)
         if report.refusals > attempt.refusals:
             attempt.refusals = report.refusals
@@ -68,27 +77,15 @@ class AttemptReports:
             attempt.saved_by_itself_ns = now_ns
             task.accept(saved, attempt.saved)
 
-    def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
-        attempt.move(AttemptEvent.RESUME)
-        attempt.running_since_ns = now_ns
-        attempt.estimate = attempt.estimate.unanchored()
-
-    def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
-        if attempt.state is AttemptState.ASSIGNED:  # else its restore is to be broken off
-            attempt.move(AttemptEvent.LAUNCH)
-        attempt.was_launched, attempt.running_since_ns = True, now_ns
-        self._tasks.of(attempt).move(TaskEvent.LAUNCHED)
-
     def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:
         if attempt.state is not AttemptState.SUSPEND_PENDING:
             return
-        attempt.move(AttemptEvent.REFUSED)
+        gets_another = self._heeds_refusals and not TRAITS[attempt.mechanism].ends_process
+        # Do not choose the same victim again at once: another node may have room.
+        is_spared = not gets_another or attempt.task in self._tasks.held
+        attempt.take(AttemptEvent.REFUSED, now_ns + self._protocol.retry_ns if is_spared else attempt.spared_until_ns)
         self._tasks.withdraw_suspend(attempt)
         self._owe_another(attempt)
-        gets_another = self._heeds_refusals and not TRAITS[attempt.mechanism].ends_process
-        if not gets_another or attempt.task in self._tasks.held:
-            # Do not choose the same victim again at once: another node may have room.
-            attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 
     def _owe_another(self, victim: TaskAttempt) -> None:
         """A victim's container has not become free: if it was to pay a debt, another victim must."""
@@ -96,12 +93,11 @@ class AttemptReports:
 
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:
-            attempt.move(AttemptEvent.SAVED)
-            attempt.suspended_ns = now_ns
+            attempt.take(AttemptEvent.SAVED, now_ns)
             self._tasks.of(attempt).suspended_ns.append(now_ns)
             return self._ask_to_resume(attempt, now_ns)
         if attempt.state is AttemptState.RESUMING:
-            attempt.move(AttemptEvent.RESUME_FAILED)
+            attempt.take(AttemptEvent.RESUME_FAILED)
             return self._ask_to_resume(attempt, now_ns)
         return []
 
@@ -135,17 +131,17 @@ class AttemptReports:
         tasks.withdraw_suspend(attempt)
         task = tasks.of(attempt)
         if task.state is TaskState.SUCCEEDED:
-            attempt.move(AttemptEvent.KILL)  # another attempt has succeeded: the outcome of this one does not count
+            attempt.take(AttemptEvent.KILL)  # another attempt has succeeded: the outcome of this one does not count
         elif report.outcome is Outcome.SUCCEEDED:
             return self._succeeded(task, attempt, report, now_ns)
         elif report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
-            attempt.move(AttemptEvent.SAVED)
+            attempt.take(AttemptEvent.SAVED, now_ns)
             task.suspended_ns.append(now_ns)
             if report.saved is not None:
                 task.accept(report.saved, attempt.saved)
             self._retry(task, now_ns)
         elif report.outcome in (Outcome.KILLED, Outcome.LOST):
-            attempt.move(AttemptEvent.KILL)
+            attempt.take(AttemptEvent.KILL)
             self._retry(task, now_ns)
             if report.outcome is Outcome.LOST and was_victim:
                 self._owe_another(attempt)  # the node is gone
@@ -154,38 +150,35 @@ class AttemptReports:
         return []
 
     def _failed(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> None:
-        attempt.move(AttemptEvent.FAIL)
+        attempt.take(AttemptEvent.FAIL)
         task.failures += 1
         self._tasks.blacklist.failed(report.node)
         if task.failures < self._protocol.task_attempts_max:
             self._retry(task, now_ns)
             return
-        task.move(TaskEvent.FAIL)
+        task.take(TaskEvent.FAIL)
         self._tasks.failure = f"{attempt.name} failed {task.failures} times, at last: {report.reason}"
 
     def _retry(self, task: Task, now_ns: int) -> None:
         """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
         tasks = self._tasks
         tasks.lost_to_gang()
-        task.move(TaskEvent.RETRY)
         if not task.keys_total:
             tasks.map_news_ns = now_ns
-        if task.speculative:
-            self._rivals.withdraw_waiting(task.attempt)
-            task.speculative = False
-            if any(tasks.has_container(attempt) for attempt in task.attempts):
-                return
-        tasks.request(task.new_attempt(suspended_ns=now_ns if task.saved else None))
+        has_rival = task.speculative and any(tasks.has_container(attempt) for attempt in task.attempts)
+        self._rivals.withdraw_waiting(task.attempt)
+        another = task.take(TaskEvent.RETRY, now_ns, has_rival)
+        if another is not None:
+            tasks.request(another)
 
     def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
         tasks = self._tasks
-        attempt.move(AttemptEvent.SUCCEED)
-        task.move(TaskEvent.SUCCEED)
+        attempt.take(AttemptEvent.SUCCEED)
+        task.take(TaskEvent.SUCCEED, report.node)
         tasks.groups.count(task, 1)
         tasks.request_groups_if_due()
         if task.keys_total:
             return self._rivals.beaten_by(attempt, now_ns)
-        task.output_node = report.node
         return self._maps_complete(now_ns) if tasks.groups.maps_are_done else []
 
     def _maps_complete(self, now_ns: int) -> list[Effect]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.core.application_master.task_attempt import VICTIM, AttemptState, TaskAttempt
+from emulator.core.application_master.task import VICTIM, AttemptState, TaskAttempt
 
 _LEFT = VICTIM | {AttemptState.SUSPENDED}
 

@@ -11,8 +11,15 @@ from emulator.core.application_master.groups import Groups
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.application_master.releaser import Releaser
 from emulator.core.application_master.resuming import Resuming
-from emulator.core.application_master.task import Task, TaskEvent, TaskState
-from emulator.core.application_master.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import (
+    ENDED,
+    AttemptEvent,
+    AttemptState,
+    Task,
+    TaskAttempt,
+    TaskEvent,
+    TaskState,
+)
 from emulator.core.blacklist import Blacklist
 from emulator.core.delivery import CommandLedger
 from emulator.core.effects import SetTimer
@@ -95,14 +102,13 @@ class JobTasks:
 
     def request(self, attempt: TaskAttempt) -> None:
         """Let a new attempt ask for a container."""
-        attempt.move(AttemptEvent.REQUEST)
+        attempt.take(AttemptEvent.REQUEST)
         self.asks.add(attempt)
 
     def request_groups_if_due(self) -> None:
         """Let the first attempts at the tasks of groups that may start ask for containers."""
         for task in self.groups.start():
-            task.move(TaskEvent.SCHEDULE)
-            self.request(task.new_attempt())
+            self.request(task.take(TaskEvent.SCHEDULE))
 
     def at_heartbeat(self, verb: str, attempt: TaskAttempt, now_ns: int) -> SetTimer:
         """Set a timer to do something to an attempt at its own next heartbeat (natjam, step 6), or at once."""

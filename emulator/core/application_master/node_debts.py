@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from emulator.core.application_master.task_attempt import VICTIM, AttemptState, TaskAttempt
+from emulator.core.application_master.task import VICTIM, AttemptState, TaskAttempt
 from emulator.core.mechanisms import keeps_processes
 from emulator.core.settings import Settings
 from emulator.policies.resources import irreducible, lacking, minus, total

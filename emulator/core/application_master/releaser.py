@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from emulator.core.application_master.image_costs import ImageCosts
 from emulator.core.application_master.node_debts import NodeDebts
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
@@ -135,7 +135,9 @@ class Releaser:
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
-            self._mark(victim, decision.mechanism, pays_debt=not named and self.debt > 0)
+            pays_debt = not named and self.debt > 0
+            victim.take(AttemptEvent.CHOOSE, decision.mechanism, pays_debt)
+            self.debt -= pays_debt
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
@@ -147,11 +149,6 @@ class Releaser:
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
         return named or order_tasks(self._eviction, view, tasks, random)
-
-    def _mark(self, victim: TaskAttempt, mechanism: Mechanism, pays_debt: bool) -> None:
-        victim.move(AttemptEvent.CHOOSE)
-        victim.mechanism, victim.pays_debt = mechanism, pays_debt
-        self.debt -= pays_debt
 
     def _with_mechanisms(
         self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int, whole: bool

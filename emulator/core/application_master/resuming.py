@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from emulator.core.application_master.releaser import Releaser
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.decisions import order_suspended
 from emulator.policies.policy import Policy, ResumeOrder
 from emulator.policies.views import SuspendedView

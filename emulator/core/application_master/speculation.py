@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from emulator.core.application_master.job_tasks import JobTasks
-from emulator.core.application_master.task import Task, TaskState
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptEvent, AttemptState, Task, TaskAttempt, TaskEvent, TaskState
 from emulator.core.effects import Effect
 from emulator.core.messages import KillContainer
 from emulator.core.settings import SpeculationSettings
@@ -44,7 +43,7 @@ class Rivals:
         if self._settings is None or not tasks.asks.empty:
             return
         for task in stragglers(self._settings, tasks.walkers, tasks.live_walkers, now_ns):
-            tasks.request(task.rival_attempt())
+            tasks.request(task.take(TaskEvent.SPECULATE))
 
     def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:
         """A test for attempts that suit a container on ``node``: those without a rival there, as it is slow; None:
@@ -75,7 +74,7 @@ class Rivals:
         if not self._tasks.of(attempt).speculative:
             return
         for rival in self._tasks.asks.withdraw_new(attempt.task):
-            rival.move(AttemptEvent.KILL)
+            rival.take(AttemptEvent.KILL)
             self._tasks.of(rival).speculative = False
 
     def _of(self, attempt: TaskAttempt) -> list[TaskAttempt]:

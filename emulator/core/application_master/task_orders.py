@@ -11,8 +11,7 @@ happens at the task's own next heartbeat.  An order about a task that has ended 
 from __future__ import annotations
 
 from emulator.core.application_master.job_tasks import JobTasks
-from emulator.core.application_master.task import TaskState
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptEvent, AttemptState, TaskAttempt, TaskState
 from emulator.core.effects import Effect
 from emulator.core.mechanisms import HELD_BY
 from emulator.core.messages import KillContainer, TaskOrder
@@ -63,8 +62,7 @@ class TaskOrders:
         running = [attempt for attempt in held if not attempt.is_being_restored]
         chosen = self._tasks.releaser.candidates(running, now_ns)
         for attempt in chosen:
-            attempt.move(AttemptEvent.CHOOSE)
-            attempt.mechanism, attempt.pays_debt = HELD_BY, False
+            attempt.take(AttemptEvent.CHOOSE, HELD_BY)
         return chosen
 
     def _open_attempts(self, task: TaskId) -> list[TaskAttempt]:
