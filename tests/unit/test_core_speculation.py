@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.estimator import RateEstimate
 from emulator.core.application_master.speculation import BEATEN, stragglers
-from emulator.core.application_master.task import AttemptState, Task, TaskAttempt, TaskEvent, TaskState
+from emulator.core.application_master.task import AttemptState, RateEstimate, Task, TaskAttempt, TaskEvent, TaskState
 from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.messages import KillContainer
 from emulator.core.saved import KeyCheckpoint

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 An attempt is a straggler if its progress rate is below the mean of the job's by a margin, after it has run for some
-time.  The rates of attempts are compared (``emulator.core.application_master.estimator``).  Rates are keys a second, so
+time.  The rates of attempts are compared (``emulator.core.application_master.task``).  Rates are keys a second, so
 a long task does not count as slow.  Time spent suspended is left out, so an evicted task does not count as slow either.
  Attempts that have ended count in the mean; when only stragglers are left, they still count as slow.
 

@@ -28,12 +28,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from emulator.core.application_master.estimator import RateEstimate
 from emulator.core.job import JobSpec
 from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import AllocatedContainer, ResumeContainer, StartContainer, SuspendContainer
 from emulator.core.saved import Saved
-from emulator.vocabulary import MAP, REDUCE, Mechanism, TaskGroup, TaskId, Work
+from emulator.vocabulary import MAP, REDUCE, Frozen, Mechanism, TaskGroup, TaskId, Work
 
 
 class AttemptState(Symbol):
@@ -79,6 +78,8 @@ VICTIM = frozenset({AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
 """It must give its container back, and has not done so yet."""
 
 
+TIME_CONSTANT_NS = 60_000_000_000
+_SCALE = 10**18  # rates are in keys per 10^18 ns: keys of one second have a rate of 10^9
 _SHORT = {MAP: "m", REDUCE: "r"}
 
 
@@ -104,6 +105,48 @@ def task_named(name: str) -> tuple[str, TaskId]:
             " JOB/GROUP-0 for the first task of another group"
         )
     return job, TaskId(group, int(number))
+
+
+class RateEstimate(Frozen):
+    """The smoothed rate of progress of one attempt, and its last reading (natjam, section 3.2, Releaser).
+
+    Hadoop's default estimator smooths the rate of progress between task heartbeats with a time constant of 60 s and
+    extrapolates.  This does the same in whole numbers, because no float may decide an order.  The weight of a new
+    reading over ``dt`` is ``dt / (dt + time constant)``, the implicit form of ``1 - exp(-dt / time constant)``; at one
+    reading a second they differ by less than 1%.  The first reading counts in full.
+    """
+
+    at_ns: int | None = None
+    """Time of the reading (when its last key ended); None before the first one since launch or resume."""
+    keys_done: int = 0
+    rate: int | None = None
+    """Keys per 10^18 emulated nanoseconds; None before two readings."""
+
+    def unanchored(self) -> RateEstimate:
+        """The same rate without the reading: time spent suspended must not count as slow progress."""
+        return RateEstimate(None, self.keys_done, self.rate)
+
+    def with_reading(self, at_ns: int, keys_done: int) -> RateEstimate:
+        """The estimate after one more reading; an older reading, or one with fewer keys, changes nothing."""
+        if self.at_ns is None:
+            return RateEstimate(at_ns, keys_done, self.rate)
+        elapsed_ns = at_ns - self.at_ns
+        if elapsed_ns <= 0 or keys_done < self.keys_done:
+            return self
+        seen = (keys_done - self.keys_done) * _SCALE // elapsed_ns
+        if self.rate is None:
+            if seen == 0:
+                return self  # no key yet: count from the start
+            return RateEstimate(at_ns, keys_done, seen)
+        rate = self.rate + (seen - self.rate) * elapsed_ns // (elapsed_ns + TIME_CONSTANT_NS)
+        return RateEstimate(at_ns, keys_done, rate)
+
+    def remaining_ns(self, keys_total: int, now_ns: int) -> int | None:
+        """Time left at ``now_ns`` to the end of ``keys_total`` keys; None if no rate is known."""
+        if not self.rate:
+            return None
+        left_ns = (keys_total - self.keys_done) * _SCALE // self.rate
+        return left_ns if self.at_ns is None else max(0, left_ns - (now_ns - self.at_ns))
 
 
 @dataclass(slots=True)
@@ -315,6 +358,10 @@ class Task(Stateful):
             return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
         return self.attempts[:]
 
+    def suspended(self, now_ns: int) -> None:
+        """An attempt at it was suspended."""
+        self.suspended_ns.append(now_ns)
+
     def accept(self, saved: Saved, resumed_from: Saved | None) -> None:
         """Keep the state that an attempt has saved, unless the state kept came from a rival further ahead.
 
@@ -335,9 +382,13 @@ class Task(Stateful):
     def _nothing(self) -> None:
         pass
 
-    def _retry(self, now_ns: int, has_rival: bool) -> TaskAttempt | None:
+    def _retry(self, now_ns: int, has_rival: bool, failed: bool) -> TaskAttempt | None:
+        self.failures += failed
         self.speculative = False
         return None if has_rival else self.new_attempt(now_ns if self.saved else None)
+
+    def _fail(self) -> None:
+        self.failures += 1
 
     def _speculate(self) -> TaskAttempt:
         self.speculative = True
@@ -354,12 +405,12 @@ class Task(Stateful):
         (_T.NEW, _To.SCHEDULE): Arc(_T.SCHEDULED, new_attempt),
         (_T.SCHEDULED, _To.LAUNCHED): Arc(_T.RUNNING, _nothing),
         (_T.SCHEDULED, _To.RETRY): Arc(_T.SCHEDULED, _retry),
-        (_T.SCHEDULED, _To.FAIL): Arc(_T.FAILED, _nothing),
+        (_T.SCHEDULED, _To.FAIL): Arc(_T.FAILED, _fail),
         (_T.RUNNING, _To.LAUNCHED): Arc(_T.RUNNING, _nothing),
         (_T.RUNNING, _To.RETRY): Arc(_T.RUNNING, _retry),
         (_T.RUNNING, _To.SPECULATE): Arc(_T.RUNNING, _speculate),
         (_T.RUNNING, _To.SUCCEED): Arc(_T.SUCCEEDED, _succeeded),
-        (_T.RUNNING, _To.FAIL): Arc(_T.FAILED, _nothing),
+        (_T.RUNNING, _To.FAIL): Arc(_T.FAILED, _fail),
         (_T.SUCCEEDED, _To.OUTPUT_LOST): Arc(_T.SCHEDULED, _run_again),
         (_T.SUCCEEDED, _To.LAUNCHED): Arc(_T.SUCCEEDED, _nothing),
     }
