@@ -126,7 +126,7 @@ class Arc(NamedTuple):
     target: Enum
     action: Callable[..., Any] = lambda machine, *facts: None
     """The method that changes the rest of the machine, which is in its new state by then, and returns what has to be
-    done outside it; it takes the facts of the event."""
+    done outside it; it takes the facts of the event.  By default nothing else changes."""
 
 
 class Stateful:

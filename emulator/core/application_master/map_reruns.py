@@ -24,7 +24,7 @@ from emulator.vocabulary import Mechanism, Work
 
 
 class MapReruns:
-    """Part of one ApplicationMaster; see the module's theory of operation."""
+    """The maps of one job that must run again; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: Settings) -> None:
         self._tasks = tasks

@@ -30,7 +30,7 @@ _NEVER_NS = 1 << 62
 
 
 class Rivals:
-    """Part of one ApplicationMaster; see the module's theory of operation."""
+    """Second attempts at the tasks of one job; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: SpeculationSettings | None) -> None:
         """``settings``: None if no task gets a second attempt."""

@@ -70,7 +70,6 @@ class AttemptEvent(Symbol):
     KILL = "killed"
 
 
-_A, _By = AttemptState, AttemptEvent
 ENDED = frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED})
 AT_WORK = frozenset({AttemptState.RUNNING, AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
 """It is walking its keys."""
@@ -207,9 +206,6 @@ class TaskAttempt(Stateful):
             raise ValueError(f"{self.name} has no container in {self.state.value}")
         return self.container, self.node
 
-    def _nothing(self) -> None:
-        pass
-
     def _start(self, allocation: AllocatedContainer, job: JobSpec) -> StartContainer:
         self.container, self.node = allocation.container, allocation.node
         return StartContainer(
@@ -253,42 +249,42 @@ class TaskAttempt(Stateful):
         self.estimate = self.estimate.unanchored()
 
     arcs: ClassVar = {
-        (_A.NEW, _By.REQUEST): Arc(_A.UNASSIGNED, _nothing),
-        (_A.UNASSIGNED, _By.ASSIGN): Arc(_A.ASSIGNED, _start),
-        (_A.UNASSIGNED, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.ASSIGNED, _By.LAUNCH): Arc(_A.RUNNING, _launched),
-        (_A.ASSIGNED, _By.CHOOSE): Arc(_A.CHOSEN, _chosen),
-        (_A.ASSIGNED, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.ASSIGNED, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.RUNNING, _By.CHOOSE): Arc(_A.CHOSEN, _chosen),
-        (_A.RUNNING, _By.COMMIT): Arc(_A.COMMIT_PENDING, _nothing),
-        (_A.RUNNING, _By.SUCCEED): Arc(_A.SUCCEEDED, _nothing),
-        (_A.RUNNING, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.RUNNING, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.CHOSEN, _By.LAUNCH): Arc(_A.CHOSEN, _launched),
-        (_A.CHOSEN, _By.SUSPEND): Arc(_A.SUSPEND_PENDING, _asked),
-        (_A.CHOSEN, _By.COMMIT): Arc(_A.COMMIT_PENDING, _nothing),
-        (_A.CHOSEN, _By.SUCCEED): Arc(_A.SUCCEEDED, _nothing),
-        (_A.CHOSEN, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.CHOSEN, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.SUSPEND_PENDING, _By.LAUNCH): Arc(_A.SUSPEND_PENDING, _launched),
-        (_A.SUSPEND_PENDING, _By.SAVED): Arc(_A.SUSPENDED, _suspended),
-        (_A.SUSPEND_PENDING, _By.REFUSED): Arc(_A.RUNNING, _refused),
-        (_A.SUSPEND_PENDING, _By.COMMIT): Arc(_A.COMMIT_PENDING, _nothing),
-        (_A.SUSPEND_PENDING, _By.SUCCEED): Arc(_A.SUCCEEDED, _nothing),
-        (_A.SUSPEND_PENDING, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.SUSPEND_PENDING, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.SUSPENDED, _By.ASSIGN): Arc(_A.RESUMING, _resume),
-        (_A.SUSPENDED, _By.SUCCEED): Arc(_A.SUCCEEDED, _nothing),
-        (_A.SUSPENDED, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.SUSPENDED, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.RESUMING, _By.RESUME): Arc(_A.RUNNING, _resumed),
-        (_A.RESUMING, _By.RESUME_FAILED): Arc(_A.SUSPENDED, _nothing),
-        (_A.RESUMING, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.RESUMING, _By.KILL): Arc(_A.KILLED, _nothing),
-        (_A.COMMIT_PENDING, _By.SUCCEED): Arc(_A.SUCCEEDED, _nothing),
-        (_A.COMMIT_PENDING, _By.FAIL): Arc(_A.FAILED, _nothing),
-        (_A.COMMIT_PENDING, _By.KILL): Arc(_A.KILLED, _nothing),
+        (AttemptState.NEW, AttemptEvent.REQUEST): Arc(AttemptState.UNASSIGNED),
+        (AttemptState.UNASSIGNED, AttemptEvent.ASSIGN): Arc(AttemptState.ASSIGNED, _start),
+        (AttemptState.UNASSIGNED, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.ASSIGNED, AttemptEvent.LAUNCH): Arc(AttemptState.RUNNING, _launched),
+        (AttemptState.ASSIGNED, AttemptEvent.CHOOSE): Arc(AttemptState.CHOSEN, _chosen),
+        (AttemptState.ASSIGNED, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.ASSIGNED, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.RUNNING, AttemptEvent.CHOOSE): Arc(AttemptState.CHOSEN, _chosen),
+        (AttemptState.RUNNING, AttemptEvent.COMMIT): Arc(AttemptState.COMMIT_PENDING),
+        (AttemptState.RUNNING, AttemptEvent.SUCCEED): Arc(AttemptState.SUCCEEDED),
+        (AttemptState.RUNNING, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.RUNNING, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.CHOSEN, AttemptEvent.LAUNCH): Arc(AttemptState.CHOSEN, _launched),
+        (AttemptState.CHOSEN, AttemptEvent.SUSPEND): Arc(AttemptState.SUSPEND_PENDING, _asked),
+        (AttemptState.CHOSEN, AttemptEvent.COMMIT): Arc(AttemptState.COMMIT_PENDING),
+        (AttemptState.CHOSEN, AttemptEvent.SUCCEED): Arc(AttemptState.SUCCEEDED),
+        (AttemptState.CHOSEN, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.CHOSEN, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.LAUNCH): Arc(AttemptState.SUSPEND_PENDING, _launched),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.SAVED): Arc(AttemptState.SUSPENDED, _suspended),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.REFUSED): Arc(AttemptState.RUNNING, _refused),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.COMMIT): Arc(AttemptState.COMMIT_PENDING),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.SUCCEED): Arc(AttemptState.SUCCEEDED),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.SUSPEND_PENDING, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.SUSPENDED, AttemptEvent.ASSIGN): Arc(AttemptState.RESUMING, _resume),
+        (AttemptState.SUSPENDED, AttemptEvent.SUCCEED): Arc(AttemptState.SUCCEEDED),
+        (AttemptState.SUSPENDED, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.SUSPENDED, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.RESUMING, AttemptEvent.RESUME): Arc(AttemptState.RUNNING, _resumed),
+        (AttemptState.RESUMING, AttemptEvent.RESUME_FAILED): Arc(AttemptState.SUSPENDED),
+        (AttemptState.RESUMING, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.RESUMING, AttemptEvent.KILL): Arc(AttemptState.KILLED),
+        (AttemptState.COMMIT_PENDING, AttemptEvent.SUCCEED): Arc(AttemptState.SUCCEEDED),
+        (AttemptState.COMMIT_PENDING, AttemptEvent.FAIL): Arc(AttemptState.FAILED),
+        (AttemptState.COMMIT_PENDING, AttemptEvent.KILL): Arc(AttemptState.KILLED),
     }
 
 
@@ -312,9 +308,6 @@ class TaskEvent(Symbol):
     FAIL = "too many attempts failed"
     OUTPUT_LOST = "output lost"
     SPECULATE = "second attempt beside a slow one"
-
-
-_T, _To = TaskState, TaskEvent
 
 
 @dataclass(slots=True)
@@ -379,9 +372,6 @@ class Task(Stateful):
             attempt.estimate = self._suspended_attempt(self.saved).estimate.unanchored()
         return attempt
 
-    def _nothing(self) -> None:
-        pass
-
     def _retry(self, now_ns: int, has_rival: bool, failed: bool) -> TaskAttempt | None:
         self.failures += failed
         self.speculative = False
@@ -402,17 +392,17 @@ class Task(Stateful):
         return self.new_attempt()
 
     arcs: ClassVar = {
-        (_T.NEW, _To.SCHEDULE): Arc(_T.SCHEDULED, new_attempt),
-        (_T.SCHEDULED, _To.LAUNCHED): Arc(_T.RUNNING, _nothing),
-        (_T.SCHEDULED, _To.RETRY): Arc(_T.SCHEDULED, _retry),
-        (_T.SCHEDULED, _To.FAIL): Arc(_T.FAILED, _fail),
-        (_T.RUNNING, _To.LAUNCHED): Arc(_T.RUNNING, _nothing),
-        (_T.RUNNING, _To.RETRY): Arc(_T.RUNNING, _retry),
-        (_T.RUNNING, _To.SPECULATE): Arc(_T.RUNNING, _speculate),
-        (_T.RUNNING, _To.SUCCEED): Arc(_T.SUCCEEDED, _succeeded),
-        (_T.RUNNING, _To.FAIL): Arc(_T.FAILED, _fail),
-        (_T.SUCCEEDED, _To.OUTPUT_LOST): Arc(_T.SCHEDULED, _run_again),
-        (_T.SUCCEEDED, _To.LAUNCHED): Arc(_T.SUCCEEDED, _nothing),
+        (TaskState.NEW, TaskEvent.SCHEDULE): Arc(TaskState.SCHEDULED, new_attempt),
+        (TaskState.SCHEDULED, TaskEvent.LAUNCHED): Arc(TaskState.RUNNING),
+        (TaskState.SCHEDULED, TaskEvent.RETRY): Arc(TaskState.SCHEDULED, _retry),
+        (TaskState.SCHEDULED, TaskEvent.FAIL): Arc(TaskState.FAILED, _fail),
+        (TaskState.RUNNING, TaskEvent.LAUNCHED): Arc(TaskState.RUNNING),
+        (TaskState.RUNNING, TaskEvent.RETRY): Arc(TaskState.RUNNING, _retry),
+        (TaskState.RUNNING, TaskEvent.SPECULATE): Arc(TaskState.RUNNING, _speculate),
+        (TaskState.RUNNING, TaskEvent.SUCCEED): Arc(TaskState.SUCCEEDED, _succeeded),
+        (TaskState.RUNNING, TaskEvent.FAIL): Arc(TaskState.FAILED, _fail),
+        (TaskState.SUCCEEDED, TaskEvent.OUTPUT_LOST): Arc(TaskState.SCHEDULED, _run_again),
+        (TaskState.SUCCEEDED, TaskEvent.LAUNCHED): Arc(TaskState.SUCCEEDED),
     }
 
     def _another(self, saved: Saved | None, suspended_ns: int | None) -> TaskAttempt:

@@ -106,9 +106,9 @@ class Container(Stateful):
         """Take the arc of an event; returns the operations that begin.  A changed state has a higher revision.  Raises
         IllegalTransition, without changing anything, if there is no such arc."""
         before = self.state
-        effects: list[Effect] = self.take(type(event), event, now_ns)
+        effects: list[Effect] | None = self.take(type(event), event, now_ns)
         self.revision += self.state is not before
-        return effects
+        return effects or []
 
     def asked_to_leave(self, asked_ns: int) -> bool:
         """Its job asks it to stop or to save itself; returns whether that is new, and it may."""
@@ -128,44 +128,34 @@ class Container(Stateful):
             raise IllegalTransition(f"container {self} has ended and says that it begins its first key")
         self.first_key_ns, self.input_ready_ns = first_key.at_ns, first_key.input_ready_ns
 
-    def _nothing(self, *facts: object) -> list[Effect]:
-        return []
-
-    def _not_launched(self, failed: LaunchFailed, now_ns: int) -> list[Effect]:
+    def _not_launched(self, failed: LaunchFailed, now_ns: int) -> None:
         self.outcome, self.reason = Outcome.LAUNCH_FAILED, failed.reason
-        return []
 
-    def _not_launched_in_time(self, failed: LaunchFailed, now_ns: int) -> list[Effect]:
+    def _not_launched_in_time(self, failed: LaunchFailed, now_ns: int) -> None:
         self.outcome, self.reason = Outcome.KILLED, failed.reason
-        return []
 
     def _operate(self, order: Effect, now_ns: int) -> list[Effect]:
         return [order]
 
-    def _stopped(self, suspended: Suspended, now_ns: int) -> list[Effect]:
+    def _stopped(self, suspended: Suspended, now_ns: int) -> None:
         self.keys_done = suspended.keys_done
-        return []
 
-    def _failed(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
+    def _failed(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
         self.refused(failed.reason)
-        return []
 
-    def _told_with_its_end(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
+    def _told_with_its_end(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
         self.reason = failed.reason
-        return []
 
     def _resume(self, order: ResumeContainer, now_ns: int) -> list[Effect]:
         self.ready_ns, self.slot_free_ns = order.ready_ns, None
         return [Resume(self.id)]
 
-    def _goes_on(self, message: Resumed | Committing, now_ns: int) -> list[Effect]:
+    def _goes_on(self, message: Resumed | Committing, now_ns: int) -> None:
         if self.first_key_ns is not None:  # it is among its keys and has its input
             self.first_key_ns, self.input_ready_ns = now_ns, None
-        return []
 
-    def _saved(self, checkpointed: Checkpointed, now_ns: int) -> list[Effect]:
+    def _saved(self, checkpointed: Checkpointed, now_ns: int) -> None:
         self.saved = checkpointed.saved
-        return []
 
     def _kill(self, kill: KillContainer, now_ns: int) -> list[Effect]:
         self.reason, self.stays_ns = kill.why, kill.stays_ns
@@ -181,13 +171,11 @@ class Container(Stateful):
         self.in_grace = self.in_grace and not is_due
         return [Kill(self.id)] if is_due else []
 
-    def _crashed(self, exited: Exited, now_ns: int) -> list[Effect]:
+    def _crashed(self, exited: Exited, now_ns: int) -> None:
         self._ended(exited, Outcome.CRASHED, exited.reason)
-        return []
 
-    def _killed(self, exited: Exited, now_ns: int) -> list[Effect]:
+    def _killed(self, exited: Exited, now_ns: int) -> None:
         self._ended(exited, Outcome.KILLED, self.reason)
-        return []
 
     def _ended(self, exited: Exited, otherwise: Outcome, reason: str) -> None:
         self.keys_done = exited.keys_done
@@ -226,19 +214,19 @@ class Container(Stateful):
         )
 
     arcs: ClassVar = {
-        (_S.LAUNCHING, Launched): Arc(_S.RUNNING, _nothing),
+        (_S.LAUNCHING, Launched): Arc(_S.RUNNING),
         (_S.LAUNCHING, LaunchFailed): Arc(_S.DONE, _not_launched),
         (_S.LAUNCHING, KillContainer): Arc(_S.KILLING, _kill),
         (_S.LAUNCHING, Exited): Arc(_S.DONE, _crashed),
         (_S.RUNNING, Suspend): Arc(_S.SUSPENDING, _operate),
         (_S.RUNNING, Checkpoint): Arc(_S.CHECKPOINTING, _operate),
         (_S.RUNNING, Dump): Arc(_S.CHECKPOINTING, _operate),
-        (_S.RUNNING, Committing): Arc(_S.COMMITTING, _nothing),
+        (_S.RUNNING, Committing): Arc(_S.COMMITTING),
         (_S.RUNNING, KillContainer): Arc(_S.KILLING, _terminate),
         (_S.RUNNING, Exited): Arc(_S.DONE, _crashed),
         (_S.SUSPENDING, Suspended): Arc(_S.SUSPENDED, _stopped),
         (_S.SUSPENDING, SuspendFailed): Arc(_S.RUNNING, _failed),
-        (_S.SUSPENDING, Committing): Arc(_S.COMMITTING, _nothing),
+        (_S.SUSPENDING, Committing): Arc(_S.COMMITTING),
         (_S.SUSPENDING, KillContainer): Arc(_S.KILLING, _kill),
         (_S.SUSPENDING, Exited): Arc(_S.DONE, _crashed),
         (_S.SUSPENDED, ResumeContainer): Arc(_S.RESUMING, _resume),
@@ -251,30 +239,30 @@ class Container(Stateful):
         (_S.RESUMING, Exited): Arc(_S.DONE, _crashed),
         (_S.CHECKPOINTING, Checkpointed): Arc(_S.CHECKPOINTED, _saved),
         (_S.CHECKPOINTING, CheckpointFailed): Arc(_S.RUNNING, _failed),
-        (_S.CHECKPOINTING, Committing): Arc(_S.COMMITTING, _nothing),
+        (_S.CHECKPOINTING, Committing): Arc(_S.COMMITTING),
         (_S.CHECKPOINTING, KillContainer): Arc(_S.KILLING, _kill),
         (_S.CHECKPOINTING, Exited): Arc(_S.DONE, _crashed),
         (_S.CHECKPOINTED, KillContainer): Arc(_S.KILLING, _kill),
         (_S.CHECKPOINTED, Exited): Arc(_S.DONE, _crashed),
         (_S.COMMITTING, SuspendFailed): Arc(_S.COMMITTING, _told_with_its_end),
         (_S.COMMITTING, CheckpointFailed): Arc(_S.COMMITTING, _told_with_its_end),
-        (_S.COMMITTING, Resumed): Arc(_S.COMMITTING, _nothing),
+        (_S.COMMITTING, Resumed): Arc(_S.COMMITTING),
         (_S.COMMITTING, ResumeFailed): Arc(_S.COMMITTING, _told_with_its_end),
         (_S.COMMITTING, KillContainer): Arc(_S.KILLING, _terminate),
         (_S.COMMITTING, Exited): Arc(_S.DONE, _crashed),
-        (_S.KILLING, Launched): Arc(_S.KILLING, _nothing),
+        (_S.KILLING, Launched): Arc(_S.KILLING),
         (_S.KILLING, LaunchFailed): Arc(_S.DONE, _not_launched_in_time),
-        (_S.KILLING, Suspended): Arc(_S.KILLING, _nothing),
-        (_S.KILLING, SuspendFailed): Arc(_S.KILLING, _nothing),
-        (_S.KILLING, Resumed): Arc(_S.KILLING, _nothing),
-        (_S.KILLING, ResumeFailed): Arc(_S.KILLING, _nothing),
+        (_S.KILLING, Suspended): Arc(_S.KILLING),
+        (_S.KILLING, SuspendFailed): Arc(_S.KILLING),
+        (_S.KILLING, Resumed): Arc(_S.KILLING),
+        (_S.KILLING, ResumeFailed): Arc(_S.KILLING),
         (_S.KILLING, Checkpointed): Arc(_S.KILLING, _saved),
-        (_S.KILLING, CheckpointFailed): Arc(_S.KILLING, _nothing),
-        (_S.KILLING, Committing): Arc(_S.KILLING, _nothing),
+        (_S.KILLING, CheckpointFailed): Arc(_S.KILLING),
+        (_S.KILLING, Committing): Arc(_S.KILLING),
         (_S.KILLING, KillContainer): Arc(_S.KILLING, _kill_in_grace),
         (_S.KILLING, Exited): Arc(_S.DONE, _killed),
-        (_S.DONE, KillContainer): Arc(_S.DONE, _nothing),
-        (_S.DONE, Exited): Arc(_S.DONE, _nothing),
+        (_S.DONE, KillContainer): Arc(_S.DONE),
+        (_S.DONE, Exited): Arc(_S.DONE),
     }
 
 
