@@ -12,7 +12,7 @@ from experiment_files import refusal, write
 from msgspec import structs
 from simulated import CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.task_attempt import task_named
+from emulator.core.application_master.task import task_named
 from emulator.core.job import JobSpec
 from emulator.core.messages import OrderTask, TaskOrder
 from emulator.core.settings import Settings, Trigger
