@@ -16,7 +16,7 @@ from emulator.policies.slurm.snapshot import FOREVER_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.slurm.conf import read_conf
-from workloads.slurm.lines import Where, time_ns
+from workloads.slurm.lines import Where, node_names, time_ns
 from workloads.slurm.sacct import read_sacct
 from workloads.slurm.saved import read_saved
 
@@ -139,6 +139,11 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
         *("SelectTypeParameters", "NodeName", "ProctrackType", "ReturnToService", "TaskPlugin"),
         *("AccountingStorageType", "AccountingStoreFlags", "JobCompType"),
     ]
+
+
+def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
+    where = Where(Path("slurm.conf"), 1)
+    assert node_names(where, "Nodes", "@local:all,n[1-2]") == ("@local:all", "n1", "n2")
 
 
 def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
