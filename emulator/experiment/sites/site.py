@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from emulator.files.yaml_values import with_tuples
 from emulator.vocabulary import Frozen
 
 LONGEST_NAME = 80
@@ -28,7 +27,7 @@ USUAL = {
 
 
 class Site(Frozen):
-    """The parts of an experiment; values are plain, as they are read from YAML."""
+    """The parts of an experiment; what only the rules of its scheduler read, and the details of jobs, are values."""
 
     nodes: tuple[dict[str, Any], ...]
     """``cluster.node_groups``: one for each node, with its name."""
@@ -49,11 +48,6 @@ class Site(Frozen):
 def length_s(duration_ns: int | None) -> float:
     """What a task is to run that takes so long; None: it does not end by itself."""
     return LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
-
-
-def plain(value: Any) -> Any:
-    """A frozen value, or a tuple of them, as it is read from YAML."""
-    return with_tuples(msgspec.to_builtins(value))
 
 
 def short(name: str) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.policies.kubernetes.model import Arrival
+from emulator.sites.kubernetes import Pod, PodDetails
 
 
 @dataclass(slots=True)
 class Job:
     """A pod, with those that come in its place one after the other."""
 
-    arrival: Arrival
+    first: Pod
+    """The first of them."""
+    details: PodDetails
     group: str
     """Of its task."""
-    saves_ns: int | None
-    """How often it saves by itself."""
     grace_ns: int
     """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
     pod: str = ""
@@ -36,7 +36,3 @@ class Job:
     """Node of its stopped process."""
     has_ended: bool = False
     """Whether the present pod has left its node by itself."""
-
-    @property
-    def is_endless(self) -> bool:
-        return self.arrival.duration_ns is None

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from emulator.policies.kueue.model import Flavors, Workload
+from emulator.policies.kueue.model import Flavors
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.news import Amounts, JobWaits, Said
+from emulator.sites.kueue import Workload
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.job import Job
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
+from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
@@ -52,8 +52,9 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
-    unknown_job,
+    details_of,
 )
+from emulator.sites.kueue import Cluster, PodSet, WorkloadDetails
 from emulator.vocabulary import Frozen, Mechanism
 
 FLAVOR = "flavor"
@@ -68,8 +69,6 @@ class KueueRules(Frozen):
 
     cluster: Cluster
     """Queues, cohorts, and how shares are compared."""
-    workloads: tuple[Arrival, ...]
-    """What the jobs are to Kueue, by their names."""
     resources: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
     release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
@@ -84,7 +83,8 @@ class KueueScheduler:
 
     def __init__(self, options: KueueRules) -> None:
         self._controller = Controller(options.cluster, first_name)
-        self._to_come = {arrival.workload.name: arrival for arrival in options.workloads}
+        self._all_came = False
+        """Whether no other job is to be submitted."""
         self._names = options.resources
         self._release_ns = round(options.release_s * 10**9)
         self._kept: frozenset[str] = frozenset()
@@ -156,6 +156,7 @@ class KueueScheduler:
             case JobSubmitted():
                 self._evictions.forget()
                 self._jobs[news.job] = self._submitted(news)
+                self._all_came |= news.is_last
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -164,20 +165,15 @@ class KueueScheduler:
                 pass
 
     def _submitted(self, news: JobSubmitted) -> Job:
-        """Raises CannotGoOnError: no workload has the job's name, or its tasks are not the workload's pods."""
-        arrival = self._to_come.pop(news.job, None)
-        if arrival is None:
-            raise unknown_job(news.job, "workloads", "a workload")
-        counts, pods = [group.tasks for group in news.groups], [podset.count for podset in arrival.workload.podsets]
-        if counts != pods:
-            raise CannotGoOnError(
-                f"job {news.job} has groups of {', '.join(map(str, counts))} tasks, and its workload in"
-                f" scheduler.allocation.workloads podsets of {', '.join(map(str, pods))} pods; make them alike"
-            )
-        is_endless = arrival.duration_ns is None
-        starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
+        """Raises CannotGoOnError: the job has no details of a workload, or its queue is none of Kueue's."""
+        details = details_of(news, WorkloadDetails, "workload")
+        if news.queue not in self._controller.snapshot.queues:
+            raise CannotGoOnError(f"job {news.job}: Kueue has no ClusterQueue '{news.queue}'")
+        tasks = {group.group: group.tasks for group in news.groups}
+        workload = details.workload(news.job, news.queue, news.priority, tasks)
+        starts_anew = details.endless or (self._kills and news.checkpoint_period_ns is None)
         groups = {group.group: group.resources for group in news.groups}
-        return Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
+        return Job(workload, details.endless, news.minimum_runtime_ns, starts_anew, groups)
 
     def _look_at_waiting(self) -> None:
         """Admitted jobs that wait for room on their nodes may have it now."""
@@ -313,7 +309,7 @@ class KueueScheduler:
         jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
         if not is_quiet or any(job.takes is not None for job in jobs):
             return
-        if any((job.held or job.stopped) and (self._to_come or not job.is_endless) for job in jobs):
+        if any((job.held or job.stopped) and (not self._all_came or not job.is_endless) for job in jobs):
             return
         for name, job in self._jobs.items():
             if not job.is_given_up:

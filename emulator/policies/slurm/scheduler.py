@@ -34,16 +34,18 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
-    unknown_job,
+    details_of,
 )
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.snapshot import FOREVER_NS, Running
+from emulator.policies.slurm.snapshot import Running
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
 from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
+_UNKNOWN_NS = 0
+"""Slurm does not know how long a job will work."""
 CANCELLED = "preempted (PreemptMode=CANCEL)"
 """Why a job has ended that was ended for another."""
 
@@ -52,8 +54,6 @@ class SlurmRules(Frozen):
     """What Slurm decides by; ``natjam import slurm`` writes it."""
 
     cluster: Cluster
-    jobs: tuple[Job, ...]
-    """All that will be submitted."""
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
 
@@ -103,7 +103,8 @@ class SlurmScheduler:
     def __init__(self, options: SlurmRules) -> None:
         self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
         self._snapshot = self._controller.snapshot
-        self._jobs = {job.name: job for job in options.jobs}
+        self._jobs: dict[str, Job] = {}
+        """Those that have been submitted and have not ended."""
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._waits: dict[str, JobWaits] = {}
@@ -173,18 +174,21 @@ class SlurmScheduler:
                 pass
 
     def _submitted(self, news: JobSubmitted) -> None:
-        """Raises CannotGoOnError: Slurm's rules do not know the job, or know another one by its name."""
-        job = self._jobs.get(news.job)
-        if job is None:
-            raise unknown_job(news.job, "jobs", "one")
-        counts = [group.tasks for group in news.groups]
-        if counts != [job.nodes]:
+        """Raises CannotGoOnError: the job has no details of Slurm, several groups of tasks, or an unknown partition."""
+        details = details_of(news, SlurmDetails, "Slurm job")
+        if len(news.groups) > 1:
             raise CannotGoOnError(
-                f"job {news.job} must have one group of {job.nodes} tasks, one for each node that"
-                f" scheduler.allocation.jobs gives it; it has {', '.join(map(str, counts))}"
+                f"job {news.job} must have one group of tasks, of which one runs on each of its nodes"
             )
-        self._groups[news.job] = news.groups[0].group
-        self._controller.submit(job)
+        (group,) = news.groups
+        cpus = -(-group.resources.get(CPU, 0) // 1000)
+        of_slurm = details.limit_ns, news.priority, details.qos
+        job = Job(news.job, news.queue, group.tasks, cpus, _UNKNOWN_NS, news.submitted_ns, *of_slurm)
+        self._jobs[news.job], self._groups[news.job] = job, group.group
+        try:
+            self._controller.submit(job)
+        except KeyError as error:
+            raise CannotGoOnError(f"job {news.job}: Slurm has no partition, or QOS, {error}") from None
 
     def _stay_of(self, job: str) -> _Stay:
         """The one whose containers start; if the job has ended meanwhile, they are still to be given back."""
@@ -215,7 +219,7 @@ class SlurmScheduler:
         stay.awaits &= bool(stay.containers)
 
     def _ended(self, job: str) -> None:
-        del self._groups[job]
+        del self._groups[job], self._jobs[job]
         self._waits.pop(job, None)
         if job in self._stays:
             stay = self._stays[job]
