@@ -7,6 +7,7 @@ MiB), ``_gb`` GiB, ``_bytes`` bytes.
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
@@ -170,10 +171,6 @@ def _details(given: Any) -> Details | None:
     return read_details(given)
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class JobEntry(Strict):
     """One job of an experiment file: MapReduce, programs, or groups of tasks."""
 
@@ -202,7 +199,7 @@ class JobEntry(Strict):
     says."""
     mechanism: TakingBack | None = None
     """What happens to its tasks when they are taken back.  Null: as its queue says."""
-    details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=_is_none)
+    details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=not_)
     """What it is to kube-scheduler, Kueue or Slurm: ``{kind: kubernetes | kueue | slurm, ...}``, with the fields of
     ``emulator.sites``."""
     key_s: Length = 1.0

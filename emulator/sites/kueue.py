@@ -6,7 +6,7 @@ The names are those of Kueue's API (kueue.x-k8s.io/v1beta2); its defaults are th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from emulator.sites.saved import Saved
@@ -168,8 +168,8 @@ class PodTemplate(Frozen):
 class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
     """What a job is to Kueue: a workload, whose name, queue and priority are the job's."""
 
-    podsets: Mapping[str, PodTemplate] = {}
-    """By the job's group of tasks; those of a group that is not named ask for nothing."""
+    podsets: tuple[PodTemplate, ...] = ()
+    """Of the job's groups of tasks, in their order; those of further groups ask for nothing."""
     created_ns: int = 0
     """Its age, which Kueue compares, also if its submission comes late in a live run."""
     endless: bool = False
@@ -177,9 +177,9 @@ class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
 
     def workload(self, name: str, queue: str, priority: int, tasks: Mapping[str, int]) -> Workload:
         """The workload of a job with these facts; ``tasks``: how many, by group."""
-        templates = {group: self.podsets.get(group, PodTemplate(group)) for group in tasks}
-        podsets = tuple(PodSet(each.name, tasks[group], each.requests) for group, each in templates.items())
-        return Workload(name, queue, podsets, priority, self.created_ns)
+        templates = (*self.podsets, *map(PodTemplate, [*tasks][len(self.podsets) :]))
+        podsets = map(PodSet, (each.name for each in templates), tasks.values(), (each.requests for each in templates))
+        return Workload(name, queue, tuple(podsets), priority, self.created_ns)
 
 
 class Arrival(Frozen):
@@ -189,10 +189,10 @@ class Arrival(Frozen):
     duration_ns: int | None = None
     """None: it never ends."""
 
-    def details(self, groups: Iterable[str]) -> WorkloadDetails:
-        """What its job is to Kueue, with a group of tasks for each podset, in their order."""
-        podsets = dict(zip(groups, self.workload.podsets, strict=False))
-        templates = {group: PodTemplate(each.name, each.requests) for group, each in podsets.items()}
+    @property
+    def details(self) -> WorkloadDetails:
+        """What its job is to Kueue."""
+        templates = tuple(PodTemplate(each.name, each.requests) for each in self.workload.podsets)
         return WorkloadDetails(templates, self.workload.created_ns, self.duration_ns is None)
 
 

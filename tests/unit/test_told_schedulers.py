@@ -110,7 +110,7 @@ def test_jobs_that_a_scheduler_cannot_take_are_refused_in_words(
     ("system", "details"),
     [
         ("kubernetes", PodDetails(labels={"a": "b"}, endless=True)),
-        ("kueue", WorkloadDetails({"pod": PodTemplate("p", {"cpu": 500})}, 9, endless=True)),
+        ("kueue", WorkloadDetails((PodTemplate("p", {"cpu": 500}),), 9, endless=True)),
         ("slurm", SlurmDetails(limit_ns=S)),
     ],
 )

@@ -6,7 +6,7 @@ Such a file is an experiment too, with nothing but its site.  The experiment tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,28 +31,6 @@ _OF_SITE: dict[str, frozenset[str]] = {
 """Keys that cannot be given beside ``site``: the imported cluster and the rules of its scheduler decide them."""
 
 
-def _kubernetes(document: Document) -> Site:
-    from emulator.experiment.sites.kubernetes import kubernetes_site  # here: others need not import it
-
-    return kubernetes_site(document)
-
-
-def _kueue(document: Document) -> Site:
-    from emulator.experiment.sites.kueue import kueue_site
-
-    return kueue_site(document)
-
-
-def _slurm(document: Document) -> Site:
-    from emulator.experiment.sites.slurm import slurm_site
-
-    return slurm_site(document)
-
-
-_KINDS: dict[str, Callable[[Document], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue, "slurm": _slurm}
-"""By section of the file: what reads it.  Raises ConfigError."""
-
-
 def include_site(document: Document) -> None:
     """Replace ``site``, or the section of an imported file, by what it says.
 
@@ -66,7 +44,7 @@ def include_site(document: Document) -> None:
     section = section_of(imported)
     if section is None:
         raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
-    site = _KINDS[section](imported)
+    site = _site_of(section, imported)
     for key in (HEADER, section):
         document.data.pop(key, None)
     _refuse(document, site, path)
@@ -76,6 +54,17 @@ def include_site(document: Document) -> None:
     for location, value in (*usual, *_below(("scheduler", "allocation"), site.words)):
         if document.get(location) is None:
             document.derive(location, value, str(path))
+
+
+def _site_of(section: str, imported: Document) -> Site:
+    """What an imported file says.  Raises ConfigError."""
+    if section == "kubernetes":
+        from emulator.experiment.sites.kubernetes import kubernetes_site as site_of  # here: others need not import it
+    elif section == "kueue":
+        from emulator.experiment.sites.kueue import kueue_site as site_of
+    else:
+        from emulator.experiment.sites.slurm import slurm_site as site_of
+    return site_of(imported)
 
 
 def _taken_out(document: Document) -> Path | None:

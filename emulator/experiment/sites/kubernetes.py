@@ -14,8 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, length_s, our_amount, our_name, short
 from emulator.experiment.warnings import TOO_LARGE
 from emulator.files.yaml_positions import Document
 from emulator.policies.kubernetes.terms import Victims

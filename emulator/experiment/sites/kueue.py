@@ -15,8 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, length_s, our_amount, our_name, short
 from emulator.files.yaml_positions import Document
 from emulator.policies.kueue.assigner import assign_flavors
 from emulator.policies.kueue.model import Mode, first_name
@@ -100,14 +99,13 @@ def _may_start(empty: Snapshot, arrival: Arrival) -> bool:
 def _job(arrival: Arrival, free: dict[str, float], may_start: bool) -> dict[str, Any]:
     workload, takes_s = arrival.workload, length_s(arrival.duration_ns)
     podsets = [podset if may_start else replace(podset, requests={}) for podset in workload.podsets]
-    groups = tuple(_group(number, podset, takes_s, free) for number, podset in enumerate(podsets))
     return {
         "name": workload.name,
         "queue": workload.queue,
         "submit_s": workload.created_ns / 1e9,
         "priority": workload.priority,
-        "details": arrival.details(group["name"] for group in groups),
-        "groups": groups,
+        "details": arrival.details,
+        "groups": tuple(_group(number, podset, takes_s, free) for number, podset in enumerate(podsets)),
         "gang": may_start and sum(podset.count for podset in podsets) > 1,
     }
 

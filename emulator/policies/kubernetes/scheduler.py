@@ -26,7 +26,6 @@ from msgspec.structs import replace
 
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.job import Job
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
@@ -50,13 +49,44 @@ from emulator.policies.news import (
     TakeBack,
     details_of,
 )
-from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Node, PodDetails, Replacement
+from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Node, Pod, PodDetails, Replacement
 from emulator.vocabulary import Frozen, Mechanism
 
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 _GONE = ""
 """Name of a pod that is no more, as its job has ended."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A pod, with those that come in its place one after the other."""
+
+    first: Pod
+    """The first of them."""
+    details: PodDetails
+    group: str
+    """Of its task."""
+    grace_ns: int
+    """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
+    pod: str = ""
+    """The present pod."""
+    made: int = 0
+    """How many pods there were."""
+    wants: int = 0
+    """Containers that the job waits for."""
+    node: str | None = None
+    """Where the present pod is bound."""
+    why: str = ""
+    """Why it is bound there."""
+    container: str | None = None
+    """Of the present pod."""
+    resumes: int | None = None
+    """Number of the task, if it goes on where it was saved or stopped."""
+    stopped: str | None = None
+    """Node of its stopped process."""
+    has_ended: bool = False
+    """Whether the present pod has left its node by itself."""
 
 
 @dataclass(slots=True)
@@ -101,7 +131,7 @@ class KubeScheduler:
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
         self._all_came = False
         """Whether no other job is to be submitted."""
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, _Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
         self._pod_of: dict[str, str] = {}
@@ -195,14 +225,14 @@ class KubeScheduler:
             case _:
                 pass
 
-    def _submitted(self, news: JobSubmitted) -> Job:
+    def _submitted(self, news: JobSubmitted) -> _Job:
         """Raises CannotGoOnError: the job has no details of a pod, or is several."""
         tasks = sum(group.tasks for group in news.groups)
         if tasks != 1:
             raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
         details = details_of(news, PodDetails, "pod")
         pod = details.pod(news.job, news.priority, news.checkpoint_period_ns)
-        return Job(pod, details, news.groups[0].group, news.grace_ns)
+        return _Job(pod, details, news.groups[0].group, news.grace_ns)
 
     def _waits(self, name: str, news: JobWaits) -> None:
         job = self._jobs[name]
@@ -212,7 +242,7 @@ class KubeScheduler:
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, node: str, job: Job | None) -> None:
+    def _started(self, container: str, node: str, job: _Job | None) -> None:
         if job is None:  # it has ended since it was given the container, and its pod with it
             self._pod_of[container] = _GONE
             self._leaving[node] += 1
@@ -289,7 +319,7 @@ class KubeScheduler:
         else:
             self._controller.arrive(pod, since_ns)
 
-    def _goes_on(self, job: Job) -> None:
+    def _goes_on(self, job: _Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         let_go(self._snapshot, job.pod)
         bound = self._snapshot.remove(job.pod)
@@ -322,7 +352,7 @@ class KubeScheduler:
         for pod in decision.evicted:
             self._evict(pod, decision)
 
-    def _bound(self, job: Job, node: str, why: str) -> None:
+    def _bound(self, job: _Job, node: str, why: str) -> None:
         job.node, job.why = node, why
         self._to_give[job.first.name] = None
         self._turns[job.pod] = self._controller.now_ns
@@ -348,7 +378,7 @@ class KubeScheduler:
         if job.details.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: Job, decision: Decision | GangCycle) -> bool:
+    def _take_back(self, name: str, job: _Job, decision: Decision | GangCycle) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]

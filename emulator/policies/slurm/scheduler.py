@@ -38,7 +38,7 @@ from emulator.policies.news import (
 )
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.snapshot import Running
+from emulator.policies.slurm.snapshot import Running, Waiting
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
 from emulator.vocabulary import Frozen
 
@@ -103,8 +103,6 @@ class SlurmScheduler:
     def __init__(self, options: SlurmRules) -> None:
         self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
         self._snapshot = self._controller.snapshot
-        self._jobs: dict[str, Job] = {}
-        """Those that have been submitted and have not ended."""
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._waits: dict[str, JobWaits] = {}
@@ -184,7 +182,7 @@ class SlurmScheduler:
         cpus = -(-group.resources.get(CPU, 0) // 1000)
         of_slurm = details.limit_ns, news.priority, details.qos
         job = Job(news.job, news.queue, group.tasks, cpus, _UNKNOWN_NS, news.submitted_ns, *of_slurm)
-        self._jobs[news.job], self._groups[news.job] = job, group.group
+        self._groups[news.job] = group.group
         try:
             self._controller.submit(job)
         except KeyError as error:
@@ -219,7 +217,7 @@ class SlurmScheduler:
         stay.awaits &= bool(stay.containers)
 
     def _ended(self, job: str) -> None:
-        del self._groups[job], self._jobs[job]
+        del self._groups[job]
         self._waits.pop(job, None)
         if job in self._stays:
             stay = self._stays[job]
@@ -244,7 +242,7 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
-            self._note_why(stay, decision.job, f"PreemptMode={stay.running.waiting.terms.mode}")
+            self._note_why(stay, self._snapshot.waiting[decision.job], f"PreemptMode={stay.running.waiting.terms.mode}")
             if not self._snapshot.begin_grace(stay.running, now_ns):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
@@ -281,18 +279,19 @@ class SlurmScheduler:
             self._wishes(self._stays[name], _Wish.RUN)
         self._is_shared = True
 
-    def _on_top_of(self, stay: _Stay) -> str | None:
+    def _on_top_of(self, stay: _Stay) -> Waiting | None:
         """A running job on nodes of a stopped one, of the highest tier that there is."""
         nodes = set(stay.running.nodes)
         others = (each for each in self._stays.values() if each.wish is _Wish.RUN and each is not stay)
         there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
-        return max(there, key=lambda each: each.running.waiting.partition.tier).name if there else None
+        return max((each.running.waiting for each in there), key=lambda each: each.partition.tier, default=None)
 
-    def _note_why(self, stay: _Stay, requester: str | None, how: str) -> None:
-        stay.requester, stay.why = requester, ""
+    def _note_why(self, stay: _Stay, requester: Waiting | None, how: str) -> None:
+        stay.requester, stay.why = None, ""
         if requester is not None:
-            job = self._jobs[requester]
-            stay.why = f"makes room for {requester} of {job.qos or job.partition} ({how})"
+            job = requester.job
+            stay.requester = job.name
+            stay.why = f"makes room for {job.name} of {job.qos or job.partition} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""
