@@ -6,7 +6,7 @@ values of a struct of ``emulator.sites``, whose name in lower case is the system
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,12 +37,6 @@ class NotTaken(Frozen):
 
     def __str__(self) -> str:
         return f"{self.what} ({self.where})" + (f": {self.why}" if self.why else "")
-
-
-def head_of(system: str, paths: Iterable[Path], left_out: Sequence[NotTaken]) -> list[str]:
-    """The comments of a file: what it was made from, and what is not carried over."""
-    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    return [*lines, "Not carried over:", *(f"  {each}" for each in left_out)] if left_out else lines
 
 
 def system_of(path: Path) -> str | None:

@@ -103,10 +103,7 @@ class Cluster(Frozen):
 
     def partition(self, name: str) -> Partition:
         """The partition called ``name``.  Raises KeyError."""
-        for each in self.partitions:
-            if each.name == name:
-                return each
-        raise KeyError(name)
+        return {each.name: each for each in self.partitions}[name]
 
     def can_hold(self, partition: str, nodes: int, cpus: int) -> bool:
         """Whether a job of this size fits on the empty nodes of its partition; Slurm refuses others.

@@ -66,17 +66,14 @@ def read_rows(path: Path, needed: Collection[str]) -> list[Row]:
 
 
 def _rows(path: Path, rows: csv.DictReader[str]) -> Iterator[Row]:
-    while True:
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error:
-            raise ConfigError(f"{path}:{rows.line_num}: is not a line of CSV") from None
-        where = f"{path}:{rows.line_num}"
-        if None in cells or None in cells.values():
-            raise ConfigError(f"{where}: has another number of fields than the first line")
-        yield Row(where, rows.line_num, cells)
+    try:
+        for cells in rows:
+            where = f"{path}:{rows.line_num}"
+            if None in cells or None in cells.values():
+                raise ConfigError(f"{where}: has another number of fields than the first line")
+            yield Row(where, rows.line_num, cells)
+    except csv.Error:
+        raise ConfigError(f"{path}:{rows.line_num}: is not a line of CSV") from None
 
 
 def seconds_ns(text: str) -> int:

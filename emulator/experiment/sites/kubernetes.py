@@ -38,13 +38,14 @@ def kubernetes_site(document: Document) -> Site:
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for each in pods:
         held[each.node or ""].update({PODS: 1, **each.pod.requests})
+    priorities = sorted({each.pod.priority for each in pods}, reverse=True)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
         tuple(_node(each, names, held[each.name]) for each in nodes),
         tuple(_job(each, cluster.classes) for each in pods),
         {
             "name": "kube-scheduler",
-            "queues": _queues(pods, cluster.classes),
+            "queues": {_queue(priority, cluster.classes): {"capacity": 0.0} for priority in priorities},
             "nodes": nodes,
             "budgets": cluster.budgets,
             "groups": cluster.state.groups,
@@ -94,12 +95,6 @@ def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
     pod = arrival.pod
     task = tasks("pod", 1, arrival.duration_ns, {"cpu": 0.0, "memory_gb": 0.0, **asked(pod.requests)})
     return job(pod, _queue(pod.priority, classes), max(0, arrival.submit_ns), arrival.details, (task,))
-
-
-def _queues(pods: Iterable[Arrival], classes: Iterable[PriorityClass]) -> dict[str, Any]:
-    """One for each priority, the most urgent first."""
-    priorities = sorted({each.pod.priority for each in pods}, reverse=True)
-    return {_queue(priority, classes): {"capacity": 0.0} for priority in priorities}
 
 
 def _queue(priority: int, classes: Iterable[PriorityClass]) -> str:

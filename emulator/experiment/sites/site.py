@@ -43,9 +43,7 @@ class Site(Frozen):
     """The mechanisms that its rules know; none named: any."""
 
 
-def job(
-    of: Any, queue: str, submit_ns: int, details: Details, groups: tuple[dict[str, Any], ...], **more: Any
-) -> dict[str, Any]:
+def job(of: Any, queue: str, submit_ns: int, details: Details, groups: tuple[Any, ...], **more: Any) -> dict[str, Any]:
     """A job with the name and the priority of ``of``: a pod, a workload or a job of Slurm."""
     told = {"name": of.name, "queue": queue, "submit_s": submit_ns / 1e9, "priority": of.priority}
     return {**told, "details": details, "groups": groups, **more}

@@ -44,8 +44,6 @@ from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
-_UNKNOWN_NS = 0
-"""Slurm does not know how long a job will work."""
 CANCELLED = "preempted (PreemptMode=CANCEL)"
 """Why a job has ended that was ended for another."""
 
@@ -181,7 +179,8 @@ class SlurmScheduler:
         (group,) = news.groups
         cpus = -(-group.resources.get(CPU, 0) // 1000)
         of_slurm = details.limit_ns, news.priority, details.qos
-        job = Job(news.job, news.queue, group.tasks, cpus, _UNKNOWN_NS, news.submitted_ns, *of_slurm)
+        # Slurm does not know how long a job will work.
+        job = Job(news.job, news.queue, group.tasks, cpus, 0, news.submitted_ns, *of_slurm)
         self._groups[news.job] = group.group
         try:
             self._controller.submit(job)
