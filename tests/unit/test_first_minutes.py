@@ -1,4 +1,4 @@
-"""What a new user meets first: the catalogue by name, ``init``, and a wheel without the checkout."""
+"""What a new user meets first: the catalogue by name, and ``init``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emulator.campaign.definition import load_campaign
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory, examples, located
 from emulator.experiment.load import load_experiment
-from tests.wheels import REPOSITORY, installed_wheel
+from tests.live_runs import REPOSITORY
 
 _NATJAM = "from emulator.cli.script import main; main()"
 
@@ -63,21 +63,3 @@ def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Pa
     settings = ("--set", "scheduler.task_eviction=my_policies:newest")
     done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
     assert done.returncode == 0, done.stderr
-
-
-def test_a_wheel_works_from_an_empty_directory(tmp_path: Path) -> None:
-    site, empty = installed_wheel(tmp_path), tmp_path / "empty"
-    empty.mkdir()
-    done = natjam("run", "catalog:facebook-50", "--engine", "sim", "--out", "out", cwd=empty, PYTHONPATH=str(site))
-    assert done.returncode == 0, done.stderr
-    assert (empty / "out" / "report.html").stat().st_size > 50_000
-    code = "import emulator, natjam; print(emulator.__file__, natjam.__file__, len(natjam.load('out').jobs))"
-    where = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=empty,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert where.stdout.split() == [f"{site}/emulator/__init__.py", f"{site}/natjam/__init__.py", "50"]

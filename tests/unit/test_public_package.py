@@ -13,7 +13,7 @@ import pytest
 import natjam
 from emulator.policies import policy, views
 from tests.experiment_files import VALID
-from tests.wheels import REPOSITORY
+from tests.live_runs import REPOSITORY
 
 _NATJAM = "from emulator.cli.script import main; main()"
 
