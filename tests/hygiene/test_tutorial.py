@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.hygiene.wheels import environment_with, installed_wheel
 from tests.live_runs import REPOSITORY
 
+
 def commands() -> list[str]:
     """The indented lines of the page."""
     return re.findall(r"^    (\S.*)$", (REPOSITORY / "docs" / "tutorial.md").read_text(), re.MULTILINE)
