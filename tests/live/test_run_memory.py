@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.live_runs import NatjamRun, RayCluster, until
+from tests.commands import run_natjam
+from tests.hosts_here import HostsHere
+from tests.live_runs import LiveRun, NatjamRun, RayCluster
 from tests.memory import MIB, groups_of, needs_swap, swaps_below
 
 pytestmark = needs_swap
@@ -41,8 +41,8 @@ JOBS = ("low", "high")
 ENDLESS = PAGED.replace("reduce_s: 20", "reduce_s: 9000")
 
 
-def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_node: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
+def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=PAGED) as run:
         run.until(run.stopped, "a suspended reduce")
         assert len(groups_of(run.run_id)) == 1
         summary = run.check_verified()
@@ -64,7 +64,7 @@ def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_node: RayClust
     assert summary["work"]["lost_s"] == 0
 
 
-def paged_out(run: NatjamRun) -> list[int]:
+def paged_out(run: LiveRun) -> list[int]:
     """Stopped tasks, once most of the memory of one is in swap."""
     pids = [task.pid for task in run.stopped()]
     return [pid for pid in pids if _swapped_bytes(pid) > SIZE_BYTES / 2]
@@ -103,10 +103,8 @@ def test_nothing_of_it_is_left_however_a_run_ends(
         end(run)
 
 
-def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
+def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=PAGED) as run:
         run.until(lambda: paged_out(run), "a task that is paged out")
         os.kill(run.supervisor(), signal.SIGKILL)
         run.check_verified()
@@ -164,17 +162,7 @@ def test_a_full_swap_fails_the_run_with_the_numbers(ray_node: RayCluster, tmp_pa
 )
 def test_what_this_machine_has_not_is_said_before_anything_starts(tmp_path: Path, change: str, said: str) -> None:
     options = [part for one in change.split() for part in ("--set", one)]
-    with NatjamRun(tmp_path, *options, experiment=PAGED) as run:
-        assert run.wait() == 2, run.log
-    assert said in run.log
-    assert not run.out.exists()
-
-
-def test_swap_on_a_file_system_without_a_disk_is_refused(ray_node: RayCluster, tmp_path: Path) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/dev/shm"))
-    try:
-        with NatjamRun(tmp_path, experiment=PAGED, variables={"TMPDIR": str(directory)}, cluster=ray_node) as run:
-            run.check_failed("starting nodes-1 failed", "cannot be switched on", "file system of a disk")
-            until(lambda: not [path for path in directory.iterdir() if path.name.startswith("natjam-")], "nothing left")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    (tmp_path / "paged.yaml").write_text(PAGED)
+    done = run_natjam("run", tmp_path / "paged.yaml", *options, "--out", tmp_path / "out", status=2)
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
