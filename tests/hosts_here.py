@@ -30,6 +30,7 @@ from emulator.live.hosts.resource_manager_host import ResourceManagerHost
 from emulator.live.janitor import find_run_processes
 from emulator.live.session import engine
 from emulator.live.session.journal_stream import JournalStream
+from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
 from emulator.run.run import run_experiment
@@ -47,8 +48,15 @@ class HostsHere(LiveRun):
     ``settings`` are as for ``--set``.  Emulated time 0 is ``begins_in_real_s`` after its hosts are there.
     """
 
-    def __init__(self, directory: Path, *settings: str, experiment: str = SMALL, begins_in_real_s: float = 0.0) -> None:
-        super().__init__(directory / "out")
+    def __init__(
+        self,
+        directory: Path,
+        *settings: str,
+        experiment: str = SMALL,
+        out: Path | None = None,
+        begins_in_real_s: float = 0.0,
+    ) -> None:
+        super().__init__(out or directory / "out")
         file = directory / "experiment.yaml"
         file.write_text(experiment)
         self._experiment = load_experiment(file, settings)
@@ -141,17 +149,20 @@ class HostsHere(LiveRun):
             self._origin_real_ns = time.monotonic_ns() + round(self._begins_in_real_s * 1e9)
             for host in self._hosts.values():
                 host.begin(self._origin_real_ns)
+            publish_endpoint(self.out, self._work, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
             while not self._has_finished() and self._is_wanted:
                 await asyncio.sleep(POLL_REAL_S)
                 self._poll()
                 self._journal.write_settled()
                 self._reports.check(set())
         finally:
+            withdraw_endpoint(self.out)
             await self._nodes.close()
-            self._poll()
-            self._journal.write_all()
             for host in self._hosts.values():
                 host._links.close()
+            await asyncio.sleep(0)  # they are closed in the loop's next turn
+        self._poll()
+        self._journal.write_all()
 
     def _has_finished(self) -> bool:
         manager = self._hosts[RESOURCE_MANAGER_HOST]
@@ -201,5 +212,7 @@ class Aftermath:
     def why_no_pictures(self, attempts: int) -> str | None:
         return "not wanted"
 
-    def write_pictures(self, *_: Any) -> None:
+    def write_pictures(
+        self, directory: Path, tables: Mapping[str, Any], run: Resolved, summary: Mapping[str, Any]
+    ) -> None:
         raise AssertionError("not wanted")

@@ -82,15 +82,13 @@ def test_the_only_node_host_cannot_be_done_without(ray_node: RayCluster, tmp_pat
         check_failed_summary(run, "nodes-1 has died and no node is left to go on with")
 
 
-def test_a_killed_shuffle_service_is_replaced_where_it_was(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_killed_shuffle_service_is_replaced_where_it_was(tmp_path: Path) -> None:
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [30]")
-    with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_cluster) as run:
+    with HostsHere(tmp_path, experiment=two_waves) as run:
         run.walking("research")
-        before = {host: run.shuffle_service(host) for host in ("nodes-1", "nodes-2")}
-        for service in before.values():
-            os.kill(service, signal.SIGKILL)
-        for host in before:
-            run.until(lambda host=host: run.shuffle_service(host) != before[host], "a new shuffle service")
+        before = run.shuffle_service()
+        os.kill(before, signal.SIGKILL)
+        run.until(lambda: run.shuffle_service() != before, "a new shuffle service")
         run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] != "application_master"]
     assert "crashed" not in {row["outcome"] for row in attempts}
