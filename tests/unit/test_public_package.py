@@ -12,10 +12,9 @@ import pytest
 
 import natjam
 from emulator.policies import policy, views
+from tests import live_runs
 from tests.experiment_files import VALID
-from tests.wheels import REPOSITORY
-
-_NATJAM = "from emulator.cli.script import main; main()"
+from tests.live_runs import REPOSITORY
 
 
 def python(code: str, cwd: Path, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -24,17 +23,6 @@ def python(code: str, cwd: Path, *path: Path) -> subprocess.CompletedProcess[str
         [sys.executable, "script.py"],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def command(cwd: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-c", _NATJAM, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(path or ""), "COLUMNS": "160"},
         capture_output=True,
         text=True,
         check=False,
@@ -101,7 +89,7 @@ def test_what_hides_a_package_of_ours_is_named(name: str, tmp_path: Path) -> Non
 
 def test_the_command_line_names_it_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "analysis.py").touch()
-    done = command(tmp_path, "--help", path=tmp_path)
+    done = live_runs.natjam("--help", cwd=tmp_path, PYTHONPATH=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"natjam: {tmp_path}/analysis.py has the name of natjam's own package 'analysis'")
     assert len(done.stderr.splitlines()) == 1
@@ -126,6 +114,6 @@ def test_a_policy_beside_a_package_of_that_name_says_so(tmp_path: Path) -> None:
 def test_a_live_run_beside_a_module_of_that_name_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(VALID)
     (tmp_path / "workloads.py").touch()
-    done = command(tmp_path, "run", "small.yaml", "--engine", "live", path=REPOSITORY)
+    done = live_runs.natjam("run", "small.yaml", "--engine", "live", cwd=tmp_path)
     assert done.returncode == 2
     assert f"{tmp_path}/workloads.py has the name of natjam's own package 'workloads'" in done.stderr
