@@ -23,6 +23,10 @@ EXAMPLES = {
         "test_the_same_at_length": 4000,
     },
     "test_config_fuzz": {"test_a_dumped_experiment_loads_back_equal": 40},
+    "test_conservation": {
+        "test_nothing_is_lost_or_done_twice_and_no_node_is_over_full": 30,
+        "test_the_same_on_500_workloads": 500,
+    },
     "test_flex": {
         "test_the_optimum_is_that_of_all_orders": 60,
         "test_no_packing_ends_before_the_bound_of_the_search": 100,
