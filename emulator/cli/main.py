@@ -23,11 +23,9 @@ from emulator.cli import (
     detached,
     engines,
     fidelity,
-    hosts,
     imports,
     loops,
     machine,
-    orders,
     play,
     results,
     start,
@@ -360,7 +358,7 @@ app.command(short_help="Say which way to preempt suits a workload.")(advise.advi
 for command in (
     *(engines.measure, engines.replay),
     *(detached.attach, detached.status, detached.stop),
-    *(orders.suspend, orders.resume, orders.kill),
+    *(detached.suspend, detached.resume, detached.kill),
     fidelity.fidelity,
     *(results.compare, results.explain, results.report, results.verify),
     *(campaign.campaign, campaign.reproduce),
@@ -368,7 +366,7 @@ for command in (
     loops.loops,
     play.play,
     who.who,
-    *(machine.doctor, machine.probe, hosts.hosts),
+    *(machine.doctor, machine.probe, machine.hosts),
 ):
     app.command()(command)
 app.add_typer(workload.group, name="workload")

@@ -44,7 +44,7 @@ def who(
       natjam who cluster.json shop/train-7
       natjam who cluster.json new-pod.yaml
     """
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from workloads.kubernetes.saved import read_any
 
     with reading(file) as on_bytes:

@@ -50,7 +50,7 @@ SIGNALLERS = {
 }
 FORKERS = {PARTER, "emulator/cli/script.py"}  # the second only takes its own place
 SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
-SPREADER = "emulator/campaign/processes.py"
+SPREADER = "emulator/campaign/spread.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
 MOST_LINES_OF_A_FILE = 450
 MOST_LINES_OF_A_FUNCTION = 35
