@@ -1,4 +1,4 @@
-"""The command ``natjam advise``: for experiments and traces, and for an imported site of Slurm or cluster with Kueue."""
+"""The command ``natjam advise``: for experiments and traces, and for imported sites of Slurm and Kueue."""
 
 from __future__ import annotations
 

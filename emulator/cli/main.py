@@ -168,7 +168,7 @@ def run(
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
-    from emulator.records.disturbance import disturbed_text
+    from emulator.records.gaps import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]

@@ -15,10 +15,10 @@ from emulator.core.messages import Start, StartContainer
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.application_host import ApplicationHost
 from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.host_reports import JournalStream
 from emulator.live.hosts.node_host import NodeHost
 from emulator.live.hosts.plan import RunPlan, make_plan
 from emulator.live.hosts.resource_manager_host import ResourceManagerHost
-from emulator.live.session.journal_stream import JournalStream
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.resolved import resolve

@@ -17,10 +17,9 @@ from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
-from emulator.records.history.attempt_names import AttemptNames
+from emulator.records.history.attempt_names import AttemptNames, compressed, decompress
 from emulator.records.history.containers import OperationName
 from emulator.records.history.kept import KeptChoices, KeptStories
-from emulator.records.history.packing import compressed, decompress
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold

@@ -196,7 +196,7 @@ ROOMS = (
         "emulator.fluid",
     ),
     *("emulator.live", "emulator.live.memory.cgroup", "emulator.live.memory.swap_file"),
-    *("emulator.live.memory.left_over", "emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
+    *("emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
     *("emulator.live.dumpers", "emulator.live.probe", "emulator.live.tasks", "emulator.live.services"),
     *("emulator.live.hosts", "emulator.live.session", "emulator.run", "emulator.campaign", "emulator.chaos"),
     *("emulator.loops", "emulator.measure", "analysis", "emulator.cli", "emulator.public"),
