@@ -427,7 +427,7 @@ def check(table: FittedTable, text: str, width: int) -> None:
         is_left_out = any(head in line for line in below.split("not shown, only 0 or -:")[1:]) or (
             f"not shown in {width} columns:" in below and head in below.partition(f"not shown in {width} columns:")[2]
         )
-        for cell in column._cells:
+        for cell in column.cells:
             lines = [line for line in str(cell).split("\n") if len(line) <= width - 10]
             if spec.kind is not Kind.WORDS and not is_left_out:
                 assert all(line.strip() in text for line in lines), (head, str(cell))
