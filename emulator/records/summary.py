@@ -57,7 +57,7 @@ def build_summary(
         times: those of all operations, if the history has none.
     """
     makespan_ns, settings = makespan_of(history.jobs), run.settings
-    overheads = (times or OverheadTimes(history.operations)).statistics(run.profile, run.time_scale)
+    overheads = (times or OverheadTimes(history.operations)).statistics(run.settings.overheads, run.time_scale)
     return {
         "name": run.name,
         "state": state,
