@@ -13,7 +13,8 @@ everything here was killed at once.
 
 Each process watches another pipe, whose other end only this process holds.  When that end is closed, by us or because
 this process has died, the worker ends at once.  If a user's policy keeps its thread from that, the kernel ends it with
-the server.
+the server.  For that a worker closes what it inherits of the server, which ``multiprocessing`` does not name in public:
+while a worker has it open, the server waits for the worker.
 """
 
 from __future__ import annotations
