@@ -22,14 +22,12 @@ from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.application_host import ApplicationHost
 from emulator.live.hosts.host import MachineHost
-from emulator.live.hosts.host_reports import HostReports
-from emulator.live.hosts.host_status import HostStatus
+from emulator.live.hosts.host_reports import HostReports, JournalStream
 from emulator.live.hosts.node_host import NodeHost
-from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
+from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, HostStatus, RunPlan, make_plan
 from emulator.live.hosts.resource_manager_host import ResourceManagerHost
 from emulator.live.janitor import find_run_processes
-from emulator.live.session import engine
-from emulator.live.session.journal_stream import JournalStream
+from emulator.live.session import session
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
@@ -117,7 +115,7 @@ class HostsHere(LiveRun):
     def _run(self) -> None:
         try:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine, "run_live", self._engine)
+                patch.setattr(session, "run_live", self._engine)
                 run_experiment(self._experiment, self.out, lambda status: None, Aftermath())
         except BaseException as error:
             self._error = error

@@ -20,7 +20,7 @@ from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.player import Player
 from emulator.policies.kubernetes.terms import first_of_best
-from emulator.records.replay_run import replay_journal
+from emulator.records.replay import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, Replacement, State

@@ -16,7 +16,7 @@ from emulator.core.messages import JobState
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.records.disturbance import disturbed_text
+from emulator.records.gaps import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
 from emulator.resolved import resolve
