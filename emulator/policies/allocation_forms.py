@@ -1,9 +1,8 @@
 """The forms that an allocation can have; each is a record, and the machines have a strategy for each.
 
 An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
-containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``CycleAllocation``
-chooses a node for each request; an ``ExternalAllocation`` is decided by another process; a ``SchedulerAllocation`` by
-the rules of a scheduler that people run.
+containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; an ``ExternalAllocation``
+is decided by another process; a ``SchedulerAllocation`` by the rules of a scheduler that people run.
 """
 
 from __future__ import annotations
@@ -111,10 +110,6 @@ class PacedAllocation(AllocationPolicy):
     def with_options(self, options: Frozen) -> PacedAllocation:
         """See ``Policy``: ``options.pace`` is its pace."""
         return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
-
-
-class CycleAllocation(AllocationPolicy):
-    """An allocation that is asked whenever something has changed, and chooses nodes for requests."""
 
 
 class Outside(Frozen):

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
-    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
@@ -32,9 +31,9 @@ from emulator.vocabulary import Frozen, Mechanism, Resources
 
 class AllocationRule(Protocol):
     """Which queue gets the next container, and who may take back from whom; or how many containers each job is to
-    hold; or which nodes the requests get."""
+    hold."""
 
-    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision | CycleDecision: ...
+    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision: ...
 
 
 class JobSelection(Protocol):

@@ -11,8 +11,8 @@ container, which counts as gone from then on; to *cancel* a job is to end it, as
 ``emulator.core.resource_manager.contracts``.
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
-(``emulator.core.resource_manager.offers``).  A scheduler of cycles chooses a node for each request when its time has
-come (``by_cycles``); so do a process outside (``by_outside``) and the schedulers that people run (``by_scheduler``).
+(``emulator.core.resource_manager.offers``).  A process outside (``by_outside``) and the schedulers that people run
+(``by_scheduler``) choose a node for each request when its time has come.
 """
 
 from __future__ import annotations
