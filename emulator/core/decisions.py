@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.core.mechanisms import TRAITS
 from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
+    LEAST_WAIT_NS,
     FitPolicy,
     JobEviction,
     JobSelection,
@@ -35,8 +36,6 @@ from emulator.policies.views import (
 )
 from emulator.vocabulary import Mechanism, Resources
 
-LEAST_WAIT_NS = 10_000_000
-"""A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")
 DecisionT = TypeVar("DecisionT", AllocationDecision, ShareDecision)

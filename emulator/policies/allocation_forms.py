@@ -1,8 +1,8 @@
 """The forms that an allocation can have; each is a record, and the machines have a strategy for each.
 
 An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
-containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; an ``ExternalAllocation``
-is decided by another process; a ``SchedulerAllocation`` by the rules of a scheduler that people run.
+containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``SchedulerAllocation``
+is decided by a scheduler that chooses the nodes: one that people run, or another process.
 """
 
 from __future__ import annotations
@@ -122,27 +122,21 @@ class Outside(Frozen):
     """Real seconds within which it must have answered a question."""
 
 
-class ToldAllocation(AllocationPolicy):
-    """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
+class SchedulerAllocation(AllocationPolicy):
+    """An allocation by a scheduler that is notified of what happens and chooses the nodes, also for gangs of any size
+    (``emulator.policies.schedulers.protocol``)."""
 
     function: Callable[..., Any]
-    """Makes from its options what decides."""
+    """Makes the scheduler from its options."""
     takes_back: TakesBack = TakesBack.IF_NAMED
     queues: QueueRules = QueueRules(may_be_left_out=True)
-
-
-class ExternalAllocation(ToldAllocation):
-    """An allocation by another process."""
-
-    outside: Outside | None = None
-
-    def with_options(self, options: Frozen) -> ExternalAllocation:
-        """See ``Policy``."""
-        return replace(self, outside=cast(Outside, options), options=None)
-
-
-class SchedulerAllocation(ToldAllocation):
-    """An allocation by the rules of a scheduler that people run."""
-
     spares: bool = False
-    """Whether nobody is a victim under it before the ``minimum_runtime_s`` of its queue."""
+    """Whether it heeds the ``minimum_runtime_s`` of a queue, before which nobody is to be a victim."""
+    outside: Outside | None = None
+    """The process that it is, if it is one."""
+
+    def with_options(self, options: Frozen) -> SchedulerAllocation:
+        """See ``Policy``; a process outside gets its options from its driver."""
+        if isinstance(options, Outside):
+            return replace(self, outside=options, options=None)
+        return cast(SchedulerAllocation, Policy.with_options(self, options))

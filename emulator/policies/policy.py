@@ -90,6 +90,8 @@ class Reads(Enum):
 
 
 EVERYTHING = frozenset(Reads)
+LEAST_WAIT_NS = 10_000_000
+"""A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 PolicyT = TypeVar("PolicyT", bound="Policy[Any]")
 _UNKNOWN = 1 << 62

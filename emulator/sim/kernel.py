@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 Action: TypeAlias = Callable[[], None]
 
-_EVENT, _BEAT = 0, 1
+_EVENT, _BEAT, _LAST = 0, 1, 2
+_AFTER_ALL_BEATS = 1 << 62
 
 
 class Kernel:
@@ -19,7 +20,8 @@ class Kernel:
 
     At equal times, events come first, in the order in which they were set, together with all that they set for the same
     instant.  Then come the beats of machines, in the order of the machines, each with all that it sets in turn.  So
-    whether a beat is run does not affect the order of anything else.  ``settle`` is called when everything that an
+    whether a beat is run does not affect the order of anything else.  Last come the events that are to be after all
+    else, one by one, each with all that it sets in turn.  ``settle`` is called when everything that an
     event or beat has set for its instant is done; it may plan beats.
     """
 
@@ -27,7 +29,7 @@ class Kernel:
         self.now_ns = 0
         self.events = 0
         self.beat_rank = -1
-        """Rank of the last beat of this instant; -1 before the first."""
+        """Rank of the last beat of this instant; -1 before the first, above all ranks when no more can come."""
         self.stopped = False
         self.settle: Action = _nothing
         self._heap: list[tuple[int, int, int, int, Action]] = []
@@ -51,6 +53,10 @@ class Kernel:
             self._soon.append(action)
         else:
             self._set(at_ns, _EVENT, 0, action)
+
+    def last(self, at_ns: int, action: Action) -> None:
+        """Run ``action`` at ``at_ns``, after all else that happens then.  Raises ValueError for a time in the past."""
+        self._set(at_ns, _LAST, 0, action)
 
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
         """Run ``action`` at ``at_ns``, as a beat of the machine with this ``rank``.
@@ -85,7 +91,8 @@ class Kernel:
                 take()()
 
     def _begin_next(self, limit_ns: int) -> None:
-        """Begin the next instant with its events, or else with its first beat; or the next beat of this one."""
+        """Begin the next instant with its events, or else with its first beat; or go on with the next beat of this one,
+        or with the next of what comes last."""
         self.settle()
         heap = self._heap
         if not heap:
@@ -96,8 +103,8 @@ class Kernel:
         self.soon(action)
         if at_ns != self.now_ns:
             self.now_ns, self.beat_rank = at_ns, -1
-        if priority == _BEAT:
-            self.beat_rank = rank
+        if priority != _EVENT:
+            self.beat_rank = rank if priority == _BEAT else _AFTER_ALL_BEATS
         else:
             while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
                 self.soon(heappop(heap)[4])

@@ -13,27 +13,27 @@ from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.model import Arrival, Node, Pod
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     Begin,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
+    Event,
     Give,
-    GroupNews,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeUp,
-    Said,
-    Scheduler,
-    TakeBack,
+    Reclaim,
+    SchedulerDecision,
 )
 from emulator.policies.slurm.model import Cluster, Job, Partition, Settings
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
+Ours = KubeScheduler | SlurmScheduler
 S = 10**9
 KUBE = {
     "name": "kube-scheduler",
@@ -94,22 +94,22 @@ def test_a_minimum_runtime_of_a_job_that_the_rules_would_not_heed_is_refused(tmp
         load_experiment(tmp_path / "by-hand.yaml")
 
 
-def said(scheduler: Scheduler, now_s: int, *news: News) -> list[Said]:
+def answered(scheduler: Ours, now_s: int, *events: Event) -> list[SchedulerDecision]:
     """What it answers, and decides if it wants to at once."""
-    heard = scheduler.hear(news, now_s * S)
-    decides = heard.again_ns is not None and heard.again_ns <= now_s * S
-    return [*heard.decisions, *(scheduler.decide(now_s * S).decisions if decides else ())]
+    notified = scheduler.notify(events, now_s * S)
+    decides = notified.valid_until_ns is not None and notified.valid_until_ns <= now_s * S
+    return [*notified.decisions, *(scheduler.decide(now_s * S).decisions if decides else ())]
 
 
-def comes(job: str) -> tuple[News, News]:
+def comes(job: str) -> tuple[Event, Event]:
     """A job of one task, which waits for its container."""
-    submitted = JobSubmitted(job, "q", 0, (GroupNews("task", 1, True, {"cpu": 1000}),), None, 0)
+    submitted = JobSubmitted(job, "q", 0, (GroupFacts("task", 1, True, {"cpu": 1000}),), None, 0)
     return submitted, JobWaits(job, 0, {"task": 1}, (), (), 0)
 
 
-def kube(*pods: Arrival, mechanism: str = "kill") -> Scheduler:
+def kube(*pods: Arrival, mechanism: str = "kill") -> KubeScheduler:
     scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),), pods))
-    said(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
+    answered(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
     return scheduler
 
 
@@ -117,34 +117,36 @@ def kube_job(name: str, submit_s: int = 0, priority: int = 0) -> Arrival:
     return Arrival(Pod(name, priority, requests={"cpu": 1000}), submit_s * S, 60 * S)
 
 
-def slurm(*names: str) -> Scheduler:
+def slurm(*names: str) -> SlurmScheduler:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
     jobs = tuple(Job(name, "q", 1, 1, 60 * S) for name in names)
     scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings), jobs))
-    said(scheduler, 0, NodeUp("a", "", 1))
+    answered(scheduler, 0, NodeUp("a", "", 1))
     return scheduler
 
 
 @pytest.mark.parametrize("made", [lambda: kube(kube_job("x"), kube_job("y")), lambda: slurm("x", "y")])
-def test_a_job_that_ends_before_its_container_is_told_gives_it_back(made: Callable[[], Scheduler]) -> None:
+def test_a_job_that_ends_before_its_container_is_told_gives_it_back(
+    made: Callable[[], Ours],
+) -> None:
     scheduler = made()
-    assert [each.job for each in said(scheduler, 0, *comes("x")) if isinstance(each, Give)] == ["x"]
-    assert said(scheduler, 1, JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None), *comes("y")) == []
-    given = [*said(scheduler, 2, ContainerEnded("c1", "x", "a")), *said(scheduler, 3)]
+    assert [each.job for each in answered(scheduler, 0, *comes("x")) if isinstance(each, Give)] == ["x"]
+    assert answered(scheduler, 1, JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None), *comes("y")) == []
+    given = [*answered(scheduler, 2, ContainerEnded("c1", "x", "a")), *answered(scheduler, 3)]
     assert [each.job for each in given if isinstance(each, Give)] == ["y"]
 
 
 @pytest.mark.parametrize("apart_s", [0, 1])
 def test_a_pod_whose_job_ends_while_its_process_is_stopped_gives_its_room_back(apart_s: int) -> None:
     scheduler = kube(kube_job("low"), kube_job("high", 5, 9), mechanism="suspend")
-    said(scheduler, 0, *comes("low"))
-    assert said(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
-    (taken,) = said(scheduler, 5, *comes("high"))
-    assert isinstance(taken, TakeBack)
+    answered(scheduler, 0, *comes("low"))
+    assert answered(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
+    (taken,) = answered(scheduler, 5, *comes("high"))
+    assert isinstance(taken, Reclaim)
     ended, stopped = JobEnded("low"), ContainerStopped("c1", "low", "a", {"memory_gb": 1})
     if apart_s:
-        scheduler.hear((stopped,), 6 * S)
-        given = said(scheduler, 6, ended)
+        scheduler.notify((stopped,), 6 * S)
+        given = answered(scheduler, 6, ended)
     else:
-        given = said(scheduler, 6, ended, stopped)
+        given = answered(scheduler, 6, ended, stopped)
     assert [each.job for each in given if isinstance(each, Give)] == ["high"]

@@ -41,7 +41,7 @@ from emulator.policies.kubernetes.model import (
 )
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.why import text_of
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
     Begin,
@@ -50,15 +50,16 @@ from emulator.policies.news import (
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
+    Event,
     Give,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    Scheduler,
+    SchedulerDecision,
     unknown_job,
 )
 from emulator.vocabulary import Frozen, Mechanism
@@ -98,10 +99,10 @@ class KubeRules(Frozen):
     """Pods that are left out because no node is large enough, and what they lack."""
 
 
-class KubeScheduler:
+class KubeScheduler(Scheduler):
     """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted.
 
-    A ``Scheduler``; see the module's theory of operation.
+    See the module's theory of operation.
     """
 
     def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
@@ -122,7 +123,7 @@ class KubeScheduler:
         """Containers on each node that hold the room of pods which are gone already."""
         self._to_give: dict[str, None] = {}
         """Jobs whose present pod is bound and has no container."""
-        self._to_take: dict[str, Callable[[str], Said]] = {}
+        self._to_take: dict[str, Callable[[str], SchedulerDecision]] = {}
         """Pods that are evicted before their container is known, and what is said of it then."""
         self._held: dict[str, int] = {}
         """When evicted pods are gone that had no container yet: they hold their room for their grace like others."""
@@ -131,7 +132,7 @@ class KubeScheduler:
         self._turns: dict[str, int] = {}
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
-        self._said: list[Said] = []
+        self._said: list[SchedulerDecision] = []
 
     def _begin(self, terms: Terms) -> None:
         """With the cluster without a pod."""
@@ -139,22 +140,22 @@ class KubeScheduler:
         self._controller = Controller(rules.nodes, rules.budgets, rules.groups, self._ties, terms)
         self._snapshot = self._controller.snapshot
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        for each in news:
-            self._hear(each)
+        for each in events:
+            self._take_in_event(each)
+        decides = self._instant.count or self._is_over
+        return Answer(self._decided(), now_ns if decides else self._until_ns())
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
         look_ns = self._controller.look_ns
         self._instant.looks = look_ns is not None and look_ns <= now_ns
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
-        decides = self._instant.count or self._is_over
-        return Answer(self._decided(), now_ns if decides else self._again_ns())
-
-    def decide(self, now_ns: int) -> Answer:
-        """See ``Scheduler``."""
         self._take_in(now_ns)
-        return Answer(self._decided(), self._again_ns())
+        return Answer(self._decided(), self._until_ns())
 
     @property
     def _is_over(self) -> bool:
@@ -162,11 +163,11 @@ class KubeScheduler:
         starts = any(self._jobs[name].node in self._up for name in self._to_give)
         return bool(self._jobs) and not (self._ends or self._to_come or starts)
 
-    def _again_ns(self) -> int | None:
+    def _until_ns(self) -> int | None:
         times_ns = (self._controller.look_ns, *self._held.values())
         return min((each for each in times_ns if each is not None), default=None)
 
-    def _decided(self) -> list[Said]:
+    def _decided(self) -> list[SchedulerDecision]:
         """What is to be done, and the containers that can be given now."""
         said, self._said = self._said, []
         for name in list(self._to_give):
@@ -179,7 +180,7 @@ class KubeScheduler:
 
     # ---- what is told ----
 
-    def _hear(self, news: News) -> None:
+    def _take_in_event(self, news: Event) -> None:
         match news:
             case Begin(mechanism=mechanism, suspended_hold=holds):
                 self._kills = mechanism == Mechanism.KILL
@@ -369,7 +370,7 @@ class KubeScheduler:
             return False
         requester, why = self._job_of[decision.pod.name], text_of(decision)
         stays_ns = max(0, job.arrival.grace_ns - job.grace_ns) if self._kills else 0
-        take = partial(TakeBack, stays_ns=stays_ns, requester=requester, why=why)
+        take = partial(Reclaim, stays_ns=stays_ns, requester=requester, why=why)
         if job.container is None:
             self._to_take[job.pod] = take
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from emulator.policies.kueue.model import Flavors, Workload
 from emulator.policies.kueue.snapshot import Held
-from emulator.policies.news import Amounts, JobWaits, Said
+from emulator.policies.schedulers.protocol import Amounts, JobWaits, SchedulerDecision
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Job:
     """Those that are stopped, and their groups."""
     why: str = ""
     """Why it was admitted."""
-    takes: Callable[[str], Said] | None = None
+    takes: Callable[[str], SchedulerDecision] | None = None
     """It is evicted, and still has containers: what is said of one of them."""
     is_taken: bool = False
     """Whether that was said."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from emulator.policies.news import Amounts
+from emulator.policies.schedulers.protocol import Amounts
 
 
 class Room:

@@ -34,7 +34,7 @@ from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
     Begin,
@@ -43,15 +43,16 @@ from emulator.policies.news import (
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
+    Event,
     Give,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    Scheduler,
+    SchedulerDecision,
     unknown_job,
 )
 from emulator.vocabulary import Frozen, Mechanism
@@ -76,10 +77,10 @@ class KueueRules(Frozen):
     """Time from when an evicted workload is gone until its quota is free."""
 
 
-class KueueScheduler:
+class KueueScheduler(Scheduler):
     """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room.
 
-    A ``Scheduler``; see the module's theory of operation.
+    See the module's theory of operation.
     """
 
     def __init__(self, options: KueueRules) -> None:
@@ -105,16 +106,23 @@ class KueueScheduler:
         self._kills = True
         """Whether what is evicted is killed."""
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
         self._room.begin()
-        for each in news:
-            self._hear(each)
-        said: list[Said] = []
+        for each in events:
+            self._take_in_event(each)
+        return Answer(self._look_at_changed(now_ns), self._until_ns(now_ns))
+
+    def _look_at_changed(self, now_ns: int) -> list[SchedulerDecision]:
+        said: list[SchedulerDecision] = []
         changed, self._changed = self._changed, {}
         for name in changed:
             said += self._look_at(name, self._jobs[name], now_ns)
-        controller = self._controller
+        return said
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        said, controller = self._look_at_changed(now_ns), self._controller
         while self._spared and self._spared[0][0] <= now_ns:
             held = heappop(self._spared)[-1]
             controller.unspare(held)
@@ -122,18 +130,13 @@ class KueueScheduler:
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
             self._cycle_ns = now_ns
-        return Answer(said, self._again_ns(now_ns))
-
-    def decide(self, now_ns: int) -> Answer:
-        """See ``Scheduler``."""
-        said: list[Said] = []
         if self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
             said += self._cycles(now_ns)
             said += self._end_the_rest()
-        return Answer(said, self._again_ns(now_ns))
+        return Answer(said, self._until_ns(now_ns))
 
-    def _again_ns(self, now_ns: int) -> int | None:
+    def _until_ns(self, now_ns: int) -> int | None:
         times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
         times_ns += [each for each in (self._controller.wake_ns, self._cycle_ns) if each is not None]
         going = (self._jobs[name] for name in self._changed)
@@ -142,7 +145,7 @@ class KueueScheduler:
 
     # ---- what has happened ----
 
-    def _hear(self, news: News) -> None:
+    def _take_in_event(self, news: Event) -> None:
         match news:
             case Begin():
                 self._kept = frozenset(news.suspended_hold)
@@ -209,7 +212,7 @@ class KueueScheduler:
                 job.stopped.pop(container, None)
                 self._group_of.pop(container, None)
 
-    def _look_at(self, name: str, job: Job, now_ns: int) -> Iterable[Said]:
+    def _look_at(self, name: str, job: Job, now_ns: int) -> Iterable[SchedulerDecision]:
         """What follows for a job of what was heard."""
         if job.takes is not None and not job.containers and (job.free_ns is None or job.has_ended):
             # It may have come to its end within its grace; then that is told after its containers have gone.
@@ -287,7 +290,7 @@ class KueueScheduler:
 
     # ---- what is decided ----
 
-    def _cycles(self, now_ns: int) -> Iterable[Said]:
+    def _cycles(self, now_ns: int) -> Iterable[SchedulerDecision]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
@@ -307,7 +310,7 @@ class KueueScheduler:
             f" {self._evictions.circle()}; natjam loops tells why, and what ends it"
         )
 
-    def _end_the_rest(self) -> Iterable[Said]:
+    def _end_the_rest(self) -> Iterable[SchedulerDecision]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
         jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
@@ -320,7 +323,7 @@ class KueueScheduler:
                 job.is_given_up = job.is_queued
                 yield CancelJob(name, UNADMITTED if job.is_queued else ENDLESS, fails=False)
 
-    def _start(self, decision: Decision) -> Iterable[Said]:
+    def _start(self, decision: Decision) -> Iterable[SchedulerDecision]:
         """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
         name, queue = decision.workload.name, decision.workload.queue
         job, snapshot = self._jobs[name], self._controller.snapshot
@@ -336,7 +339,7 @@ class KueueScheduler:
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._give(job)
 
-    def _give(self, job: Job) -> Iterable[Said]:
+    def _give(self, job: Job) -> Iterable[SchedulerDecision]:
         """Containers for all tasks, as soon as they wait and their nodes have room."""
         if job.waits is None:
             return
@@ -356,13 +359,13 @@ class KueueScheduler:
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
-    def _evict(self, job: Job, decision: Decision) -> Iterable[Said]:
+    def _evict(self, job: Job, decision: Decision) -> Iterable[SchedulerDecision]:
         """Its containers are taken back for the workload of the decision."""
         requester, words = decision.workload.name, "\n".join(why(decision))
-        job.takes = partial(TakeBack, requester=requester, why=words)
+        job.takes = partial(Reclaim, requester=requester, why=words)
         return self._take_back(job)
 
-    def _take_back(self, job: Job) -> Iterable[Said]:
+    def _take_back(self, job: Job) -> Iterable[SchedulerDecision]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
         assert job.takes is not None
         if not job.containers:

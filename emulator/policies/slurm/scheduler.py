@@ -18,22 +18,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     Answer,
     CancelJob,
     CannotGoOnError,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
+    Event,
     Give,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    Scheduler,
+    SchedulerDecision,
     unknown_job,
 )
 from emulator.policies.slurm.controller import Controller
@@ -94,10 +95,10 @@ class _Stay:
         return len(self.containers) == len(self.running.nodes)
 
 
-class SlurmScheduler:
+class SlurmScheduler(Scheduler):
     """Slurm decides, for the nodes, partitions and jobs of an imported site: who starts where, and who makes room.
 
-    A ``Scheduler``; see the module's theory of operation.
+    See the module's theory of operation.
     """
 
     def __init__(self, options: SlurmRules) -> None:
@@ -120,13 +121,13 @@ class SlurmScheduler:
         self._is_shared = True
         """Whether it is known who of those that share CPUs runs."""
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        for each in news:
-            self._hear(each, now_ns)
-        if news:
+        for each in events:
+            self._take_in_event(each, now_ns)
+        if events:
             self._is_shared = False
-        return Answer(self._fulfilled(now_ns), now_ns if self._is_due(now_ns) else self._again_ns(now_ns))
+        return Answer(self._fulfilled(now_ns), now_ns if self._is_due(now_ns) else self._until_ns(now_ns))
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -134,7 +135,7 @@ class SlurmScheduler:
             return Answer([*over, *self._fulfilled(now_ns)], now_ns)
         if self._controller.slice_ns <= now_ns:
             self._controller.change_turns()
-        said: list[Said] = []
+        said: list[SchedulerDecision] = []
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
                 said += self._carry_out(decision, now_ns)
@@ -142,11 +143,11 @@ class SlurmScheduler:
                 stay.beside = len(self._started) - 1
             self._started.clear()
         self._share(now_ns)
-        return Answer([*said, *self._fulfilled(now_ns)], self._again_ns(now_ns))
+        return Answer([*said, *self._fulfilled(now_ns)], self._until_ns(now_ns))
 
     # ---- what has happened ----
 
-    def _hear(self, news: News, now_ns: int) -> None:
+    def _take_in_event(self, news: Event, now_ns: int) -> None:
         match news:
             case NodeUp(node=node):
                 self._free[node] = self._snapshot.cluster.nodes[node]
@@ -224,7 +225,7 @@ class SlurmScheduler:
         elif job in self._snapshot.waiting:
             self._controller.withdraw(job)
 
-    def _over(self, now_ns: int) -> Iterator[Said]:
+    def _over(self, now_ns: int) -> Iterator[SchedulerDecision]:
         """The time limit, or the grace, of running jobs is over."""
         if self._next_end_ns() > now_ns:
             return
@@ -237,7 +238,7 @@ class SlurmScheduler:
 
     # ---- what is decided ----
 
-    def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
+    def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[SchedulerDecision]:
         for name in decision.victims:
             stay = self._stays[name]
             self._note_why(stay, decision.job, f"PreemptMode={stay.running.waiting.terms.mode}")
@@ -248,7 +249,7 @@ class SlurmScheduler:
             self._open.append(stay)
             self._started.append(stay)
 
-    def _evict(self, stay: _Stay, now_ns: int) -> Iterator[Said]:
+    def _evict(self, stay: _Stay, now_ns: int) -> Iterator[SchedulerDecision]:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
             stay.awaits = stay.is_over = True
@@ -295,7 +296,7 @@ class SlurmScheduler:
         may_share = self._snapshot.cluster.settings.gang and not self._is_shared
         return may_share or min(self._controller.tick_ns, self._controller.slice_ns, self._next_end_ns()) <= now_ns
 
-    def _again_ns(self, now_ns: int) -> int | None:
+    def _until_ns(self, now_ns: int) -> int | None:
         again_ns = min(self._controller.arm(now_ns), self._controller.slice_ns, self._next_end_ns())
         return again_ns if again_ns < FOREVER_NS else None
 
@@ -319,7 +320,7 @@ class SlurmScheduler:
     def _is_done(self, stay: _Stay) -> bool:
         return not stay.awaits and (stay.is_whole if stay.wish is _Wish.RUN else not stay.containers)
 
-    def _fulfilled(self, now_ns: int) -> list[Said]:
+    def _fulfilled(self, now_ns: int) -> list[SchedulerDecision]:
         """What is to be said now, so that wishes are fulfilled."""
         said = [decision for stay in self._open for decision in self._for_wish(stay)]
         done = [stay for stay in self._open if self._is_done(stay)]
@@ -329,7 +330,7 @@ class SlurmScheduler:
                 self._leave(stay, now_ns)
         return said
 
-    def _for_wish(self, stay: _Stay) -> Iterable[Said]:
+    def _for_wish(self, stay: _Stay) -> Iterable[SchedulerDecision]:
         if stay.awaits:
             return ()
         if stay.wish is _Wish.RUN:
@@ -337,9 +338,9 @@ class SlurmScheduler:
         if not stay.containers or stay.name not in self._groups:
             return ()
         stay.awaits = True
-        return (TakeBack(next(iter(stay.containers)), requester=stay.requester, why=stay.why),)
+        return (Reclaim(next(iter(stay.containers)), requester=stay.requester, why=stay.why),)
 
-    def _gives(self, stay: _Stay) -> list[Said]:
+    def _gives(self, stay: _Stay) -> list[SchedulerDecision]:
         """Containers for all of its tasks; none as long as they do not all wait and have room."""
         waits, nodes, group = self._waits.get(stay.name), stay.running.nodes, self._groups[stay.name]
         if waits is None or stay.containers:
