@@ -33,7 +33,7 @@ class SetTimer(_Effect):
     at_ns: int
     generation: int
     is_last: bool = False
-    """Whether it is delivered after all else that happens at that time, with all that this leads to."""
+    """Whether it is delivered after all else that happens at that time but ticks, and after all that this leads to."""
 
 
 class ReadProgress(_Effect):

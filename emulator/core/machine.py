@@ -20,8 +20,8 @@ The contract for heartbeats that a driver may leave out:
   its heartbeat reports something.  It does not record ids, so a heartbeat that only acknowledges something changes
   nothing.
 * Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
-  machine in answer to an effect comes after the messages that waited before it.  Timers with ``is_last`` fire after
-  all of them, beats included.
+  machine in answer to an effect comes after the messages that waited before it.  Timers with ``is_last`` fire when none
+  is left; ticks come after them.
 """
 
 from __future__ import annotations

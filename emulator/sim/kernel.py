@@ -11,25 +11,24 @@ from typing import TypeAlias
 
 Action: TypeAlias = Callable[[], None]
 
-_EVENT, _BEAT, _LAST = 0, 1, 2
-_AFTER_ALL_BEATS = 1 << 62
+_EVENT, _LAST, _BEAT = 0, 1, 2
 
 
 class Kernel:
     """The event loop of a simulation.  Time is emulated nanoseconds and never goes back.
 
     At equal times, events come first, in the order in which they were set, together with all that they set for the same
-    instant.  Then come the beats of machines, in the order of the machines, each with all that it sets in turn.  So
-    whether a beat is run does not affect the order of anything else.  Last come the events that are to be after all
-    else, one by one, each with all that it sets in turn.  ``settle`` is called when everything that an
-    event or beat has set for its instant is done; it may plan beats.
+    instant; then those that are to be the last, one by one, each with all that it sets in turn.  Then come the beats of
+    machines, in the order of the machines, each with all that it sets, in the same order.  So whether a beat is run
+    does not affect the order of anything else.  ``settle`` is called when everything that an event or beat has set for
+    its instant is done; it may plan beats.
     """
 
     def __init__(self) -> None:
         self.now_ns = 0
         self.events = 0
         self.beat_rank = -1
-        """Rank of the last beat of this instant; -1 before the first, above all ranks when no more can come."""
+        """Rank of the last beat of this instant; -1 before the first."""
         self.stopped = False
         self.settle: Action = _nothing
         self._heap: list[tuple[int, int, int, int, Action]] = []
@@ -55,7 +54,10 @@ class Kernel:
             self._set(at_ns, _EVENT, 0, action)
 
     def last(self, at_ns: int, action: Action) -> None:
-        """Run ``action`` at ``at_ns``, after all else that happens then.  Raises ValueError for a time in the past."""
+        """Run ``action`` at ``at_ns``, when nothing else is left to happen then but beats.
+
+        Raises ValueError for a time in the past.
+        """
         self._set(at_ns, _LAST, 0, action)
 
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
@@ -91,8 +93,7 @@ class Kernel:
                 take()()
 
     def _begin_next(self, limit_ns: int) -> None:
-        """Begin the next instant with its events, or else with its first beat; or go on with the next beat of this one,
-        or with the next of what comes last."""
+        """Begin the next instant, or go on with this one: with its events, or what comes last, or its next beat."""
         self.settle()
         heap = self._heap
         if not heap:
@@ -103,9 +104,9 @@ class Kernel:
         self.soon(action)
         if at_ns != self.now_ns:
             self.now_ns, self.beat_rank = at_ns, -1
-        if priority != _EVENT:
-            self.beat_rank = rank if priority == _BEAT else _AFTER_ALL_BEATS
-        else:
+        if priority == _BEAT:
+            self.beat_rank = rank
+        elif priority == _EVENT:
             while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
                 self.soon(heappop(heap)[4])
 
