@@ -15,18 +15,18 @@ from emulator.display.work_display import progress_bar
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.vocabulary import counted
-from workloads.saved import is_saved
+from workloads.saved import read_saved
 
 if TYPE_CHECKING:
     from emulator.display.tables import FittedTable
 
 
-def advise_imported(file: Path, out: Path, as_json: bool) -> None:
+def advise_imported(system: str, file: Path, out: Path, as_json: bool) -> None:
     """Play what the file has; the results are a table and ``advise.json``, of a site a picture too.
 
     Raises ConfigError.
     """
-    advise = _advise_kueue if is_saved(file, "kueue") else _advise_site
+    advise = _advise_kueue if system == "kueue" else _advise_site
     advise(file, out, as_json)
 
 
@@ -42,9 +42,9 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
         words,
     )
     from analysis.figures import style
-    from workloads.slurm.saved import read_saved
+    from emulator.sites.slurm import Slurm
 
-    site = read_saved(file)
+    site = read_saved(file, Slurm)
     urgent = urgent_names(site.cluster)
     why = "may preempt others, and nobody them" if site.cluster.qos else "the highest PriorityTier"
     called = f"{', '.join(sorted(urgent))} ({why})"
@@ -74,9 +74,9 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
 def _advise_kueue(file: Path, out: Path, as_json: bool) -> None:
     """Play days like the cluster's with each minimum runtime."""
     from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
-    from workloads.kueue.saved import read_saved
+    from emulator.sites.kueue import Kueue
 
-    kueue = read_saved(file)
+    kueue = read_saved(file, Kueue)
     if len({arrival.workload.priority for arrival in kueue.arrivals}) < 2:
         raise ConfigError(
             f"{file}: kueue.arrivals: all workloads have one priority, so none is urgent; give natjam import kueue"

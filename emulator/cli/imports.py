@@ -238,10 +238,10 @@ def slurm(
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
+    from emulator.sites.slurm import Slurm
     from workloads.saved import write_saved
     from workloads.slurm.conf import read_conf
     from workloads.slurm.sacct import read_sacct
-    from workloads.slurm.saved import Slurm
 
     _check_out(out)
     cluster, left_out = read_conf(conf, qos)

@@ -107,12 +107,15 @@ def in_package(module: str, package: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path", [*sources("emulator/core", "emulator/policies"), ROOT / "emulator/vocabulary.py"], ids=name_of
+    "path",
+    [*sources("emulator/core", "emulator/policies", "emulator/sites"), ROOT / "emulator/vocabulary.py"],
+    ids=name_of,
 )
 def test_core_and_policies_are_pure(path: Path) -> None:
     for module, name in imports(path):
         ours = (
             module in ("emulator", "emulator.vocabulary")
+            or in_package(module, "emulator.sites")
             or in_package(module, "emulator.core")
             or in_package(module, "emulator.policies")
         )
@@ -180,7 +183,7 @@ def test_nothing_read_can_become_code() -> None:
 
 ROOMS = (
     *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
-    *("emulator.parent", "emulator.own_code"),
+    *("emulator.parent", "emulator.own_code", "emulator.sites"),
     *("emulator.shrink", "emulator.intervals"),
     *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
     *("emulator.core.application_master", "emulator.core.resource_manager"),
@@ -229,6 +232,12 @@ def test_no_circle_of_files() -> None:
         for file, path in files.items()
     }
     graphlib.TopologicalSorter(knows).prepare()  # raises CycleError, which names the circle
+
+
+def test_an_importer_knows_no_scheduler() -> None:
+    for path in sources("workloads"):
+        known = [module for module, _ in imports(path) if in_package(module, "emulator.policies")]
+        assert set(known) <= {"emulator.policies.capacity"}, name_of(path)
 
 
 def test_engines_and_verifier_do_not_know_each_other() -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kubernetes.model import Arrival, Pod, PriorityClass
+from emulator.sites.kubernetes import Arrival, Kubernetes, Pod, PriorityClass
 from workloads.draws import drawn_from
-from workloads.kubernetes.cluster import Kubernetes
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
 
 _NEEDED = ("submit_s",)

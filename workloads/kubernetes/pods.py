@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import printable
-from emulator.policies.kubernetes.model import (
+from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Effect,

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload
 from workloads.draws import drawn_from
 from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
 

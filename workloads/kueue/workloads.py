@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.errors import printable
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.kueue import objects as api

@@ -16,7 +16,7 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
-from emulator.policies.slurm.model import SECOND_NS
+from emulator.sites.slurm import SECOND_NS
 
 MOST_BYTES = 16 * 1024 * 1024
 LARGEST_TABLE_BYTES = 1 << 30

@@ -276,6 +276,8 @@ class Application:
     facts: JobFacts
     order: int
     submit_ns: int
+    is_last: bool = False
+    """Whether all jobs of the run had been submitted with it."""
     news: MasterNews = field(default_factory=lambda: MasterNews(""))
     """What its ApplicationMaster must be told."""
     admitted: bool = False

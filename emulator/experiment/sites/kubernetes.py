@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, length_s, our_amount, our_name, short
 from emulator.experiment.warnings import TOO_LARGE
-from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Victims
+from emulator.files.yaml_positions import Document
+from emulator.policies.kubernetes.terms import Victims
 from emulator.policies.resources import amount_text
-from workloads.kubernetes.saved import read_saved
+from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass
+from workloads.saved import taken_over
 
 
-def kubernetes_site(path: Path) -> Site:
+def kubernetes_site(document: Document) -> Site:
     """The site of a file that ``natjam import kubernetes`` wrote.  Raises ConfigError."""
-    cluster = read_saved(path)
+    cluster = taken_over(document, Kubernetes)
     nodes = tuple(replace(each, name=short(each.name)) for each in cluster.state.nodes)
     arriving = _from_0(cluster.arrivals)
     too_large = {each.pod.name: lack for each in arriving if each.node is None and (lack := _lack(each.pod, nodes))}
     pods = tuple(each for each in arriving if each.pod.name not in too_large)
     if not pods:
         raise ConfigError(
-            f"{path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods, or give"
-            " --arrivals or --draw"
+            f"{document.path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods,"
+            " or give --arrivals or --draw"
         )
     names = dict.fromkeys(name for node in nodes for name in node.allocatable)
     held: dict[str, Counter[str]] = defaultdict(Counter)
@@ -46,10 +46,9 @@ def kubernetes_site(path: Path) -> Site:
         {
             "name": "kube-scheduler",
             "queues": _queues(pods, cluster.classes),
-            "nodes": plain(nodes),
-            "pods": plain(pods),
-            "budgets": plain(cluster.budgets),
-            "groups": plain(cluster.state.groups),
+            "nodes": nodes,
+            "budgets": cluster.budgets,
+            "groups": cluster.state.groups,
             TOO_LARGE: too_large,
         },
         words={"victims": Victims.IMPORTANCE.value},
@@ -102,6 +101,7 @@ def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
         "queue": _queue(pod.priority, classes),
         "submit_s": max(0, arrival.submit_ns) / 1e9,
         "priority": pod.priority,
+        "details": arrival.details,
         "groups": (
             {
                 "name": "pod",

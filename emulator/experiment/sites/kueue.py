@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, length_s, our_amount, our_name, short
+from emulator.files.yaml_positions import Document
 from emulator.policies.kueue.assigner import assign_flavors
-from emulator.policies.kueue.model import Arrival, Cluster, Mode, PodSet, first_name
+from emulator.policies.kueue.model import Mode, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
-from workloads.kueue.saved import read_saved
+from emulator.sites.kueue import Arrival, Cluster, Kueue, PodSet
+from workloads.saved import taken_over
 
 _USUAL = ("cpu", "memory_gb")
 """Of these a task asks for some if nothing is said, where nodes have them."""
@@ -30,12 +30,14 @@ _PATIENCE_S = 3600.0
 """What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
 
-def kueue_site(path: Path) -> Site:
+def kueue_site(document: Document) -> Site:
     """The site of a file that ``natjam import kueue`` wrote.  Raises ConfigError."""
-    kueue = read_saved(path)
-    cluster, arrivals = kueue.cluster, tuple(map(_with_short_name, kueue.arrivals))
+    kueue = taken_over(document, Kueue)
+    cluster, arrivals = _named(kueue.cluster), tuple(map(_with_short_names, kueue.arrivals))
     if not arrivals:
-        raise ConfigError(f"{path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals")
+        raise ConfigError(
+            f"{document.path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals"
+        )
     names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
     free = {name: 0.0 for name in _USUAL if name in map(our_name, names)}
     empty = Snapshot(cluster)
@@ -45,9 +47,8 @@ def kueue_site(path: Path) -> Site:
         tuple(_job(arrival, free, _may_start(empty, arrival)) for arrival in arrivals),
         {
             "name": "kueue",
-            "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
-            "cluster": plain(cluster),
-            "workloads": plain(arrivals),
+            "queues": {queue.name: {"capacity": 0.0} for queue in cluster.queues},
+            "cluster": cluster,
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
         },
         words={"release_s": 0.0},
@@ -58,10 +59,16 @@ def kueue_site(path: Path) -> Site:
     )
 
 
-def _with_short_name(arrival: Arrival) -> Arrival:
+def _named(cluster: Cluster) -> Cluster:
+    """With names as an experiment has them."""
+    return replace(cluster, queues=tuple(replace(queue, name=short(queue.name)) for queue in cluster.queues))
+
+
+def _with_short_names(arrival: Arrival) -> Arrival:
     workload = arrival.workload
     podsets = tuple(podset for podset in workload.podsets if podset.count)
-    return replace(arrival, workload=replace(workload, name=short(workload.name), podsets=podsets))
+    named = replace(workload, name=short(workload.name), queue=short(workload.queue), podsets=podsets)
+    return replace(arrival, workload=named)
 
 
 def _quotas(cluster: Cluster) -> dict[str, Counter[str]]:
@@ -94,9 +101,10 @@ def _job(arrival: Arrival, free: dict[str, float], may_start: bool) -> dict[str,
     podsets = [podset if may_start else replace(podset, requests={}) for podset in workload.podsets]
     return {
         "name": workload.name,
-        "queue": short(workload.queue),
+        "queue": workload.queue,
         "submit_s": workload.created_ns / 1e9,
         "priority": workload.priority,
+        "details": arrival.details,
         "groups": tuple(_group(number, podset, takes_s, free) for number, podset in enumerate(podsets)),
         "gang": may_start and sum(podset.count for podset in podsets) > 1,
     }

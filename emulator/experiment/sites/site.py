@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from emulator.files.yaml_values import with_tuples
 from emulator.vocabulary import Frozen
 
 LONGEST_NAME = 80
@@ -28,7 +27,7 @@ USUAL = {
 
 
 class Site(Frozen):
-    """The parts of an experiment; values are plain, as they are read from YAML."""
+    """The parts of an experiment; what only the rules of its scheduler read, and the details of jobs, are values."""
 
     nodes: tuple[dict[str, Any], ...]
     """``cluster.node_groups``: one for each node, with its name."""
@@ -51,13 +50,35 @@ def length_s(duration_ns: int | None) -> float:
     return LONGEST_S if duration_ns is None else min(max(duration_ns / 1e9, 1e-6), LONGEST_S)
 
 
-def plain(value: Any) -> Any:
-    """A frozen value, or a tuple of them, as it is read from YAML."""
-    return with_tuples(msgspec.to_builtins(value))
-
-
 def short(name: str) -> str:
     """A name that may be longer than an experiment file allows, as it is there; different names stay different."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:_KEPT]}~{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+# ---- Kubernetes' amounts, in thousandths of our units ----
+
+PODS = "pods"
+"""Kubernetes' resource that counts pods."""
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+"""Resources that are counted in bytes; others are in thousandths (cpu), or counted."""
+
+
+def our_name(name: str) -> str:
+    """``memory_gb`` of ``memory``."""
+    return f"{name}_gb" if name.startswith(_BYTES) else name
+
+
+def our_amount(name: str, amount: int, up: bool = False) -> float:
+    """In our unit, with three decimals."""
+    if name.startswith(_BYTES):
+        thousandths = -(-(amount * 1000) >> 30) if up else amount * 1000 >> 30
+        return thousandths / 1000
+    return amount / 1000 if name == "cpu" else float(amount)
+
+
+def asked(requests: Mapping[str, int]) -> dict[str, float]:
+    """What one pod asks for: its requests, rounded down, and one of ``PODS``."""
+    amounts = {our_name(name): our_amount(name, amount) for name, amount in requests.items() if name != PODS}
+    return {**amounts, PODS: 1.0}

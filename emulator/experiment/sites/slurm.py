@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.experiment.sites.site import LONGEST_S, Site, short
+from emulator.files.yaml_positions import Document
 from emulator.policies.slurm.scheduler import CPU
-from workloads.slurm.saved import read_saved
+from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Slurm
+from workloads.saved import taken_over
 
 
-def slurm_site(path: Path) -> Site:
+def slurm_site(document: Document) -> Site:
     """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
-    slurm = read_saved(path)
+    slurm = taken_over(document, Slurm)
     cluster = _named(slurm.cluster)
     jobs = tuple(
         replace(job, name=short(job.name), partition=short(job.partition))
@@ -24,12 +24,14 @@ def slurm_site(path: Path) -> Site:
         if slurm.cluster.can_hold(job.partition, job.nodes, job.cpus)
     )
     if not jobs:
-        raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
+        raise ConfigError(
+            f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"
+        )
     mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos}
     return Site(
         tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
         tuple(_job(job, modes.get(job.qos)) for job in jobs),
-        {"name": "slurm", "queues": _queues(cluster), "cluster": plain(cluster), "jobs": plain(jobs)},
+        {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
         words={"controller_started_s": 0.0},
         usual={"overheads": "slurm-22", "scheduler": {"mechanism": mechanisms[0]}},
         mechanisms=mechanisms,
@@ -77,6 +79,8 @@ def _job(job: Job, mode: Mode | None) -> dict[str, Any]:
         "name": job.name,
         "queue": job.partition,
         "submit_s": job.submit_ns / SECOND_NS,
+        "priority": job.priority,
+        "details": job.details,
         "groups": (task,),
         **_own_mechanism(mode),
         **({"gang": True} if job.nodes > 1 else {}),

@@ -1,4 +1,4 @@
-"""What kube-scheduler decides about: nodes, classes, budgets, and the pods that are bound or wait.
+"""A cluster of Kubernetes: nodes, classes, budgets, the pods that are bound or wait, and those that arrive.
 
 Amounts are whole numbers in one unit for each resource (cpu in thousandths, memory in bytes).  Times are nanoseconds.
 The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); its defaults are the defaults here.
@@ -6,25 +6,17 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from msgspec.structs import replace
 
-from emulator.vocabulary import Frozen
+from emulator.sites.saved import Saved, twice
+from emulator.vocabulary import Details, Frozen
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label in which each node has its name."""
 ZONE = "topology.kubernetes.io/zone"
-
-Ties = Callable[[Sequence[tuple[str, int]]], str]
-"""Chooses a node among those with the highest score.  It gets the nodes in the scheduler's order, each with its score,
-the lower ones too: kube-scheduler takes the head of its heap, which depends on all."""
-
-
-def first_of_best(scored: Sequence[tuple[str, int]]) -> str:
-    """The choice of a caller who wants the same answer each time."""
-    return max(scored, key=lambda each: each[1])[0]
 
 
 class Effect(StrEnum):
@@ -47,46 +39,6 @@ class Policy(StrEnum):
 
     LOWER_PRIORITY = "PreemptLowerPriority"
     NEVER = "Never"
-
-
-class Victims(StrEnum):
-    """Which pods of one priority go first; budgets and priorities come before."""
-
-    IMPORTANCE = "importance"
-    """Those that started last, as in Kubernetes."""
-    LEAST_WORK_LOST = "least-work-lost"
-    """Those with the least time since their start, or since they last saved by themselves, all that go together."""
-    LEAST_RESTORE_TIME = "least-restore-time"
-    """Those that request the least memory, all that go together."""
-
-
-class Terms(Frozen):
-    """How victims are chosen, and what of theirs stays."""
-
-    victims: Victims = Victims.IMPORTANCE
-    holds: tuple[str, ...] = ()
-    """Resources that a victim goes on holding: none if it is deleted."""
-
-    def freed(self, pod: Pod) -> Pod:
-        """What the eviction of a pod frees, as a pod that requests this."""
-        if not self.holds:
-            return pod
-        return replace(pod, requests={name: n for name, n in pod.requests.items() if name not in self.holds})
-
-    def held(self, pod: Pod) -> dict[str, int]:
-        """What a pod that was evicted goes on holding."""
-        return {name: n for name, n in pod.requests.items() if name in self.holds}
-
-    def cost(self, bound: Bound, now_ns: int) -> int:
-        """What its eviction costs, in the unit of ``victims``."""
-        if self.victims is Victims.LEAST_RESTORE_TIME:
-            return bound.pod.requests.get("memory", 0)
-        ran_ns = 0 if bound.start_ns is None else now_ns - bound.start_ns
-        return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
-
-
-IN_KUBERNETES = Terms()
-"""Victims are deleted."""
 
 
 class Taint(Frozen):
@@ -165,6 +117,33 @@ class Replacement(StrEnum):
     NEVER = "never"
 
 
+class PodDetails(Details, Frozen, tag_field="kind", tag="kubernetes"):
+    """What a job is to kube-scheduler: a pod, whose name and priority are the job's."""
+
+    requests: Mapping[str, int] = {}
+    """As the pod has them; those of the job are rounded."""
+    policy: Policy = Policy.LOWER_PRIORITY
+    labels: Mapping[str, str] = {}
+    selector: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    anti_affinity: tuple[AntiAffinity, ...] = ()
+    group: str = ""
+    grace_ns: int = 0
+    """From its eviction until it is gone."""
+    replacement: Replacement = Replacement.TERMINATING
+    node: str | None = None
+    """Where it is from the beginning; None: it waits to be placed."""
+    since_ns: int = 0
+    """Since when it is there, in the job's time."""
+    endless: bool = False
+    """Whether it does not end by itself."""
+
+    def pod(self, name: str, priority: int, saves_ns: int | None) -> Pod:
+        """The pod of a job with these facts; ``saves_ns``: how often it saves its work by itself."""
+        of_these = self.requests, self.labels, self.selector, self.tolerations, self.anti_affinity, self.group
+        return Pod(name, priority, self.policy, *of_these, saves_ns)
+
+
 class Arrival(Frozen):
     """A pod, when it is created, and how long it runs."""
 
@@ -177,6 +156,16 @@ class Arrival(Frozen):
     replacement: Replacement = Replacement.TERMINATING
     node: str | None = None
     """Where it is from the beginning; None: it waits to be placed."""
+
+    @property
+    def details(self) -> PodDetails:
+        """What its job is to kube-scheduler."""
+        pod = self.pod
+        of_these = pod.requests, pod.policy, pod.labels, pod.selector, pod.tolerations, pod.anti_affinity, pod.group
+        since_ns = 0 if self.node is None else self.submit_ns
+        return PodDetails(
+            *of_these, self.grace_ns, self.replacement, self.node, since_ns, endless=self.duration_ns is None
+        )
 
 
 class Group(Frozen):
@@ -272,6 +261,33 @@ class State(Frozen):
     waiting: tuple[Pending, ...] = ()
     budgets: tuple[Budget, ...] = ()
     groups: tuple[Group, ...] = ()
+
+
+class Kubernetes(Saved):
+    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
+
+    SECTION = "kubernetes"
+    VERSION = "1.36"
+
+    state: State
+    classes: tuple[PriorityClass, ...] = ()
+    budgets: tuple[BudgetSpec, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    partial: Mapping[str, tuple[str, ...]] = {}
+    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+
+    def problems(self) -> Iterator[str]:
+        """See ``Saved``."""
+        nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)
+        there = set(nodes)
+        placed = [("state.bound", each.pod.name, each.node) for each in self.state.bound]
+        placed += [("arrivals", each.pod.name, each.node) for each in self.arrivals if each.node is not None]
+        for where, name, node in placed:
+            if node not in there:
+                yield f"{where}: {name}: its node is not one of state.nodes"
+        yield from twice("state.nodes", nodes)
+        yield from twice("state", [each.pod.name for each in pods])
+        yield from twice("arrivals", [each.pod.name for each in self.arrivals])
 
 
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:

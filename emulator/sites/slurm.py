@@ -1,19 +1,22 @@
-"""What Slurm decides about: nodes, partitions, the settings of ``slurm.conf``, and rigid jobs.
+"""A site with Slurm: nodes, partitions, the settings of ``slurm.conf``, and rigid jobs.
 
 Times are nanoseconds.  Names and defaults are those of Slurm 22.05's documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta
 
-from emulator.vocabulary import MINUTE_NS, SECOND_NS, Frozen
+from emulator.sites.saved import Saved, twice
+from emulator.vocabulary import MINUTE_NS, SECOND_NS, Details, Frozen
 
 DAY_NS = 24 * 60 * MINUTE_NS
+FOREVER_NS = 1 << 62
+"""In place of no limit."""
 _Interval = Annotated[int, Meta(gt=0)]
 
 
@@ -114,6 +117,14 @@ class Cluster(Frozen):
         return sum(self.nodes[node] >= cpus for node in self.partition(partition).nodes) >= nodes
 
 
+class SlurmDetails(Details, Frozen, tag_field="kind", tag="slurm"):
+    """What a job is to Slurm, beside its partition, which is its queue, and its tasks, of which each node has one."""
+
+    limit_ns: int | None = None
+    """Its time limit; None: the partition's."""
+    qos: str = ""
+
+
 class Job(Frozen):
     """A rigid job: it runs on so many nodes at once, with so many CPUs of each, or not at all."""
 
@@ -130,3 +141,34 @@ class Job(Frozen):
     priority: int = 0
     """Within its tier, higher first; then in the order of submission."""
     qos: str = ""
+
+    @property
+    def details(self) -> SlurmDetails:
+        """What it is to Slurm, beside what it is to all."""
+        return SlurmDetails(self.limit_ns, self.qos)
+
+
+class Slurm(Saved):
+    """What natjam knows of a site.  Times count from the first submission."""
+
+    SECTION = "slurm"
+    VERSION = "22.05"
+
+    cluster: Cluster
+    jobs: tuple[Job, ...] = ()
+
+    def problems(self) -> Iterator[str]:
+        """See ``Saved``."""
+        partitions = {each.name for each in self.cluster.partitions}
+        qos = {each.name for each in self.cluster.qos} or {""}
+        for partition in self.cluster.partitions:
+            if unknown := [node for node in partition.nodes if node not in self.cluster.nodes]:
+                yield f"cluster.partitions: {partition.name}: there is no node '{unknown[0]}'"
+        yield from twice("jobs", (job.name for job in self.jobs))
+        for job in self.jobs:
+            if job.partition not in partitions:
+                yield f"jobs: {job.name}: there is no partition '{job.partition}'"
+            if job.qos not in qos:
+                yield f"jobs: {job.name}: there is no QOS '{job.qos}'"
+            if min(job.nodes, job.cpus, job.length_ns) < 1 or job.submit_ns < 0:
+                yield f"jobs: {job.name}: nodes, cpus and length_ns are at least 1"
