@@ -205,7 +205,7 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
 
     groups = (GroupFacts("task", 2, True, {"cpu": 8000}),)
     submitted = JobSubmitted("low", "low", 0, groups, None, 0, details=SlurmDetails())
-    first = answer(0, *(NodeUp(node, "", 8) for node in NODES), submitted, waits(2, 2))
+    first = answer(0, *(NodeUp(node, "", 8, {"cpu": 8000}) for node in NODES), submitted, waits(2, 2))
     assert first == [Give("low", "n0", "task"), Give("low", "n1", "task")]
     started = [ContainerStarted(f"c{number}", "low", "task", f"n{number}", None) for number in range(2)]
     assert answer(1, *started, waits(0, 0)) == []

@@ -38,6 +38,7 @@ from emulator.vocabulary import Details
 
 Ours = KubeScheduler | SlurmScheduler
 S = 10**9
+NODE = NodeUp("a", "", 1, {"cpu": 1000, "memory_gb": 1})
 KUBE: dict[str, Any] = {"name": "kube-scheduler", "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}]}
 KUEUE: dict[str, Any] = {"name": "kueue", "cluster": {"queues": [{"name": "q"}]}}
 SLURM: dict[str, Any] = {
@@ -162,14 +163,19 @@ POD = PodDetails(requests={"cpu": 1000})
 
 def kube(mechanism: str = "kill") -> Ours:
     scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),)))
-    answered(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
+    answered(
+        scheduler,
+        0,
+        Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism),
+        NODE,
+    )
     return scheduler
 
 
 def slurm() -> Ours:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
     scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings)))
-    answered(scheduler, 0, NodeUp("a", "", 1))
+    answered(scheduler, 0, NODE)
     return scheduler
 
 
