@@ -1,12 +1,12 @@
 """What an import takes over from another scheduler, in a file of natjam's own.
 
 It is YAML.  Its first line is its header, ``imported: SYSTEM VERSION``; then it has ``name``, and one section with the
-system's name and the values of a struct (``emulator.sites``).
+values of a struct of ``emulator.sites``, whose name in lower case is the system's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,17 +16,15 @@ from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import dump_yaml
-from emulator.sites.saved import Saved
 from emulator.vocabulary import Frozen
 
-SECTIONS = ("kubernetes", "kueue", "slurm")
-"""Of all schedulers whose files are taken over."""
+VERSIONS = {"kubernetes": "1.36", "kueue": "0.19", "slurm": "22.05"}
+"""Of all systems whose files are taken over: the version of the scheduler whose decisions are meant."""
 HEADER = "imported"
-_LONGEST_HEADER = 80
 _ARGUMENTS = {"slurm": "--conf slurm.conf --sacct jobs.txt"}
-
-
-SavedT = TypeVar("SavedT", bound=Saved)
+_HEADERS = {f"{HEADER}: {system} {version}\n".encode(): system for system, version in VERSIONS.items()}
+_LONGEST_HEADER = 80
+SavedT = TypeVar("SavedT", bound=Frozen)
 
 
 class NotTaken(Frozen):
@@ -41,25 +39,17 @@ class NotTaken(Frozen):
         return f"{self.what} ({self.where})" + (f": {self.why}" if self.why else "")
 
 
-def head_of(system: str, paths: Iterable[Path], left_out: Sequence[NotTaken]) -> list[str]:
-    """The comments of a file: what it was made from, and what is not carried over."""
-    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    return [*lines, "Not carried over:", *(f"  {each}" for each in left_out)] if left_out else lines
-
-
 def system_of(path: Path) -> str | None:
     """The system from which a file was imported, by its header; None: it is no such file."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        key, _, given = file.readline(_LONGEST_HEADER).decode(errors="replace").partition(": ")
-    system = given.partition(" ")[0]
-    return system if key == HEADER and system in SECTIONS else None
+        return _HEADERS.get(file.readline(_LONGEST_HEADER))
 
 
 def section_of(document: Document) -> str | None:
-    """The system whose section a file has, imported or not; None: it has none."""
-    return next((section for section in SECTIONS if section in document.data), None)
+    """The system whose section a file has; None: it has none."""
+    return next((system for system in VERSIONS if system in document.data), None)
 
 
 def made_anew(system: str, path: Path) -> str:
@@ -75,23 +65,19 @@ def read_saved(path: Path, kind: type[SavedT]) -> SavedT:
 
 def taken_over(document: Document, kind: type[SavedT]) -> SavedT:
     """The values of a file that was read already.  Raises ConfigError: file, line and field."""
-    path, section = document.path, kind.SECTION
-    if section not in document.data:
-        other = section_of(document)
-        but = f", but natjam import {other}" if other else ""
+    path, section, there = document.path, kind.__name__.lower(), section_of(document)
+    if there is not None and document.data.get(HEADER) != f"{there} {VERSIONS[there]}":
+        raise ConfigError(f"{document.origin((there,))}: {there}: {made_anew(there, path)}")
+    if there != section:
+        but = f", but natjam import {there}" if there else ""
         raise ConfigError(f"{path}: natjam import {section} has not written this file{but}")
-    if document.data.get(HEADER) != f"{section} {kind.VERSION}":
-        raise ConfigError(f"{document.origin((section,))}: {section}: {made_anew(section, path)}")
     try:
-        value = msgspec.convert(document.data[section], kind)
+        return msgspec.convert(document.data[section], kind)
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$.")
         location = _location(at.rstrip("`"))
-        field = f"{section}.{at.rstrip('`')}: " if at else ""
+        field = f"{section}.{at.rstrip('`')}: " if at else f"{section}."
         raise ConfigError(f"{document.origin((section, *location))}: {printable(field + what)}") from None
-    for problem in value.problems():
-        raise ConfigError(f"{path}: {section}.{printable(problem)}")
-    return value
 
 
 def _location(at: str) -> tuple[str | int, ...]:
@@ -99,9 +85,9 @@ def _location(at: str) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
 
 
-def write_saved(path: Path, value: Saved, head: Iterable[str]) -> None:
+def write_saved(path: Path, value: Frozen, head: Iterable[str]) -> None:
     """Write the file, with ``head`` as comments after its header.  Raises RunError."""
-    comments = "".join(f"# {printable(line)}\n" for line in head)
-    content = dump_yaml({"name": path.stem, value.SECTION: msgspec.to_builtins(value)})
+    comments, system = "".join(f"# {printable(line)}\n" for line in head), type(value).__name__.lower()
+    content = dump_yaml({"name": path.stem, system: msgspec.to_builtins(value)})
     with written_whole(path) as unfinished:
-        unfinished.write_text(f"{HEADER}: {value.SECTION} {value.VERSION}\n{comments}{content}")
+        unfinished.write_text(f"{HEADER}: {system} {VERSIONS[system]}\n{comments}{content}")

@@ -164,11 +164,9 @@ class Gang(Strict):
 
 
 def _details(given: Any) -> Details | None:
-    if given is None or isinstance(given, Details):
-        return given
     from emulator.sites.details import read_details  # here, because few jobs have any
 
-    return read_details(given)
+    return None if given is None else read_details(given)
 
 
 class JobEntry(Strict):

@@ -118,10 +118,10 @@ def advise(
 
     system = system_of(file)
     if system in ("slurm", "kueue"):
-        from emulator.cli.advise_imported import advise_imported
+        from emulator.cli.advise_imported import advise_kueue, advise_slurm
 
         _refuse_options(context, file)
-        advise_imported(system, file, _made(context, out, file), as_json)
+        (advise_kueue if system == "kueue" else advise_slurm)(file, _made(context, out, file), as_json)
         return
     if system == "kubernetes":
         raise ConfigError(

@@ -21,17 +21,11 @@ if TYPE_CHECKING:
     from emulator.display.tables import FittedTable
 
 
-def advise_imported(system: str, file: Path, out: Path, as_json: bool) -> None:
-    """Play what the file has; the results are a table and ``advise.json``, of a site a picture too.
+def advise_slurm(file: Path, out: Path, as_json: bool) -> None:
+    """Play a site's jobs under each way to preempt; the results are a table, ``advise.json`` and a picture.
 
     Raises ConfigError.
     """
-    advise = _advise_kueue if system == "kueue" else _advise_site
-    advise(file, out, as_json)
-
-
-def _advise_site(file: Path, out: Path, as_json: bool) -> None:
-    """Play the site's jobs under each way to preempt."""
     from analysis.advise.slurm import (
         is_urgent,
         result_of,
@@ -71,8 +65,11 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
     _tell(out, as_json, facts, heads, results_table(found), f"; the picture: {out / 'advise.png'}")
 
 
-def _advise_kueue(file: Path, out: Path, as_json: bool) -> None:
-    """Play days like the cluster's with each minimum runtime."""
+def advise_kueue(file: Path, out: Path, as_json: bool) -> None:
+    """Play days like the cluster's with each minimum runtime; the results are a table and ``advise.json``.
+
+    Raises ConfigError.
+    """
     from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
     from emulator.sites.kueue import Kueue
 

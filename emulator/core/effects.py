@@ -42,7 +42,7 @@ class ReadProgress(_Effect):
     containers: tuple[str, ...]
 
 
-class AskOutside(_Effect):
+class AskOutside(_Effect, rename={"events": "news"}):
     """Notify the process that decides from outside, a new one if the events begin with ``Begin``; what it decides comes
     back in exactly one ``DecidedOutside``."""
 

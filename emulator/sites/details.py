@@ -13,5 +13,6 @@ from emulator.vocabulary import Details
 
 
 def read_details(given: Any) -> Details:
-    """Details in plain form: ``kind``, and the fields of that kind.  Raises msgspec.ValidationError, a ValueError."""
+    """Details, also in plain form: ``kind``, and the fields of that kind.  Raises msgspec.ValidationError, a
+    ValueError."""
     return msgspec.convert(given, PodDetails | WorkloadDetails | SlurmDetails)

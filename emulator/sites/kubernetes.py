@@ -6,12 +6,13 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.sites.saved import Saved, twice
+from emulator.sites import refuse_twice
 from emulator.vocabulary import Details, Frozen
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -86,11 +87,9 @@ class AntiAffinity(Frozen):
     topology: str
 
 
-class Pod(Frozen):
-    """A pod as its owner wants it.  Its name is unique; namespaces are not told apart."""
+class PodTemplate(Frozen, kw_only=True):
+    """A pod as its owner wants it, but for its name and its priority."""
 
-    name: str
-    priority: int = 0
     policy: Policy = Policy.LOWER_PRIORITY
     requests: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
@@ -99,6 +98,18 @@ class Pod(Frozen):
     anti_affinity: tuple[AntiAffinity, ...] = ()
     group: str = ""
     """Its PodGroup, with which it is placed if the state has that."""
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """These of its fields."""
+        return {name: getattr(self, name) for name in PodTemplate.__struct_fields__}
+
+
+class Pod(PodTemplate):
+    """A pod.  Its name is unique; namespaces are not told apart."""
+
+    name: str
+    priority: int = 0
     saves_ns: int | None = None
     """How often it saves its work by itself, which Kubernetes does not know; None: never."""
 
@@ -117,17 +128,9 @@ class Replacement(StrEnum):
     NEVER = "never"
 
 
-class PodDetails(Details, Frozen, tag_field="kind", tag="kubernetes"):
-    """What a job is to kube-scheduler: a pod, whose name and priority are the job's."""
+class PodDetails(Details, PodTemplate, tag_field="kind", tag="kubernetes"):
+    """What a job is to kube-scheduler: a pod, whose name and priority are the job's, and whose requests are exact."""
 
-    requests: Mapping[str, int] = {}
-    """As the pod has them; those of the job are rounded."""
-    policy: Policy = Policy.LOWER_PRIORITY
-    labels: Mapping[str, str] = {}
-    selector: Mapping[str, str] = {}
-    tolerations: tuple[Toleration, ...] = ()
-    anti_affinity: tuple[AntiAffinity, ...] = ()
-    group: str = ""
     grace_ns: int = 0
     """From its eviction until it is gone."""
     replacement: Replacement = Replacement.TERMINATING
@@ -140,8 +143,7 @@ class PodDetails(Details, Frozen, tag_field="kind", tag="kubernetes"):
 
     def pod(self, name: str, priority: int, saves_ns: int | None) -> Pod:
         """The pod of a job with these facts; ``saves_ns``: how often it saves its work by itself."""
-        of_these = self.requests, self.labels, self.selector, self.tolerations, self.anti_affinity, self.group
-        return Pod(name, priority, self.policy, *of_these, saves_ns)
+        return Pod(name, priority, saves_ns, **self.template)
 
 
 class Arrival(Frozen):
@@ -160,12 +162,8 @@ class Arrival(Frozen):
     @property
     def details(self) -> PodDetails:
         """What its job is to kube-scheduler."""
-        pod = self.pod
-        of_these = pod.requests, pod.policy, pod.labels, pod.selector, pod.tolerations, pod.anti_affinity, pod.group
-        since_ns = 0 if self.node is None else self.submit_ns
-        return PodDetails(
-            *of_these, self.grace_ns, self.replacement, self.node, since_ns, endless=self.duration_ns is None
-        )
+        times = 0 if self.node is None else self.submit_ns, self.duration_ns is None
+        return PodDetails(self.grace_ns, self.replacement, self.node, *times, **self.pod.template)
 
 
 class Group(Frozen):
@@ -263,11 +261,11 @@ class State(Frozen):
     groups: tuple[Group, ...] = ()
 
 
-class Kubernetes(Saved):
-    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
+class Kubernetes(Frozen):
+    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files.
 
-    SECTION = "kubernetes"
-    VERSION = "1.36"
+    Raises ValueError if two things have one name, or a pod is on an unknown node.
+    """
 
     state: State
     classes: tuple[PriorityClass, ...] = ()
@@ -276,18 +274,17 @@ class Kubernetes(Saved):
     partial: Mapping[str, tuple[str, ...]] = {}
     """By pod: its fields that kube-scheduler looks at and natjam does not."""
 
-    def problems(self) -> Iterator[str]:
-        """See ``Saved``."""
+    def __post_init__(self) -> None:
         nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)
         there = set(nodes)
         placed = [("state.bound", each.pod.name, each.node) for each in self.state.bound]
         placed += [("arrivals", each.pod.name, each.node) for each in self.arrivals if each.node is not None]
         for where, name, node in placed:
             if node not in there:
-                yield f"{where}: {name}: its node is not one of state.nodes"
-        yield from twice("state.nodes", nodes)
-        yield from twice("state", [each.pod.name for each in pods])
-        yield from twice("arrivals", [each.pod.name for each in self.arrivals])
+                raise ValueError(f"{where}: {name}: its node is not one of state.nodes")
+        refuse_twice("state.nodes", nodes)
+        refuse_twice("state", [each.pod.name for each in pods])
+        refuse_twice("arrivals", [each.pod.name for each in self.arrivals])
 
 
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:

@@ -6,10 +6,9 @@ The names are those of Kueue's API (kueue.x-k8s.io/v1beta2); its defaults are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
-from emulator.sites.saved import Saved
 from emulator.vocabulary import Details, Frozen
 
 
@@ -208,11 +207,11 @@ CIRCLE = "goes round in a circle, or is too deep"
 """What is wrong with the parents of a cohort."""
 
 
-class Kueue(Saved):
-    """What natjam knows of a cluster with Kueue.  Times count from the first arrival."""
+class Kueue(Frozen):
+    """What natjam knows of a cluster with Kueue.  Times count from the first arrival.
 
-    SECTION = "kueue"
-    VERSION = "0.19"
+    Raises ValueError if a cohort is above itself, or the queue of an arrival is unknown.
+    """
 
     cluster: Cluster
     priorities: Mapping[str, int] = {}
@@ -220,11 +219,10 @@ class Kueue(Saved):
     arrivals: tuple[Arrival, ...] = ()
     nodes: tuple[FlavorNode, ...] = ()
 
-    def problems(self) -> Iterator[str]:
-        """See ``Saved``."""
+    def __post_init__(self) -> None:
         if self.cluster.circle is not None:
-            yield f"cluster.cohorts: {self.cluster.circle}: parent: {CIRCLE}"
+            raise ValueError(f"cluster.cohorts: {self.cluster.circle}: parent: {CIRCLE}")
         names = {queue.name for queue in self.cluster.queues}
         for arrival in self.arrivals:
             if arrival.workload.queue not in names:
-                yield f"arrivals: {arrival.workload.name}: its queue is not one of kueue.cluster.queues"
+                raise ValueError(f"arrivals: {arrival.workload.name}: its queue is not one of kueue.cluster.queues")

@@ -94,13 +94,13 @@ def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Po
     pod = Pod(
         given["name"],
         given.get("priority", 0),
-        _policy(given),
-        given.get("requests", {}),
-        given.get("labels", {}),
-        given.get("selector", {}),
-        tuple(map(_toleration, given.get("tolerations", ()))),
-        tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
-        given.get("group", ""),
+        policy=_policy(given),
+        requests=given.get("requests", {}),
+        labels=given.get("labels", {}),
+        selector=given.get("selector", {}),
+        tolerations=tuple(map(_toleration, given.get("tolerations", ()))),
+        anti_affinity=tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
+        group=given.get("group", ""),
     )
     return classes[given["class"]].of(pod) if given.get("class") else pod
 

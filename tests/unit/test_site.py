@@ -26,7 +26,7 @@ from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, Replacement, State
 from tests.commands import run_natjam
 from workloads.kueue.state import read_kueue
-from workloads.saved import read_saved, write_saved
+from workloads.saved import read_saved, system_of, write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB, S = 1 << 30, 10**9
@@ -235,3 +235,29 @@ def test_a_node_has_one_name(tmp_path: Path) -> None:
     groups = "[{count: 1, name: a, resources: {cpu: 8, memory_gb: 8}}, {count: 1, name: a, resources: {cpu: 1}}]"
     with pytest.raises(ConfigError, match="'a' is the name of another node"):
         load_experiment(tmp_path / "x.yaml", [f"cluster.node_groups={groups}"])
+
+
+def test_an_imported_file_is_known_by_its_first_line(folder: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.yaml"
+    write_saved(long, CLUSTER, [f"left out {number}" for number in range(20_000)])
+    assert system_of(long) == "kubernetes"
+    assert read_saved(long, Kubernetes) == CLUSTER
+    assert run_natjam("play", long).output == run_natjam("play", folder / "mine.yaml").output
+    assert system_of(tmp_path) is system_of(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("section", "command"),
+    [("kubernetes", "who FILE x"), ("kueue", "loops FILE"), ("slurm", "play FILE"), ("kubernetes", "play FILE")]
+    + [(section, f"{command} FILE") for section in ("kubernetes", "kueue", "slurm") for command in ("run", "advise")],
+)
+def test_a_file_of_an_earlier_version_is_refused_with_the_command_that_makes_it_anew(
+    section: str, command: str, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.yaml"
+    old.write_text(f"# Made by natjam import {section}.\nname: old\n{section}:\n  version: '1'\n  cluster: {{}}\n")
+    done = run_natjam(*(str(old) if word == "FILE" else word for word in command.split()), status=2)
+    refusal = (
+        rf"old\.yaml:[234]: {section}: another natjam has imported it; import it again: natjam import {section} .*--out"
+    )
+    assert re.search(refusal, " ".join(done.output.split()))

@@ -384,7 +384,7 @@ def test_a_long_play_shows_how_far_it_is(conf: Path, tmp_path: Path) -> None:
     [
         ("22.05", "21", "slurm: another natjam has imported it; import it again: natjam import slurm --conf"),
         ("partition: high", "partition: other", "slurm.jobs: 12: there is no partition 'other'"),
-        ("cpus: 3", "cpus: 0", "slurm.jobs: 12: nodes, cpus and length_ns are at least 1"),
+        ("cpus: 3", "cpus: 0", "slurm.jobs[1].cpus: Expected `int` >= 1"),
         ("cpus: 3", "cpus: many", "slurm.jobs[1].cpus: "),
         ("settings:\n", "settings:\n      bf_interval_ns: 0\n", "settings.bf_interval_ns: Expected `int` >= 1"),
     ],

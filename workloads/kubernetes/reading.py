@@ -24,7 +24,7 @@ from emulator.files.yaml_values import DEEPEST_NESTING
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.kubernetes.times import time_ns
-from workloads.saved import SECTIONS, NotTaken, made_anew, system_of
+from workloads.saved import VERSIONS, NotTaken, made_anew, system_of
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MOST_VALUES = 5_000_000
@@ -211,10 +211,9 @@ class _Reader:
             for item in items.value:
                 self.read(item, (version, kind.removesuffix("List")))
             return
-        if not kind and (system := next((each for each in SECTIONS if each in fields), None)):
-            raise ConfigError(f"{self._where(fields[system])}: {system}: {made_anew(system, self._path)}")
         if not kind:
-            raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
+            other = next((f"{each}: {made_anew(each, self._path)}" for each in VERSIONS if each in fields), None)
+            raise ConfigError(f"{self._where(node)}: {other or 'kind: is missing; every object of Kubernetes has one'}")
         key = (version.rpartition("/")[0], kind)
         name, before = f"{printable(kind)[:_LONGEST_NAME]} {self._name(fields)}".strip(), len(self._objects.unread)
         if key not in self._kinds:

@@ -34,7 +34,7 @@ def arrival_of(
     if not spec.active:
         return found.not_taken("it is not active")
     try:
-        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
+        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets if each.count)
     except ValueError as error:
         raise found.problem("spec.podSets, resources", error) from None
     priority = spec.priority

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import USUAL, Site
+from emulator.experiment.sites.site import USUAL, Site, shortened
 from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import Location, dotted
-from workloads.saved import HEADER, SECTIONS, section_of
+from workloads.saved import HEADER, VERSIONS, section_of
 
-_WRITTEN_BY = ", ".join(f"natjam import {section}" for section in SECTIONS)
+_WRITTEN_BY = ", ".join(f"natjam import {section}" for section in VERSIONS)
 _OF_SITE: dict[str, frozenset[str]] = {
     "cluster": frozenset(
         {"nodes", "containers_per_node", "node_groups", "container_memory_gb", "memory_gb", "slots", "small_nodes"}
@@ -44,14 +44,14 @@ def include_site(document: Document) -> None:
     section = section_of(imported)
     if section is None:
         raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
+    imported.data[section] = shortened(imported.data[section])
     site = _site_of(section, imported)
     for key in (HEADER, section):
         document.data.pop(key, None)
     _refuse(document, site, path)
     for location, value in _decided(site):
         document.derive(location, value, str(path))
-    usual = (*_below((), site.usual), *_below((), USUAL))
-    for location, value in (*usual, *_below(("scheduler", "allocation"), site.words)):
+    for location, value in (*_below((), site.usual), *_below((), USUAL)):
         if document.get(location) is None:
             document.derive(location, value, str(path))
 

@@ -95,10 +95,6 @@ class _Instant:
     """Jobs."""
     looks: bool = False
 
-    @property
-    def count(self) -> int:
-        return len(self.gone) + len(self.finished) + len(self.arrived) + self.looks
-
 
 class KubeRules(Frozen):
     """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
@@ -120,7 +116,6 @@ class KubeScheduler(Scheduler):
     def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
         self._ties = ties
         self._rules = options
-        self._nodes = {each.name: each for each in options.nodes}
         self._begin(Terms(options.victims))
         self._kills = True
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
@@ -150,7 +145,7 @@ class KubeScheduler(Scheduler):
         self._cluster.begin()
         for event in events:
             self._take_in_event(event, self._cluster.take(event))
-        decides = self._instant.count or self._is_over
+        decides = self._instant != _Instant() or self._is_over
         return Answer([*self._cluster.carry_out()], now_ns if decides else self._until_ns())
 
     def decide(self, now_ns: int) -> Answer:
@@ -262,7 +257,7 @@ class KubeScheduler(Scheduler):
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._controller.step()
         pod = replace(job.first, name=f"{name}.{job.made}") if job.made else job.first
-        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._nodes[job.stopped])
+        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._snapshot.rooms[job.stopped].node)
         job.pod, job.made, job.stay = pod.name, job.made + 1, None
         self._job_of[pod.name] = name
         node = job.details.node

@@ -40,8 +40,6 @@ from emulator.vocabulary import Frozen
 
 CPU = "cpu"
 """The resource that jobs ask for (``CR_CPU``)."""
-_UNKNOWN_NS = 0
-"""Slurm does not know how long a job will work."""
 CANCELLED = "preempted (PreemptMode=CANCEL)"
 """Why a job has ended that was ended for another."""
 
@@ -143,7 +141,8 @@ class SlurmScheduler(Scheduler):
         (group,) = event.groups
         cpus = -(-group.resources.get(CPU, 0) // 1000)
         of_slurm = details.limit_ns, event.priority, details.qos
-        job = Job(event.job, event.queue, group.tasks, cpus, _UNKNOWN_NS, event.submitted_ns, *of_slurm)
+        # Slurm does not know how long a job will work.
+        job = Job(event.job, event.queue, group.tasks, cpus, 0, event.submitted_ns, *of_slurm)
         self._groups[event.job] = group.group
         try:
             self._controller.submit(job)
