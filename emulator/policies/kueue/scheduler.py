@@ -1,18 +1,18 @@
-"""Kueue as the scheduler of whole machines: it hears what happens, and says which workloads start and which must go.
+"""Kueue as the scheduler of whole machines: which workloads start, and which must go.
 
 Theory of operation
 -------------------
 A job is a workload, its groups of tasks are the podsets, in their order.  It waits in its queue from its submission;
 when it has its quota, it gets all containers in one answer, as soon as it has asked for them.  A flavor is a node: the
 one with the label ``flavor``, or, where a podset has resources of several flavors, the one without that label.  An
-eviction takes back one container of the job, a gang, which so goes whole; its quota is free when the last of its
+eviction reclaims one container of the job, a gang, which so goes whole; its quota is free when the last of its
 containers is gone.
 
 Kueue ends what it evicts.  Here the experiment's mechanism decides, and a stopped process goes on holding some of its
 resources.  Kueue's quota of these stays taken: an eviction gives only the others back, and nobody is chosen for what
 would not come free.  A stopped workload waits for the others, in its own flavors.
 
-Cycles come after all that is told at one instant, as Kueue's cycles see whatever its watches have delivered.
+Cycles come after all else that happens at one instant, as Kueue's cycles see whatever its watches have delivered.
 """
 
 from __future__ import annotations
