@@ -67,7 +67,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if origin is tuple:
         return st.tuples(*map(values_of, parameters))
     if hint is Details:
-        return st.one_of(map(objects_of, (PodDetails, WorkloadDetails, SlurmDetails)))
+        return st.one_of([objects_of(each) for each in (PodDetails, WorkloadDetails, SlurmDetails)])
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
     if isinstance(hint, type) and issubclass(hint, Frozen):
