@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
+from ClusterShell.NodeUtils import GroupResolverError
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
@@ -153,7 +154,9 @@ def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     try:
         names = tuple(map(str, NodeSet(text, resolver=None)))
     except NodeSetException as error:
-        raise where.error(key, f"{printable(str(error))}") from error
+        raise where.error(key, printable(str(error))) from error
+    except GroupResolverError as error:
+        raise where.error(key, "has '*', which stands for no node here; name the nodes") from error
     if not names or len(names) > MOST_NODES:
         raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
     return names
