@@ -113,8 +113,7 @@ class PacedAllocation(AllocationPolicy):
 
 
 class Outside(Frozen):
-    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
-    from whom one is taken back."""
+    """Options of ``external``: the process that decides."""
 
     command: Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(min_length=1)]
     """The program and its arguments; ``{python}`` is the Python that runs natjam."""

@@ -30,8 +30,8 @@ _MOST_HURRIED = 100
 
 
 class ExternalScheduler(Scheduler):
-    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
-    from whom one is taken back."""
+    """Another process decides: it is notified in JSON lines of what happens, and says who gets a container of which
+    node, and from whom one is reclaimed."""
 
     outlives_restarts: ClassVar[bool] = False
 
