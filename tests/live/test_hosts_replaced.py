@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
-from emulator.core.effects import Send
-from emulator.core.messages import Start, StartContainer
+from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.machine import PeriodicMachine, StateMachine
+from emulator.core.messages import NodeLost, Start, StartContainer, TimerFired
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import make_plan
 from emulator.live.hosts.resource_manager_host import ResourceManagerHost
+from emulator.records.journal import Record, decode_record
 from emulator.records.replay import replay
 from emulator.resolved import resolve
 from tests.full_disk import file_size_limit
 from tests.hosts_here import HostsHere
 from tests.live_runs import SMALL
 
+BOUND_S = 120.0
 ALONE = "workload.only={jobs: [research]}"
 MASTERS_OUTSIDE = [
     "cluster.application_masters=outside",
@@ -70,3 +74,57 @@ def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path
         orders = [record.effects for record in run.records() if record.actor == "rm"]
     sent = [effect for effects in orders for effect in effects if isinstance(effect, Send)]
     assert len([send for send in sent if isinstance(send.message, StartContainer)]) == 1
+
+
+class _Countdown(StateMachine):
+    """It sends itself one message after another, and has set a timer that is to come last."""
+
+    heartbeat = None
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        return None
+
+    def validate_state(self) -> None:
+        pass
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        return [SetTimer("last", 0, 1, is_last=True), SetTimer("other", 0, 2), self._lost(3)]
+
+    def _go_on(self, message: NodeLost, now_ns: int) -> list[Effect]:
+        left = int(message.node) - 1
+        return [self._lost(left)] if left else []
+
+    def _lost(self, left: int) -> Send:
+        return Send(self.address, NodeLost(str(left)))
+
+    def _fired(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        return []
+
+    handlers = {Start: _start, NodeLost: _go_on, TimerFired: _fired}  # noqa: RUF012
+
+
+class _CountdownHost(MachineHost):
+    def make_machine(self, address: str) -> PeriodicMachine:
+        return _Countdown(address)
+
+
+def test_what_comes_last_comes_after_all_that_is_queued_and_what_follows_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    plan = make_plan("00000000", resolve(load_experiment(file, [ALONE])), str(tmp_path / "output"), ["127.0.0.1"])
+
+    async def run() -> list[Record]:
+        host, records = _CountdownHost("rm", plan), list[Record]()
+        host.begin(time.monotonic_ns())
+        host.boot("rm", Start())
+        until_real_s = time.monotonic() + BOUND_S
+        while len(records) < 6:
+            assert time.monotonic() < until_real_s, records
+            await asyncio.sleep(0)
+            records += map(decode_record, host.take_journal()[0])
+        return records
+
+    happened = [record.message for record in asyncio.run(run())]
+    assert [message.node for message in happened if isinstance(message, NodeLost)] == ["3", "2", "1"]
+    assert isinstance(happened[-1], TimerFired)
+    assert happened[-1].name == "last"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_it_has_every_view_decision_and_record_of_a_policy() -> None:
     of_the_axes = {"Axis", "Elsewhere", "_ByName"}
     assert wanted - of_the_axes <= set(natjam.__all__)
     assert all(hasattr(natjam, name) for name in natjam.__all__)
+
+
+@pytest.mark.parametrize("name", ["CycleAllocation", "CycleDecision"])
+def test_a_policy_that_chose_nodes_in_cycles_is_told_what_to_do(name: str, tmp_path: Path) -> None:
+    (tmp_path / "own_cycles.py").write_text(f"from natjam import {name}\n")
+    allocation = "{name: own_cycles:MINE, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}"
+    (tmp_path / "mine.yaml").write_text(VALID)
+    override = f"scheduler.allocation={allocation}"
+    done = live_runs.natjam("run", "mine.yaml", "--set", override, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    words = f"natjam.{name} is gone: .*name: external.*docs/outside.md has the protocol"
+    assert re.search(words, " ".join(done.stderr.split())), done.stderr
 
 
 def test_an_experiment_is_simulated_and_loaded(tmp_path: Path) -> None:

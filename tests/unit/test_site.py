@@ -242,7 +242,8 @@ def test_an_imported_file_is_known_by_its_first_line(folder: Path, tmp_path: Pat
     write_saved(long, CLUSTER, [f"left out {number}" for number in range(20_000)])
     assert system_of(long) == "kubernetes"
     assert read_saved(long, Kubernetes) == CLUSTER
-    assert run_natjam("play", long).output == run_natjam("play", folder / "mine.yaml").output
+    played = [run_natjam("play", file).output.partition("cycles")[0] for file in (long, folder / "mine.yaml")]
+    assert played[0] == played[1]
     assert system_of(tmp_path) is system_of(tmp_path / "none") is None
 
 

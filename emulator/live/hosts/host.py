@@ -5,7 +5,8 @@ Theory of operation
 A machine handles one message at a time and never awaits.  Messages that come up meanwhile are handled after it, first
 in, first out.  A machine's messages go to the outbox of the receiving host.  All messages of one turn of the loop are
 sent together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load,
-and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
+and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.  Those that come
+last wait until no message is queued here.
 
 An exception in a machine (or in a user's policy) ends the run: it is kept as ``fatal``, for the next status call.
 
@@ -118,6 +119,8 @@ class MachineHost:
         self._journal: list[bytes] = [*found]
         self._outboxes: dict[str, Batch] = {}
         self._telling = False
+        self._queued = 0
+        """Messages of this host's machines to each other that wait to be handled."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> Address:
@@ -184,7 +187,7 @@ class MachineHost:
     def tell(self, address: str, message: Message) -> None:
         """Let a machine handle ``message`` now, or after the message that is being handled."""
         if self._telling:
-            self._loop.call_soon(self.tell, address, message)
+            self._soon(self.tell, address, message)
             return
         recorder = self._recorders.get(address)
         if recorder is None or self.fatal is not None:
@@ -198,6 +201,23 @@ class MachineHost:
             self.fail(error, f"{address} on {type(message).__name__}")
         finally:
             self._telling = False
+
+    def _soon(self, action: Callable[..., None], *arguments: object) -> None:
+        """Run ``action`` after what is queued here."""
+        self._queued += 1
+        self._loop.call_soon(self._take, action, arguments)
+
+    def _take(self, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self._queued -= 1
+        action(*arguments)
+
+    def _tell_last(self, address: str, message: Message) -> None:
+        """Let a machine handle ``message`` when nothing is queued here any more: neither what has happened until now,
+        nor what follows of it."""
+        if self._queued:
+            self._loop.call_soon(self._tell_last, address, message)
+        else:
+            self.tell(address, message)
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run with ``error``."""
@@ -234,7 +254,7 @@ class MachineHost:
             self.post(self._routes[effect.to], effect.to, effect.message)
         elif isinstance(effect, SetTimer):
             fired = TimerFired(effect.name, effect.generation, effect.at_ns)
-            self.at(effect.at_ns, self.tell, address, fired)
+            self.at(effect.at_ns, self._tell_last if effect.is_last else self.tell, address, fired)
         elif not isinstance(effect, EXPLANATIONS):  # these are for the journal only
             self.execute(address, effect)
 
@@ -263,7 +283,7 @@ class MachineHost:
     def post(self, host: str, address: str, message: Message | Note) -> None:
         """Send to a machine (or, at ``HOST``, to the host itself)."""
         if host == self.name:
-            self._loop.call_soon(self._dispatch, address, message)
+            self._soon(self._dispatch, address, message)
             return
         if not self._outboxes:
             self._loop.call_soon(self._empty_outboxes)
