@@ -22,7 +22,7 @@ from emulator.fluid.model import simulate
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
-from emulator.policies.reverse_adaptive.fewest import kept_goals
+from emulator.policies.reverse_adaptive.allocations import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over
 from emulator.policies.reverse_adaptive.utility import (
     LEAST,
