@@ -351,27 +351,18 @@ _SIZES = ("printed", "tailed")
 def _readings() -> Iterator[str]:
     """The claims of Reverse-Adaptive's experiments under two readings of Adaptive, and of the sizes of its jobs."""
     kept = results_of("reverse-adaptive")
-    alone, beside, bursts = (kept.cells(f"reverse-adaptive/readings-exp{number}", "sim") for number in (1, 2, 3))
-    if not (alone and beside and bursts):
-        return iter(["Not run: `natjam reproduce reverse-adaptive/readings-exp1` to `exp3`."])
-    columns = [
-        {
-            **_alone(alone, scheduler, size),
-            **_beside(beside, scheduler, size),
-            **{
-                f"exp3.gain_grows_with_burstiness, {levels}": _gains(bursts, scheduler, levels, size)
-                for levels in _LEVELS
-            },
-        }
-        for size in _SIZES
-        for scheduler in _SCHEDULERS.values()
-    ]
+    parts = [(kept.cells(f"reverse-adaptive/readings-exp{place}", "sim"), part) for place, part in _EXPERIMENTS.items()]
+    columns: list[dict[str, Judged]] = []
+    for size in _SIZES:
+        for scheduler in _SCHEDULERS.values():
+            columns.append({})
+            for cells, part in parts:
+                columns[-1] |= part(cells, scheduler, size) if cells else {}
     rows = [(f"`{name}`", *(f"{WORDS[of[name][0]]}: {of[name][1]}" for of in columns)) for name in columns[0]]
     rows.append(("held", *(f"{sum(ok is True for ok, _ in of.values())} of {len(of)}" for of in columns)))
     return table(("", *(f"{name}, {size}" for size in _SIZES for name in _SCHEDULERS)), rows)
 
 
-_LEVELS = ("half", "whole")
 Judged = tuple[bool | None, str]
 """Whether a claim holds, and what it is about."""
 
@@ -404,11 +395,12 @@ def _beside(cells: Mapping[str, CellResult], scheduler: str, size: str) -> dict[
     return found
 
 
-def _gains(cells: Mapping[str, CellResult], scheduler: str, levels: str, size: str) -> Judged:
+def _gains(cells: Mapping[str, CellResult], scheduler: str, size: str) -> dict[str, Judged]:
     """Experiment 3: how much fewer Reverse-Adaptive misses at each level, and whether that grows."""
-    of, end = f"gain over {scheduler}", f"{levels}, {size}"
-    grows = not any(_is_reversed(cells[f"{of}, level{level} less level{level - 1}, {end}"]) for level in (2, 3))
-    return grows, ", ".join(number(cells[f"{of} at level{level}, {end}"].measured) for level in (1, 2, 3))
+    of = f"gain over {scheduler}"
+    grows = not any(_is_reversed(cells[f"{of}, level{level} less level{level - 1}, {size}"]) for level in (2, 3))
+    gains = ", ".join(number(cells[f"{of} at level{level}, {size}"].measured) for level in (1, 2, 3))
+    return {"exp3.gain_grows_with_burstiness": (grows, gains)}
 
 
 def _number_holds(claim: str, cell: CellResult) -> Judged:
@@ -457,6 +449,9 @@ _WHERE = {"alone": "without f(t)", "beside": "with f(t)"}
 
 def _ends(cell: CellResult) -> str:
     return interval(None if cell.low is None or cell.high is None else (cell.low, cell.high))
+
+
+_EXPERIMENTS = {1: _alone, 2: _beside, 3: _gains}
 
 
 def _loads() -> Iterator[str]:
