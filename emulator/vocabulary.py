@@ -26,8 +26,8 @@ HOUR_NS = 60 * MINUTE_NS
 
 
 def counted(count: int, what: str) -> str:
-    """As "1 container", "2 containers", "3,000 entries"."""
-    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    """As "1 container", "2 plays", "3,000 entries"."""
+    plural = what[:-1] + "ies" if what.endswith("y") and what[-2:-1] not in "aeiou" else what + "s"
     return f"{count:,} {what if count == 1 else plural}"
 
 
