@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from analysis.figures import style  # noqa: E402
 from emulator.experiment.load import load_experiment  # noqa: E402
-from emulator.policies.kubernetes.model import Victims  # noqa: E402
+from emulator.policies.kubernetes.terms import Victims  # noqa: E402
 from emulator.records.history import History  # noqa: E402
 from emulator.resolved import resolve  # noqa: E402
 from emulator.sim.session import simulated_history  # noqa: E402

@@ -22,9 +22,9 @@ from emulator.experiment.load import load_experiment  # noqa: E402
 from emulator.records.history import History  # noqa: E402
 from emulator.resolved import resolve  # noqa: E402
 from emulator.sim.session import simulated_history  # noqa: E402
+from emulator.sites.kueue import Kueue  # noqa: E402
 from tests.peers.holding import records  # noqa: E402
 from tests.peers.kueue import arrivals_of, cluster_of  # noqa: E402
-from workloads.kueue.state import Kueue  # noqa: E402
 from workloads.saved import write_saved  # noqa: E402
 
 DAYS = ROOT / "tests/data/kueue/ten-days.jsonl.gz"

@@ -131,6 +131,12 @@ class Order(StrEnum):
     KILL = "kill"
 
 
+class Details:
+    """What a job is to one kind of scheduler, beside what it is to all; ``emulator.sites.details`` has the kinds."""
+
+    __slots__ = ()
+
+
 class JobFacts(Frozen, gc=True, dict=True):
     """What is known of a job when it is submitted and never changes.
 
@@ -176,6 +182,8 @@ class JobFacts(Frozen, gc=True, dict=True):
     """How often a task that walks keys saves by itself what it has done, in its active time; None: never."""
     mechanism: Mechanism | None = None
     """What happens to its tasks when they are taken back; None: as for all jobs."""
+    details: Details | None = None
+    """What it is to the kind of scheduler that decides; None: no more than to all."""
 
     @cached_property
     def maps(self) -> int:

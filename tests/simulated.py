@@ -15,8 +15,7 @@ import msgspec
 from emulator.assemble import make_machine
 from emulator.chaos.invariants import Invariants
 from emulator.core.application_master.application_master import ApplicationMaster
-from emulator.core.application_master.task import TaskState
-from emulator.core.application_master.task_attempt import AttemptState
+from emulator.core.application_master.task import AttemptState, TaskState
 from emulator.core.job import JobSpec
 from emulator.core.machine import Machine
 from emulator.core.messages import (

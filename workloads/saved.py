@@ -1,36 +1,30 @@
-"""What an import takes over from another scheduler, in a file of natjam's own: YAML with ``name`` and one section.
+"""What an import takes over from another scheduler, in a file of natjam's own.
 
-The section has the scheduler's name, its version, and the values of a struct.
+It is YAML.  Its first line is its header, ``imported: SYSTEM VERSION``; then it has ``name``, and one section with the
+values of a struct of ``emulator.sites``, whose name in lower case is the system's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
-from emulator.files.yaml_positions import read_document
+from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Frozen
 
-SECTIONS = ("kubernetes", "kueue", "slurm")
-"""Of all schedulers whose files are taken over."""
-_HEAD_BYTES = 1 << 16
-
-
-class Saved(Frozen):
-    """Base of what such a file has in its section."""
-
-    SECTION: ClassVar[str]
-    VERSION: ClassVar[str]
-    """Of the scheduler whose decisions are meant."""
-
-
-SavedT = TypeVar("SavedT", bound=Saved)
+VERSIONS = {"kubernetes": "1.36", "kueue": "0.19", "slurm": "22.05"}
+"""Of all systems whose files are taken over: the version of the scheduler whose decisions are meant."""
+HEADER = "imported"
+_ARGUMENTS = {"slurm": "--conf slurm.conf --sacct jobs.txt"}
+_HEADERS = {f"{HEADER}: {system} {version}\n".encode(): system for system, version in VERSIONS.items()}
+_LONGEST_HEADER = 80
+SavedT = TypeVar("SavedT", bound=Frozen)
 
 
 class NotTaken(Frozen):
@@ -45,37 +39,44 @@ class NotTaken(Frozen):
         return f"{self.what} ({self.where})" + (f": {self.why}" if self.why else "")
 
 
-def head_of(system: str, paths: Iterable[Path], left_out: Sequence[NotTaken]) -> list[str]:
-    """The comments of a file: what it was made from, and what is not carried over."""
-    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    return [*lines, "Not carried over:", *(f"  {each}" for each in left_out)] if left_out else lines
-
-
-def is_saved(path: Path, *sections: str) -> bool:
-    """Whether ``path`` is such a file with one of ``sections``."""
+def system_of(path: Path) -> str | None:
+    """The system from which a file was imported, by its header; None: it is no such file."""
     if not path.is_file():
-        return False
-    begins = tuple(f"{section}:".encode() for section in sections)
+        return None
     with path.open("rb") as file:
-        return any(line.startswith(begins) for line in file.read(_HEAD_BYTES).splitlines())
+        return _HEADERS.get(file.readline(_LONGEST_HEADER))
 
 
-def read_section(path: Path, kind: type[SavedT]) -> SavedT:
-    """The values that ``write_saved`` wrote.  Raises ConfigError: file, line and field."""
-    document, section, version = read_document(path), kind.SECTION, kind.VERSION
-    given = document.data.get(section)
-    if given is None:
-        others = (f", but natjam import {other}" for other in SECTIONS if other in document.data)
-        raise ConfigError(f"{path}: natjam import {section} has not written this file{next(others, '')}")
+def section_of(document: Document) -> str | None:
+    """The system whose section a file has; None: it has none."""
+    return next((system for system in VERSIONS if system in document.data), None)
+
+
+def made_anew(system: str, path: Path) -> str:
+    """What to do with a file that another natjam has written."""
+    arguments = _ARGUMENTS.get(system, "FILES")
+    return f"another natjam has imported it; import it again: natjam import {system} {arguments} --out {path}"
+
+
+def read_saved(path: Path, kind: type[SavedT]) -> SavedT:
+    """The values that ``write_saved`` wrote.  Raises ConfigError."""
+    return taken_over(read_document(path), kind)
+
+
+def taken_over(document: Document, kind: type[SavedT]) -> SavedT:
+    """The values of a file that was read already.  Raises ConfigError: file, line and field."""
+    path, section, there = document.path, kind.__name__.lower(), section_of(document)
+    if there is not None and document.data.get(HEADER) != f"{there} {VERSIONS[there]}":
+        raise ConfigError(f"{document.origin((there,))}: {there}: {made_anew(there, path)}")
+    if there != section:
+        but = f", but natjam import {there}" if there else ""
+        raise ConfigError(f"{path}: natjam import {section} has not written this file{but}")
     try:
-        if not isinstance(given, dict) or given.get("version") != version:
-            where = document.origin((section, "version"))
-            raise ConfigError(f"{where}: {section}.version: must be '{version}'")
-        return msgspec.convert({key: value for key, value in given.items() if key != "version"}, kind)
+        return msgspec.convert(document.data[section], kind)
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$.")
         location = _location(at.rstrip("`"))
-        field = f"{section}.{at.rstrip('`')}: " if at else ""
+        field = f"{section}.{at.rstrip('`')}: " if at else f"{section}."
         raise ConfigError(f"{document.origin((section, *location))}: {printable(field + what)}") from None
 
 
@@ -84,19 +85,9 @@ def _location(at: str) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
 
 
-def refuse_twice(path: Path, where: str, names: Iterable[str]) -> None:
-    """Raise ConfigError if two of the things at a place of the file have one name."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ConfigError(f"{path}: {where}: '{printable(name)}' is there twice")
-        seen.add(name)
-
-
-def write_saved(path: Path, value: Saved, head: Iterable[str]) -> None:
-    """Write the file, with ``head`` as comments before it.  Raises RunError."""
-    section = {"version": value.VERSION, **msgspec.to_builtins(value)}
-    content: dict[str, Any] = {"name": path.stem, value.SECTION: section}
-    comments = "".join(f"# {printable(line)}\n" for line in head)
+def write_saved(path: Path, value: Frozen, head: Iterable[str]) -> None:
+    """Write the file, with ``head`` as comments after its header.  Raises RunError."""
+    comments, system = "".join(f"# {printable(line)}\n" for line in head), type(value).__name__.lower()
+    content = dump_yaml({"name": path.stem, system: msgspec.to_builtins(value)})
     with written_whole(path) as unfinished:
-        unfinished.write_text(comments + dump_yaml(content))
+        unfinished.write_text(f"{HEADER}: {system} {VERSIONS[system]}\n{comments}{content}")

@@ -7,13 +7,14 @@ MiB), ``_gb`` GiB, ``_bytes`` bytes.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from operator import not_
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
-from emulator.vocabulary import MAP, MASTER, REDUCE, TakingBack
+from emulator.vocabulary import MAP, MASTER, REDUCE, Details, TakingBack
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
@@ -162,6 +163,12 @@ class Gang(Strict):
     """No task starts before so many have room at once; if one is lost and fewer are left, all are evicted."""
 
 
+def _details(given: Any) -> Details | None:
+    from emulator.sites.details import read_details  # here, because few jobs have any
+
+    return None if given is None else read_details(given)
+
+
 class JobEntry(Strict):
     """One job of an experiment file: MapReduce, programs, or groups of tasks."""
 
@@ -190,6 +197,9 @@ class JobEntry(Strict):
     says."""
     mechanism: TakingBack | None = None
     """What happens to its tasks when they are taken back.  Null: as its queue says."""
+    details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=not_)
+    """What it is to kube-scheduler, Kueue or Slurm: ``{kind: kubernetes | kueue | slurm, ...}``, with the fields of
+    ``emulator.sites``."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from analysis.report.variants import interval_cell
 from analysis.statistics import Spread, spread_if_any
 from emulator.display.tables import FittedTable, names, new_table, numbers
-from emulator.policies.kueue.model import Arrival, Cluster, Preemption, first_name
+from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.player import Player
+from emulator.sites.kueue import Arrival, Cluster, Preemption
 from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, mean_s
 
 _WAYS_NS = {

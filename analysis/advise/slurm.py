@@ -20,14 +20,13 @@ from analysis.figures import style
 from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers, or_dash
 from emulator.experiment.load import load_experiment
-from emulator.policies.slurm.model import MINUTE_NS, Cluster, Job, Mode
 from emulator.policies.slurm.outcome import JobOutcome, job_outcome, together
 from emulator.policies.slurm.player import Costs, Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.slurm import MINUTE_NS, Cluster, Job, Mode, Slurm
 from emulator.vocabulary import HOUR_NS, Frozen
 from workloads.saved import write_saved
-from workloads.slurm.saved import Slurm
 
 _NO_TIME = 0
 _SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}

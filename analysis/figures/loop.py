@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import Workload
 from emulator.policies.kueue.returns import Loop
+from emulator.sites.kueue import Workload
 from emulator.vocabulary import SECOND_NS
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY)

@@ -17,8 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from emulator.costs.overheads import load_overheads
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Costs, Player, Stay
+from emulator.sites.slurm import SECOND_NS, Cluster, Job
 from workloads.slurm.conf import read_conf
 
 BOOT_NS = -8_480_000_000

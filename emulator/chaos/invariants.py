@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.core.application_master.application_master import ApplicationMaster
-from emulator.core.application_master.task_attempt import AttemptState
+from emulator.core.application_master.task import AttemptState
 from emulator.core.completions import Checkpointed, Exited, SavedByItself
 from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec

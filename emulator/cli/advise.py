@@ -114,15 +114,16 @@ def advise(
     from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
-    from workloads.saved import is_saved
+    from workloads.saved import system_of
 
-    if is_saved(file, "slurm", "kueue"):
-        from emulator.cli.advise_imported import advise_imported
+    system = system_of(file)
+    if system in ("slurm", "kueue"):
+        from emulator.cli.advise_imported import advise_kueue, advise_slurm
 
         _refuse_options(context, file)
-        advise_imported(file, _made(context, out, file), as_json)
+        (advise_kueue if system == "kueue" else advise_slurm)(file, _made(context, out, file), as_json)
         return
-    if is_saved(file, "kubernetes"):
+    if system == "kubernetes":
         raise ConfigError(
             f"{file}: is an imported Kubernetes cluster: 'natjam compare {file} OTHER.yaml' says what another priority,"
             " mechanism or policy would change"

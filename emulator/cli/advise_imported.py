@@ -15,23 +15,17 @@ from emulator.display.work_display import progress_bar
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.vocabulary import counted
-from workloads.saved import is_saved
+from workloads.saved import read_saved
 
 if TYPE_CHECKING:
     from emulator.display.tables import FittedTable
 
 
-def advise_imported(file: Path, out: Path, as_json: bool) -> None:
-    """Play what the file has; the results are a table and ``advise.json``, of a site a picture too.
+def advise_slurm(file: Path, out: Path, as_json: bool) -> None:
+    """Play a site's jobs under each way to preempt; the results are a table, ``advise.json`` and a picture.
 
     Raises ConfigError.
     """
-    advise = _advise_kueue if is_saved(file, "kueue") else _advise_site
-    advise(file, out, as_json)
-
-
-def _advise_site(file: Path, out: Path, as_json: bool) -> None:
-    """Play the site's jobs under each way to preempt."""
     from analysis.advise.slurm import (
         is_urgent,
         result_of,
@@ -42,9 +36,9 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
         words,
     )
     from analysis.figures import style
-    from workloads.slurm.saved import read_saved
+    from emulator.sites.slurm import Slurm
 
-    site = read_saved(file)
+    site = read_saved(file, Slurm)
     urgent = urgent_names(site.cluster)
     why = "may preempt others, and nobody them" if site.cluster.qos else "the highest PriorityTier"
     called = f"{', '.join(sorted(urgent))} ({why})"
@@ -71,12 +65,15 @@ def _advise_site(file: Path, out: Path, as_json: bool) -> None:
     _tell(out, as_json, facts, heads, results_table(found), f"; the picture: {out / 'advise.png'}")
 
 
-def _advise_kueue(file: Path, out: Path, as_json: bool) -> None:
-    """Play days like the cluster's with each minimum runtime."""
-    from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
-    from workloads.kueue.saved import read_saved
+def advise_kueue(file: Path, out: Path, as_json: bool) -> None:
+    """Play days like the cluster's with each minimum runtime; the results are a table and ``advise.json``.
 
-    kueue = read_saved(file)
+    Raises ConfigError.
+    """
+    from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
+    from emulator.sites.kueue import Kueue
+
+    kueue = read_saved(file, Kueue)
     if len({arrival.workload.priority for arrival in kueue.arrivals}) < 2:
         raise ConfigError(
             f"{file}: kueue.arrivals: all workloads have one priority, so none is urgent; give natjam import kueue"

@@ -25,6 +25,9 @@ _MOST_SHOWN = 40
 """Lines about what is not carried over, on the terminal."""
 
 _Out = Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)]
+_Objects = Annotated[
+    list[Path], typer.Argument(help="Files or folders with the cluster's objects (YAML or JSON).", show_default=False)
+]
 _OverH = Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which those that are drawn arrive.")]
 _Seed = Annotated[int, typer.Option(min=0, help="Seed of those that are drawn.")]
 
@@ -85,10 +88,7 @@ def yarn(
 
 @group.command()
 def kueue(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(help="Files or folders with Kueue's objects (YAML or JSON).", show_default=False),
-    ],
+    paths: _Objects,
     out: _Out,
     arrivals: Annotated[
         Path | None,
@@ -147,10 +147,7 @@ def kueue(
 
 @group.command()
 def kubernetes(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(help="Files or folders with Kubernetes' objects (YAML or JSON).", show_default=False),
-    ],
+    paths: _Objects,
     out: _Out,
     arrivals: Annotated[
         Path | None,
@@ -238,10 +235,10 @@ def slurm(
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
+    from emulator.sites.slurm import Slurm
     from workloads.saved import write_saved
     from workloads.slurm.conf import read_conf
     from workloads.slurm.sacct import read_sacct
-    from workloads.slurm.saved import Slurm
 
     _check_out(out)
     cluster, left_out = read_conf(conf, qos)
@@ -271,10 +268,9 @@ def _check_out(out: Path) -> None:
 
 
 def _said_head(system: str, paths: Sequence[Path], left_out: Sequence[NotTaken]) -> list[str]:
-    """The head of a written file, of which what is not carried over is shown too."""
-    from workloads.saved import head_of
-
-    lines = head_of(system, paths, left_out)
+    """The comments of a written file: what it was made from, and what is not carried over, which is shown too."""
+    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
+    lines += ["Not carried over:", *(f"  {each}" for each in left_out)] if left_out else []
     for line in lines[1:_MOST_SHOWN]:
         say(line)
     if len(lines) > _MOST_SHOWN:

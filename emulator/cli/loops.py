@@ -57,10 +57,13 @@ def loops(
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
-    from workloads.kueue.saved import read_any
+    from emulator.sites.kueue import Kueue
+    from workloads.kueue.state import read_kueue
+    from workloads.saved import read_saved, system_of
 
     with reading(*paths) as on_bytes:
-        kueue, unread = read_any(paths, on_bytes)
+        is_imported = len(paths) == 1 and system_of(paths[0]) is not None
+        kueue, unread = (read_saved(paths[0], Kueue), []) if is_imported else read_kueue(paths, on_bytes)
     console = results_console()
     if unread:
         text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
@@ -175,8 +178,8 @@ def _write(directory: Path, found: Plan) -> None:
     """Write an experiment, and what kubectl can apply."""
     from emulator.files.yaml_values import dump_yaml
     from emulator.loops.draw import SECOND_NS
+    from emulator.sites.kueue import Kueue
     from workloads.kueue.manifests import cluster_manifests, job_manifests
-    from workloads.kueue.state import Kueue
     from workloads.saved import write_saved
 
     write_saved(directory / "site.yaml", Kueue(found.cluster, arrivals=found.arrivals), ["Made by natjam loops."])

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
-    from emulator.policies.slurm.model import Cluster, Job
     from emulator.policies.slurm.outcome import JobsOutcome
     from emulator.policies.slurm.player import Stay
+    from emulator.sites.slurm import Cluster, Job
 
 AS_CONFIGURED = "as configured"
 _COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
@@ -55,16 +55,17 @@ def play(
       natjam import kubernetes cluster.json --draw 500 --out mine.yaml
       natjam play mine.yaml --out pods.csv
     """
-    from workloads.saved import is_saved
+    from workloads.saved import system_of
 
-    if is_saved(file, "kubernetes"):
+    system = system_of(file)
+    if system == "kubernetes":
         from emulator.cli.play_kubernetes import play_kubernetes
 
         if mode:
             raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
         play_kubernetes(file, out)
         return
-    if is_saved(file, "kueue"):
+    if system == "kueue":
         raise ConfigError(
             f"{file}: natjam play is for Slurm and Kubernetes; 'natjam run {file}' runs Kueue's workloads"
         )
@@ -75,9 +76,10 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     """Play a site, as it is configured and with other modes."""
     from emulator.files.whole_files import write_csv
     from emulator.policies.slurm.outcome import outcomes
-    from workloads.slurm.saved import read_saved
+    from emulator.sites.slurm import Slurm
+    from workloads.saved import read_saved
 
-    site = read_saved(file)
+    site = read_saved(file, Slurm)
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
     played: dict[str, Mapping[str, Sequence[Stay]]] = {}
@@ -123,7 +125,7 @@ def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:
 def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     from msgspec.structs import replace
 
-    from emulator.policies.slurm.model import Mode
+    from emulator.sites.slurm import Mode
 
     found = {AS_CONFIGURED: cluster}
     what, choices = ("QOS", cluster.qos) if cluster.qos else ("partition", cluster.partitions)

@@ -11,20 +11,20 @@ from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.display.work_display import WorkDisplay, WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import write_csv
-from emulator.policies.kubernetes.model import first_of_best
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Day, Player
+from emulator.policies.kubernetes.terms import first_of_best
 from emulator.policies.news import CannotGoOnError
+from emulator.sites.kubernetes import Kubernetes
 from emulator.vocabulary import counted
-from workloads.kubernetes.saved import read_saved
+from workloads.saved import read_saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
-    from emulator.policies.kubernetes.model import PriorityClass
     from emulator.policies.kubernetes.player import Run
-    from workloads.kubernetes.cluster import Kubernetes
+    from emulator.sites.kubernetes import PriorityClass
 
 _LOOK_CYCLES = 500
 _COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
@@ -32,7 +32,7 @@ _COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_
 
 def play_kubernetes(file: Path, out: Path | None) -> None:
     """Play the pods of a file, and print what became of each priority.  Raises ConfigError, RunError."""
-    cluster = read_saved(file)
+    cluster = read_saved(file, Kubernetes)
     if not cluster.arrivals:
         raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
     say(f"playing {counted(len(cluster.arrivals), 'pod')} on {counted(len(cluster.state.nodes), 'node')}")

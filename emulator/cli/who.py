@@ -13,8 +13,7 @@ from emulator.errors import ConfigError, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from emulator.policies.kubernetes.model import Pod, State
-    from workloads.kubernetes.cluster import Kubernetes
+    from emulator.sites.kubernetes import Kubernetes, Pod, State
 
 _SAMPLED_NODES = 100
 _MOST_NAMES = 10
@@ -45,10 +44,13 @@ def who(
       natjam who cluster.json new-pod.yaml
     """
     from emulator.cli.traces import reading
-    from workloads.kubernetes.saved import read_any
+    from emulator.sites.kubernetes import Kubernetes
+    from workloads.kubernetes.cluster import read_kubernetes
+    from workloads.saved import read_saved, system_of
 
     with reading(file) as on_bytes:
-        cluster = read_any([file], on_bytes)
+        is_imported = system_of(file) is not None
+        cluster = read_saved(file, Kubernetes) if is_imported else read_kubernetes([file], on_bytes).cluster
     asked, partial = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
     for line in _answer(cluster.state, asked):
         say(line)
@@ -61,7 +63,7 @@ def who(
 def _answer(state: State, pod: Pod) -> Iterator[str]:
     from emulator.policies.kubernetes.decisions import place, victims
     from emulator.policies.kubernetes.gangs import gang_of, place_gang
-    from emulator.policies.kubernetes.model import first_of_best
+    from emulator.policies.kubernetes.terms import first_of_best
     from emulator.policies.kubernetes.why import why_gang, why_placement, why_preemption
 
     gang = gang_of(state, pod)

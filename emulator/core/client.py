@@ -4,6 +4,7 @@ waits for their end."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from emulator.core.effects import AllFinished, Effect, Send
 from emulator.core.job import JobSpec
@@ -37,16 +38,17 @@ class Client(StateMachine):
         self._timers = Timers()
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        again: list[Effect] = [Send(RESOURCE_MANAGER, _submission(job)) for job in self._submitted.values()]
+        again = self._submit([*self._submitted.values()])
         return [*again, *self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         return self._submit_due(now_ns) if self._timers.take(message) else []
 
     def _submit_due(self, now_ns: int) -> list[Effect]:
-        effects: list[Effect] = []
+        due: list[JobSpec] = []
         while self._unsubmitted and self._unsubmitted[0].submit_ns <= now_ns:
-            effects.append(self._submit(self._unsubmitted.popleft()))
+            due.append(self._unsubmitted.popleft())
+        effects = self._submit(due)
         if self._unsubmitted:
             effects.append(self._timers.set("submit", self._unsubmitted[0].submit_ns))
         return effects
@@ -55,11 +57,12 @@ class Client(StateMachine):
         reached = (message.job, message.progress_ppm)
         due = [job for job in self._awaiting if job.submit_when == reached]
         self._awaiting = [job for job in self._awaiting if job.submit_when != reached]
-        return [self._submit(job) for job in due]
+        return self._submit(due)
 
-    def _submit(self, job: JobSpec) -> Effect:
-        self._submitted[job.name] = job
-        return Send(RESOURCE_MANAGER, _submission(job))
+    def _submit(self, jobs: Sequence[JobSpec]) -> list[Effect]:
+        self._submitted |= {job.name: job for job in jobs}
+        is_all = not (self._unsubmitted or self._awaiting)
+        return [Send(RESOURCE_MANAGER, SubmitJob(job.facts, is_last=is_all and job is jobs[-1])) for job in jobs]
 
     def _job_finished(self, message: JobFinished, now_ns: int) -> list[Effect]:
         if message.job not in self._unfinished:
@@ -83,7 +86,3 @@ class Client(StateMachine):
         ProgressReached: _progress_reached,
         JobFinished: _job_finished,
     }
-
-
-def _submission(job: JobSpec) -> SubmitJob:
-    return SubmitJob(job.facts)

@@ -1,4 +1,4 @@
-"""What all state machines here share: a literal transition table, timers, seeded phases.
+"""What all state machines here share: a literal table of arcs, timers, seeded phases.
 
 Theory of operation
 -------------------
@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from emulator.core.effects import Effect, SetTimer
 from emulator.core.messages import Message, TimerFired
@@ -38,10 +38,6 @@ class Symbol(Enum):
     """A state or an event, hashed by identity: ``Enum`` hashes by name, in Python, which costs as much as an arc."""
 
     __hash__ = object.__hash__
-
-
-StateT = TypeVar("StateT", bound=Enum)
-EventT = TypeVar("EventT", bound=Enum)
 
 
 class Machine(Protocol):
@@ -124,23 +120,33 @@ class IllegalTransition(Exception):
     """The state has no arc for this event; nothing was changed."""
 
 
-class TransitionTable(Generic[StateT, EventT]):
-    """The arcs of one kind of state machine, written as a literal mapping (state, event) -> next state."""
+class Arc(NamedTuple):
+    """One arc of a state machine: where it leads, and what is done on it."""
 
-    def __init__(self, name: str, arcs: Mapping[tuple[StateT, EventT], StateT]) -> None:
-        self.name = name
-        self.arcs = dict(arcs)
+    target: Enum
+    action: Callable[..., Any] = lambda machine, *facts: None
+    """The method that changes the rest of the machine, which is in its new state by then, and returns what has to be
+    done outside it; it takes the facts of the event.  By default nothing else changes."""
 
-    def next(self, state: StateT, event: EventT, who: object) -> StateT:
-        """The state that ``event`` leads to; raises IllegalTransition, naming ``who``, if there is no arc."""
-        target = self.arcs.get((state, event))
-        if target is None:
-            raise IllegalTransition(f"{self.name} {who}: no arc for {event.value} in {state.value}")
-        return target
 
-    def allows(self, state: StateT, event: EventT) -> bool:
-        """Whether ``state`` has an arc for ``event``."""
-        return (state, event) in self.arcs
+class Stateful:
+    """What has a state, and one literal table of the arcs between its states."""
+
+    __slots__ = ()
+
+    state: Any
+    arcs: ClassVar[Mapping[tuple[Any, Any], Arc]]
+    """By the state that an arc leaves and the event: a symbol, or the type of a message."""
+
+    def take(self, event: Enum | type, *facts: Any) -> Any:
+        """Take the arc of an event; returns what its action returns.  Raises IllegalTransition, without changing
+        anything, if the state has no such arc."""
+        arc = self.arcs.get((self.state, event))
+        if arc is None:
+            said = event.__name__ if isinstance(event, type) else event.value
+            raise IllegalTransition(f"{type(self).__name__} {self}: no arc for {said} in {self.state.value}")
+        self.state = arc.target
+        return arc.action(self, *facts)
 
 
 class Timers:

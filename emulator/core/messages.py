@@ -184,6 +184,8 @@ class SubmitJob(_Message):
     """Client to ResourceManager."""
 
     facts: JobFacts
+    is_last: bool = False
+    """Whether all jobs of the run have been submitted."""
 
     @property
     def job(self) -> str:

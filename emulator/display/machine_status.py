@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from emulator.core.application_master.task import TaskState
-from emulator.core.application_master.task_attempt import AT_WORK, AttemptState
+from emulator.core.application_master.task import AT_WORK, AttemptState, TaskState
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.display.status import ClusterStatus, JobStatus

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from emulator.core.application_master.application_master import ApplicationMaster
-from emulator.core.application_master.task_attempt import ENDED, AttemptState
+from emulator.core.application_master.task import ENDED, AttemptState
 from emulator.core.messages import JobState
 
 _MOST_NAMED = 5

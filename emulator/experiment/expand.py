@@ -221,6 +221,7 @@ def _job(entry: JobEntry, cluster: Cluster, container_memory_bytes: int, seed: i
         min_containers=entry.min_containers,
         max_containers=entry.max_containers,
         gang=entry.gang_minimum,
+        details=entry.details,
     )
     return JobSpec(
         facts,

@@ -35,7 +35,9 @@ class JobsFile(Strict):
 
 def encode_jobs(jobs: Sequence[JobEntry]) -> bytes:
     """Jobs as the bytes of such a file; default values are left out."""
-    return b"".join(job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in jobs)
+    return b"".join(
+        job.model_dump_json(exclude_defaults=True, fallback=msgspec.to_builtins).encode() + b"\n" for job in jobs
+    )
 
 
 def include_jobs(document: Document) -> None:

@@ -17,6 +17,7 @@ from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.programs import place_programs, program_problems
 from emulator.experiment.sites.include import include_site
+from emulator.experiment.sites.listed import move_details
 from emulator.files.problems import Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
@@ -46,6 +47,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     for text in overrides:
         document.override(text)
     include_site(document)
+    move_details(document)
     _make_paths_absolute(document, overrides_dir or Path.cwd())
     place_programs(document)
     problems: list[Problem] = []

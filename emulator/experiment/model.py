@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.costs.probe_file import TierNumbers
@@ -515,11 +516,11 @@ class Experiment(Strict):
 
 
 def dump_experiment(experiment: Experiment) -> str:
-    """The experiment as YAML, with defaults and absolute paths; loading it gives an equal experiment anywhere."""
-    return dump_yaml(experiment.model_dump(mode="json"))
+    """The experiment as YAML, with defaults and absolute paths; loading it gives the same experiment anywhere."""
+    return dump_yaml(experiment.model_dump(mode="json", fallback=msgspec.to_builtins))
 
 
 def dump_settings(experiment: Experiment, jobs: Any) -> str:
     """As ``dump_experiment``, with ``jobs`` instead of the workload's own."""
-    data = experiment.model_dump(mode="json", exclude={"workload": {"jobs"}})
+    data = experiment.model_dump(mode="json", fallback=msgspec.to_builtins, exclude={"workload": {"jobs"}})
     return dump_yaml({**data, "workload": {"jobs": jobs, **data["workload"]}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.core.application_master.task_attempt import task_named
+from emulator.core.application_master.task import task_named
 from emulator.core.messages import TaskOrder
 from emulator.core.settings import Trigger
 from emulator.experiment.groups import groups_of, waits_for_itself

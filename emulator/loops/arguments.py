@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from emulator.policies.kueue.model import Cluster, Policy
 from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.sites.kueue import Cluster, Policy
 
 ALONE = "no two queues share quota"
 NO_BORROWING = "no queue can borrow"

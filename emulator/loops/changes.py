@@ -8,15 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from emulator.policies.kueue.model import (
-    BorrowWithinCohort,
-    Cluster,
-    ClusterQueue,
-    FlavorQuotas,
-    Policy,
-    Quota,
-    ShareStrategy,
-)
+from emulator.sites.kueue import BorrowWithinCohort, Cluster, ClusterQueue, FlavorQuotas, Policy, Quota, ShareStrategy
 
 _BORROW = "spec.preemption.borrowWithinCohort"
 _MOST_NAMED = 4

@@ -8,8 +8,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Policy, ResourceGroup, Workload
 from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Policy, ResourceGroup, Workload
 from emulator.vocabulary import SECOND_NS, Frozen
 
 PRIORITIES = (0, 1, 2)

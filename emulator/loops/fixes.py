@@ -16,7 +16,7 @@ from emulator.loops.arguments import argument
 from emulator.loops.changes import Change, applied, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.search import Search, loop_of, shrunk
-from emulator.policies.kueue.model import Cluster
+from emulator.sites.kueue import Cluster
 
 LEAST_PLAYS, MOST_PLAYS = 2000, 20_000
 """A fix without an argument is searched for other loops with so many plays, or is not named."""

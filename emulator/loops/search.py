@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from emulator.loops.draw import SECOND_NS, Drawer, Plan
 from emulator.policies.kueue.cycle import Decision
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
+from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.player import Player
 from emulator.policies.kueue.returns import Loop, StateReturns
 from emulator.shrink import shortest
+from emulator.sites.kueue import Arrival, Cluster, PodSet
 
 Log = list[tuple[int, int, Decision]]
 """Time, cycle and decision."""

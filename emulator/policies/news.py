@@ -6,11 +6,11 @@ To a process each is one JSON object a line (``docs/outside.md``).  Times are em
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Details, Frozen
 
 VERSION = 1
 """Of the lines; it grows when a line changes its meaning."""
@@ -95,6 +95,10 @@ class JobSubmitted(_News, tag="job-submitted"):
     """How long they run, once they are given room, before they may be taken back."""
     grace_ns: int = 0
     """How long a task that is killed may go on after SIGTERM."""
+    details: Details | None = None
+    """What it is to the kind of scheduler that decides, if its file says."""
+    is_last: bool = False
+    """Whether all jobs of the run have been submitted."""
 
 
 class Suspended(Frozen):
@@ -267,9 +271,14 @@ class CannotGoOnError(Exception):
     """Why a scheduler's decisions lead nowhere."""
 
 
-def unknown_job(job: str, option: str, what: str) -> CannotGoOnError:
-    """A job that a scheduler's rules do not know; ``option``: of its allocation, with those that it knows."""
-    return CannotGoOnError(f"job {job} is none of scheduler.allocation.{option}; give it {what} of its name there")
+DetailsT = TypeVar("DetailsT", bound=Details)
+
+
+def details_of(news: JobSubmitted, kind: type[DetailsT], what: str) -> DetailsT:
+    """What a job is to a scheduler; ``what`` says it in a word.  Raises CannotGoOnError: its file does not say."""
+    if not isinstance(news.details, kind):
+        raise CannotGoOnError(f"job {news.job} has no details of a {what}; give it them in workload.jobs")
+    return news.details
 
 
 class Scheduler(Protocol):

@@ -28,7 +28,7 @@ from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import zstandard
@@ -45,7 +45,7 @@ from emulator.core.messages import (
 )
 from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Details, Frozen
 
 FORMAT_VERSION = 5
 COMPRESSION_LEVEL = 1
@@ -133,7 +133,13 @@ def decode_record(line: bytes) -> Record:
 @cache
 def _decoder(kind: type[_Line]) -> msgspec.json.Decoder[_Line]:
     """Made when it is needed: it takes longer than to write the journal of a short run."""
-    return msgspec.json.Decoder(kind)
+    return msgspec.json.Decoder(kind, dec_hook=_details)
+
+
+def _details(_: type, given: Any) -> Details:
+    from emulator.sites.details import read_details  # here, because few journals have any
+
+    return read_details(given)
 
 
 _encoder = msgspec.json.Encoder()

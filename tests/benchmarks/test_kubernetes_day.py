@@ -14,11 +14,11 @@ import pytest
 from bare_heap import bare_event_s
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.model import HOSTNAME, AntiAffinity, Arrival, Node, Pod, State, first_of_best
 from emulator.policies.kubernetes.player import Day, Player
+from emulator.policies.kubernetes.terms import first_of_best
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from workloads.kubernetes.cluster import Kubernetes
+from emulator.sites.kubernetes import HOSTNAME, AntiAffinity, Arrival, Kubernetes, Node, Pod, State
 from workloads.saved import write_saved
 
 pytestmark = pytest.mark.slow

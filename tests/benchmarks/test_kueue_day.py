@@ -12,7 +12,9 @@ from random import Random
 import pytest
 from bare_heap import bare_event_s
 
-from emulator.policies.kueue.model import (
+from emulator.policies.kueue.model import first_name
+from emulator.policies.kueue.player import Day, Player
+from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
     Arrival,
     Cluster,
@@ -25,9 +27,7 @@ from emulator.policies.kueue.model import (
     Quota,
     ResourceGroup,
     Workload,
-    first_name,
 )
-from emulator.policies.kueue.player import Day, Player
 
 pytestmark = pytest.mark.slow
 

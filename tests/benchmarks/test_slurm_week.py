@@ -14,8 +14,8 @@ import pytest
 from bare_heap import bare_event_s
 
 from emulator.policies.slurm.decisions import Decision
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from emulator.policies.slurm.player import Player
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
 
 pytestmark = pytest.mark.slow
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.policies.kueue.model import (
+from emulator.records.replay import replay
+from emulator.sites.kueue import (
     Arrival,
     Cluster,
     ClusterQueue,
     FlavorQuotas,
+    Kueue,
     PodSet,
     Policy,
     Preemption,
@@ -16,10 +18,8 @@ from emulator.policies.kueue.model import (
     ResourceGroup,
     Workload,
 )
-from emulator.records.replay import replay
 from emulator.vocabulary import SECOND_NS
 from tests.live_runs import NatjamRun, RayCluster
-from workloads.kueue.state import Kueue
 from workloads.saved import write_saved
 
 

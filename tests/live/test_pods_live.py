@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, State
+from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, State
 from tests.live_runs import NatjamRun, RayCluster
 from tests.run_results import job_of
-from workloads.kubernetes.cluster import Kubernetes
 from workloads.saved import write_saved
 
 S = 10**9

@@ -30,7 +30,13 @@ from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
-from emulator.policies.kubernetes.model import (
+from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.player import Player, Run
+from emulator.policies.kubernetes.preemption import Candidate, Preemption
+from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.sites.kubernetes import (
     AntiAffinity,
     Arrival,
     Bound,
@@ -38,6 +44,7 @@ from emulator.policies.kubernetes.model import (
     BudgetSpec,
     Effect,
     Group,
+    Kubernetes,
     Node,
     Operator,
     Pending,
@@ -49,17 +56,10 @@ from emulator.policies.kubernetes.model import (
     Taint,
     Toleration,
 )
-from emulator.policies.kubernetes.placement import Placement
-from emulator.policies.kubernetes.player import Player, Run
-from emulator.policies.kubernetes.preemption import Candidate, Preemption
-from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
-from emulator.resolved import resolve
-from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
-from workloads.kubernetes.cluster import Kubernetes
 from workloads.saved import write_saved
 
 
@@ -94,13 +94,13 @@ def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Po
     pod = Pod(
         given["name"],
         given.get("priority", 0),
-        _policy(given),
-        given.get("requests", {}),
-        given.get("labels", {}),
-        given.get("selector", {}),
-        tuple(map(_toleration, given.get("tolerations", ()))),
-        tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
-        given.get("group", ""),
+        policy=_policy(given),
+        requests=given.get("requests", {}),
+        labels=given.get("labels", {}),
+        selector=given.get("selector", {}),
+        tolerations=tuple(map(_toleration, given.get("tolerations", ()))),
+        anti_affinity=tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
+        group=given.get("group", ""),
     )
     return classes[given["class"]].of(pod) if given.get("class") else pod
 

@@ -25,9 +25,13 @@ from emulator.experiment.load import load_experiment
 from emulator.loops.fixes import fixes
 from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.decisions import Incoming, State, assign, victims
-from emulator.policies.kueue.model import (
+from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
+from emulator.policies.kueue.player import History, Player
+from emulator.policies.kueue.returns import Loop
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
-    Admitted,
     Arrival,
     BorrowWithinCohort,
     Cluster,
@@ -36,7 +40,7 @@ from emulator.policies.kueue.model import (
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
-    Mode,
+    Kueue,
     PodSet,
     Policy,
     Preemption,
@@ -44,18 +48,11 @@ from emulator.policies.kueue.model import (
     Quota,
     ResourceGroup,
     ShareStrategy,
-    Ties,
     Workload,
-    first_name,
 )
-from emulator.policies.kueue.player import History, Player
-from emulator.policies.kueue.returns import Loop
-from emulator.resolved import resolve
-from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
-from workloads.kueue.state import Kueue
 from workloads.saved import write_saved
 
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}

@@ -32,13 +32,12 @@ from analysis.papers.slurm_runs import (
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
 from emulator.policies.slurm.player import Stay
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.slurm import SECOND_NS, Cluster, Job, Slurm
 from tests.peers import holding
 from workloads.saved import write_saved
-from workloads.slurm.saved import Slurm
 
 RUNS_WITH_SAME_VICTIMS = 0.8
 Stays = dict[str, list[tuple[int, int]]]

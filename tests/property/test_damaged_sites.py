@@ -15,13 +15,16 @@ from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.loops.search import search
 from emulator.policies.kubernetes.decisions import place
-from emulator.policies.kubernetes.model import (
+from emulator.policies.kubernetes.terms import first_of_best
+from emulator.resolved import resolve
+from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Arrival,
     Bound,
     BudgetSpec,
     Effect,
+    Kubernetes,
     Node,
     Pending,
     Pod,
@@ -30,22 +33,19 @@ from emulator.policies.kubernetes.model import (
     State,
     Taint,
     Toleration,
-    first_of_best,
 )
-from emulator.resolved import resolve
+from emulator.sites.kueue import Kueue
+from emulator.sites.slurm import Slurm
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
 from tests.unit.test_slurm_import import CONF, SACCT
-from workloads.kubernetes import saved as kubernetes_files
 from workloads.kubernetes.arrivals import read_arrivals
-from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
-from workloads.kueue import saved as kueue_files
+from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue.state import read_kueue
-from workloads.saved import write_saved
+from workloads.saved import read_saved, write_saved
 from workloads.slurm.conf import read_conf
 from workloads.slurm.sacct import read_sacct
-from workloads.slurm.saved import Slurm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9
@@ -116,10 +116,10 @@ def of_kubernetes(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("system", "read", "saved", "secret"),
-    [("kueue", of_kueue, kueue_files, "SECRET-e"), ("kubernetes", of_kubernetes, kubernetes_files, "SECRET-")],
+    ("system", "read", "kind", "secret"),
+    [("kueue", of_kueue, Kueue, "SECRET-e"), ("kubernetes", of_kubernetes, Kubernetes, "SECRET-")],
 )
-def test_objects(tmp_path: Path, system: str, read: Callable[[Path], Any], saved: Any, secret: str) -> None:
+def test_objects(tmp_path: Path, system: str, read: Callable[[Path], Any], kind: Any, secret: str) -> None:
     raw = {path.name: path.read_bytes() for path in sorted((DATA / system / "objects").iterdir())}
     folder, path = tmp_path / "objects", tmp_path / "mine.yaml"
     folder.mkdir()
@@ -133,7 +133,7 @@ def test_objects(tmp_path: Path, system: str, read: Callable[[Path], Any], saved
         refused += found is None
         if found is not None:
             write_saved(path, found, [])
-            assert saved.read_saved(path) == found
+            assert read_saved(path, kind) == found
     assert 0.1 * len(seeds) < refused < 0.95 * len(seeds)
 
 

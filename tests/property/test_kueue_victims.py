@@ -6,25 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
-from emulator.policies.kueue.model import (
+from emulator.policies.kueue.model import Admitted, Mode, first_name
+from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.snapshot import Snapshot, amounts_of
+from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
-    Admitted,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
     Cohort,
     FlavorQuotas,
-    Mode,
     PodSet,
     Policy,
     Preemption,
     Quota,
     ResourceGroup,
     Workload,
-    first_name,
 )
-from emulator.policies.kueue.queues import Pending
-from emulator.policies.kueue.snapshot import Snapshot, amounts_of
 from tests.examples import fixed
 
 FLAVORS = ({"cpu": "default"},)

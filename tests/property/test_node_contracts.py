@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from simulated import RESOURCES, SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.node_debts import NodeDebts
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.application_master.releaser import NodeDebts
+from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.effects import Checkpoint, ExplainTaskEviction, Kill, Send
 from emulator.core.job import JobSpec
 from emulator.core.messages import Answer, ApplicationHeartbeatResponse

@@ -11,7 +11,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import effects as fx
 from emulator.core.application_master.application_master import ApplicationMaster
-from emulator.core.application_master.task_attempt import ATTEMPT_TABLE, AttemptState
+from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.completions import Committing
 from emulator.core.effects import Effect
 from emulator.core.messages import (
@@ -115,7 +115,7 @@ def _attempts(machine: object) -> dict[str, AttemptState]:
 
 
 def _transition(old: AttemptState, new: AttemptState) -> str:
-    arcs = [event.value for (source, event), target in ATTEMPT_TABLE.arcs.items() if (source, target) == (old, new)]
+    arcs = [event.value for (source, event), arc in TaskAttempt.arcs.items() if (source, arc.target) == (old, new)]
     return f"{old.value} -> {new.value}" + (f"  [{arcs[0]}]" if arcs else "")
 
 

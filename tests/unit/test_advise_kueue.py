@@ -10,9 +10,8 @@ from test_kueue import SECOND_NS, queue, workload
 
 from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of, words
 from analysis.statistics import Spread
-from emulator.policies.kueue.model import Arrival, Cluster, Policy, Preemption
+from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
 from tests.commands import invoked, run_natjam
-from workloads.kueue.state import Kueue
 from workloads.saved import write_saved
 
 ONE_QUEUE = Cluster((queue("q", 4000, Preemption(within_queue=Policy.LOWER_PRIORITY)),))

@@ -9,7 +9,7 @@ from msgspec import structs
 from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition

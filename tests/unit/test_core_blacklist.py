@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.blacklist import Blacklist
+from emulator.core.application_master.asks import Blacklist
 from emulator.core.effects import Launch
 from emulator.core.messages import JobState
 from emulator.core.settings import NodeSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.application_master.estimator import TIME_CONSTANT_NS, RateEstimate
+from emulator.core.application_master.task import TIME_CONSTANT_NS, RateEstimate
 from emulator.vocabulary import SECOND_NS
 
 KEY_NS = st.integers(1_000, 100 * SECOND_NS)

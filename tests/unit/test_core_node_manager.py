@@ -146,7 +146,7 @@ def test_a_process_that_commits_refuses_to_stop_and_its_word_may_come_before_the
     assert report_of(bench(Committing("c1"))).state is ContainerState.COMMITTING
     assert bench.machine.ledger.stopped == 0, "no room is set aside for it any more"
     assert bench(SuspendFailed("c1", "it commits")) == []
-    with pytest.raises(IllegalTransition, match="no arc for suspended in committing"):
+    with pytest.raises(IllegalTransition, match="no arc for Suspended in committing"):
         bench(Suspended("c1", 1, FREE))
     ended = report_of(bench(Exited("c1", 0, None, 9)))
     assert (ended.outcome, ended.reason) == (Outcome.SUCCEEDED, "it commits")

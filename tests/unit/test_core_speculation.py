@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.estimator import RateEstimate
 from emulator.core.application_master.speculation import BEATEN, stragglers
-from emulator.core.application_master.task import Task, TaskState
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptState, RateEstimate, Task, TaskAttempt, TaskEvent, TaskState
 from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.messages import KillContainer
 from emulator.core.saved import KeyCheckpoint
@@ -62,7 +60,7 @@ def test_victims_and_tasks_that_have_a_second_attempt_are_left_alone() -> None:
     tasks = [task_with(0, 1000), task_with(1, 1000), task_with(2, 100), task_with(3, 100)]
     tasks[2].attempt.state = AttemptState.CHOSEN
     assert chosen(tasks) == [3]
-    tasks[3].rival_attempt()
+    tasks[3].take(TaskEvent.SPECULATE)
     assert chosen(tasks) == []
 
 
@@ -80,13 +78,13 @@ def test_those_with_the_most_time_left_go_first_and_only_some_at_a_time() -> Non
     assert chosen(tasks) == [9, 8]
     assert chosen(tasks, replace(RULE, at_most_ppm=100_000)) == [9]
     assert chosen(tasks, replace(RULE, at_most_ppm=1)) == [9], "one may always"
-    tasks[9].rival_attempt()
+    tasks[9].take(TaskEvent.SPECULATE)
     assert chosen(tasks, replace(RULE, at_most_ppm=100_000)) == []
 
 
 def test_a_task_whose_attempts_were_both_evicted_goes_on_from_the_further_with_its_own_rate() -> None:
     task = task_with(0, 250, keys_done=40)
-    first, second = task.attempt, task.rival_attempt()
+    first, second = task.attempt, task.take(TaskEvent.SPECULATE)
     second.estimate = RateEstimate(NOW_NS, 30, 10**9)
     first.container, second.container = "c1", "c2"
     assert task.speculative

@@ -14,7 +14,7 @@ from msgspec import structs
 from rich.console import Console
 from simulated import Chaos, make_job, make_settings, run_checked
 
-from emulator.core.application_master.task_attempt import task_named
+from emulator.core.application_master.task import task_named
 from emulator.core.job import JobSpec
 from emulator.display.closing_tables import closing_tables
 from emulator.experiment.expand import expand

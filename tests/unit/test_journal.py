@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -45,7 +45,10 @@ from emulator.records.journal import (
     read_journal,
 )
 from emulator.records.journal_tail import JournalTail
-from emulator.vocabulary import MAP, REDUCE, Frozen
+from emulator.sites.kubernetes import PodDetails
+from emulator.sites.kueue import WorkloadDetails
+from emulator.sites.slurm import SlurmDetails
+from emulator.vocabulary import MAP, REDUCE, Details, Frozen
 from tests.examples import drawn
 from tests.memory import MIB, most_bytes_taken
 
@@ -59,10 +62,12 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([st.none() if one is NoneType else values_of(one) for one in parameters])
     if origin is tuple and parameters[-1] is Ellipsis:
         return st.lists(values_of(parameters[0]), max_size=2).map(tuple)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return st.dictionaries(*map(values_of, parameters), max_size=2)
     if origin is tuple:
         return st.tuples(*map(values_of, parameters))
+    if hint is Details:
+        return st.one_of([objects_of(each) for each in (PodDetails, WorkloadDetails, SlurmDetails)])
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
     if isinstance(hint, type) and issubclass(hint, Frozen):

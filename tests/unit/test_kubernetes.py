@@ -17,7 +17,13 @@ from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
-from emulator.policies.kubernetes.model import (
+from emulator.policies.kubernetes.player import Day, Player
+from emulator.policies.kubernetes.preemption import Criterion, Verdict
+from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.terms import Terms, Victims, first_of_best
+from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
+from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Arrival,
@@ -33,15 +39,7 @@ from emulator.policies.kubernetes.model import (
     Replacement,
     State,
     Taint,
-    Terms,
-    Victims,
-    first_of_best,
 )
-from emulator.policies.kubernetes.player import Day, Player
-from emulator.policies.kubernetes.preemption import Criterion, Verdict
-from emulator.policies.kubernetes.queue import Queue
-from emulator.policies.kubernetes.snapshot import Snapshot
-from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
 from emulator.vocabulary import SECOND_NS
 from tests.peers import kube as peer
 from tests.peers.holding import records

@@ -14,13 +14,14 @@ from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
-from emulator.policies.kubernetes.model import Arrival, Group, Node, Pod, Replacement, State, first_of_best
 from emulator.policies.kubernetes.player import Player
+from emulator.policies.kubernetes.terms import first_of_best
 from emulator.policies.news import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.kubernetes import Arrival, Group, Kubernetes, Node, Pod, Replacement, State
 from tests.commands import invoked
-from workloads.kubernetes.cluster import Kubernetes, read_kubernetes
+from workloads.kubernetes.cluster import read_kubernetes
 from workloads.saved import write_saved
 
 S, GIB = 10**9, 1 << 30

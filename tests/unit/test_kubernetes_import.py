@@ -10,12 +10,16 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.model import (
+from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
+from emulator.policies.kubernetes.player import Player
+from emulator.policies.kubernetes.terms import first_of_best
+from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Budget,
     BudgetSpec,
     Effect,
+    Kubernetes,
     Operator,
     Pod,
     Policy,
@@ -23,19 +27,15 @@ from emulator.policies.kubernetes.model import (
     Replacement,
     Taint,
     Toleration,
-    first_of_best,
 )
-from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
-from emulator.policies.kubernetes.player import Player
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
-from workloads.kubernetes.cluster import Imported, Kubernetes, read_kubernetes
+from workloads.kubernetes.cluster import Imported, read_kubernetes
 from workloads.kubernetes.pods import NAMESPACE
 from workloads.kubernetes.requests import requests_of
-from workloads.kubernetes.saved import read_any, read_saved
-from workloads.saved import write_saved
+from workloads.saved import read_saved, write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30
@@ -170,7 +170,7 @@ def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path
 def test_the_written_file_is_read_again(cluster: Kubernetes, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     write_saved(path, cluster, ["Not carried over:", "  a\nb"])
-    assert read_any([path]) == cluster
+    assert read_saved(path, Kubernetes) == cluster
     assert load_experiment(path).scheduler.allocation.name == "kube-scheduler"
 
 
@@ -207,7 +207,7 @@ def test_a_folder_may_hold_what_was_imported_from_it(imported: Imported, tmp_pat
     shutil.copytree(OBJECTS, folder)
     write_saved(folder / "mine.yaml", imported.cluster, [])
     assert read_kubernetes([folder]).cluster == imported.cluster
-    assert read_any([folder / "mine.yaml"]) == imported.cluster
+    assert read_saved(folder / "mine.yaml", Kubernetes) == imported.cluster
 
 
 def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_pods_from_a_table_arrive_on_the_cluster_as_it_stands(tmp_path: Path) ->
     path, out = tmp_path / "arrivals.csv", tmp_path / "mine.yaml"
     path.write_text(TABLE)
     run_natjam("import", "kubernetes", OBJECTS, "--arrivals", path, "--out", out)
-    arrivals = read_saved(out).arrivals
+    arrivals = read_saved(out, Kubernetes).arrivals
     *present, first, second, last = arrivals
     assert (first.pod.name, second.pod.name, last.pod.name) == ("urgent-0", "urgent-1", "row-3")
     assert (first.pod.priority, first.submit_ns, first.duration_ns) == (1000, 30_500_000_000, 60 * SECOND_NS)
@@ -318,7 +318,7 @@ def test_drawn_pods_are_like_those_that_ended(tmp_path: Path) -> None:
         out = tmp_path / "mine.yaml"
         arguments = ["import", "kubernetes", str(OBJECTS), "--draw", "50", "--over-h", "10", "--seed", str(seed)]
         run_natjam(*arguments, "--out", out)
-        drawn.append([each for each in read_saved(out).arrivals if each.pod.name.startswith("drawn-")])
+        drawn.append([each for each in read_saved(out, Kubernetes).arrivals if each.pod.name.startswith("drawn-")])
     first, same, other = drawn
     assert first == same != other
     assert len(first) == 50
@@ -336,7 +336,7 @@ def test_a_play_of_an_imported_cluster(tmp_path: Path) -> None:
     arguments = ["import", "kubernetes", str(nodes), "--arrivals", str(table), "--out", str(out)]
     done = run_natjam(*arguments)
     done = run_natjam("play", out, "--out", rows)
-    cluster = read_saved(out)
+    cluster = read_saved(out, Kubernetes)
     day = Player(cluster.state.nodes, cluster.arrivals, first_of_best, cluster.budgets).play()
     assert list(outcomes(cluster.arrivals, day.runs)) == [
         PriorityOutcome(1000, 1, 1, 0.0, 0.0, 0, 0.0),

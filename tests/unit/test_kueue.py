@@ -13,9 +13,13 @@ import pytest
 
 from emulator.policies.kueue.cycle import Outcome
 from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
-from emulator.policies.kueue.model import (
+from emulator.policies.kueue.model import Admitted, Reason, first_name
+from emulator.policies.kueue.player import Player
+from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.snapshot import Snapshot
+from emulator.policies.kueue.why import why
+from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
-    Admitted,
     Arrival,
     Cluster,
     ClusterQueue,
@@ -25,16 +29,10 @@ from emulator.policies.kueue.model import (
     Policy,
     Preemption,
     Quota,
-    Reason,
     ResourceGroup,
     ShareStrategy,
     Workload,
-    first_name,
 )
-from emulator.policies.kueue.player import Player
-from emulator.policies.kueue.queues import Pending
-from emulator.policies.kueue.snapshot import Snapshot
-from emulator.policies.kueue.why import why
 from emulator.vocabulary import SECOND_NS
 from tests.peers import kueue as peer
 from tests.peers.holding import records

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import ConfigError
-from emulator.policies.kueue.model import (
+from emulator.sites.kueue import (
     Arrival,
     BorrowWithinCohort,
     FlavorPolicy,
+    Kueue,
     PodSet,
     Policy,
     Preemption,
@@ -24,9 +25,8 @@ from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.arrivals import read_arrivals
-from workloads.kueue.saved import read_any, read_saved
-from workloads.kueue.state import Kueue, read_kueue
-from workloads.saved import write_saved
+from workloads.kueue.state import read_kueue
+from workloads.saved import read_saved, write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
 GIB = 2**30
@@ -126,7 +126,7 @@ def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path
 def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     write_saved(path, imported, ["Not carried over:", "  a\nb"])
-    assert read_any([path]) == (imported, [])
+    assert read_saved(path, Kueue) == imported
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, p
     [
         ("nominal: 4000", "nominal: many", "kueue.cluster.queues[0].groups[0].flavors[0].quotas"),
         ("queue: research", "queue: other", "team-a/job-first: its queue is not one of"),
-        ("version: '0.19'", "version: '0.1'", "kueue.version: must be '0.19'"),
+        ("imported: kueue 0.19", "imported: kueue 0.1", "kueue: another natjam has imported it; import it again"),
         ("within_queue:", "within:", "unknown field"),
     ],
 )
@@ -170,7 +170,7 @@ def test_problems_of_the_written_file(imported: Kueue, tmp_path: Path, old: str,
     assert old in text
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(ConfigError) as raised:
-        read_saved(path)
+        read_saved(path, Kueue)
     assert problem in raised.value.message
     assert raised.value.message.startswith(str(path))
 
@@ -186,7 +186,7 @@ def test_workloads_from_a_table(tmp_path: Path) -> None:
     path.write_text(TABLE)
     out = tmp_path / "mine.yaml"
     run_natjam("import", "kueue", OBJECTS / "queues.yaml", "--arrivals", path, "--out", out)
-    first, second = read_saved(out).arrivals
+    first, second = read_saved(out, Kueue).arrivals
     assert (first.workload.name, first.workload.queue, first.duration_ns) == ("first", "batch", None)
     assert first.workload.podsets == (PodSet("main", 1, {"cpu": 2000}),)
     assert (second.workload.name, second.workload.priority) == ("row-2", 5)
@@ -222,7 +222,7 @@ def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> N
         out = tmp_path / "mine.yaml"
         arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(out), "--draw", "200", *more]
         run_natjam(*arguments)
-        return read_saved(out).arrivals
+        return read_saved(out, Kueue).arrivals
 
     table = tmp_path / "arrivals.csv"
     table.write_text(TABLE)
@@ -292,7 +292,7 @@ items:
 def test_nodes_belong_to_the_flavors_whose_labels_they_have(tmp_path: Path) -> None:
     (tmp_path / "nodes.yaml").write_text(NODES)
     done = run_natjam("import", "kueue", OBJECTS, tmp_path / "nodes.yaml", "--out", tmp_path / "mine.yaml")
-    saved, _ = read_any([tmp_path / "mine.yaml"])
+    saved = read_saved(tmp_path / "mine.yaml", Kueue)
     assert [(each.name, each.flavors, each.allocatable["cpu"]) for each in saved.nodes] == [
         ("a", ("default",), 2000),
         ("b", ("default",), 1500),

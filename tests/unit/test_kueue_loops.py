@@ -18,26 +18,27 @@ from emulator.loops.draw import Plan
 from emulator.loops.fixes import fixes
 from emulator.loops.search import loop_of, search, shrunk, told
 from emulator.loops.story import story
-from emulator.policies.kueue.model import (
+from emulator.policies.kueue.model import first_name
+from emulator.policies.kueue.player import Player
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
     Cluster,
     ClusterQueue,
     FlavorQuotas,
+    Kueue,
     Policy,
     Preemption,
     QueueingStrategy,
     Quota,
     ResourceGroup,
-    first_name,
 )
-from emulator.policies.kueue.player import Player
-from emulator.resolved import resolve
-from emulator.sim.session import simulated_history
 from tests.commands import run_natjam
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 from workloads.kueue.manifests import cluster_manifests
-from workloads.kueue.state import Kueue, read_kueue
+from workloads.kueue.state import read_kueue
 from workloads.saved import write_saved
 
 RECORDED = Path(__file__).resolve().parents[1] / "data/kueue/loops.jsonl.gz"

@@ -13,13 +13,12 @@ from emulator.core.messages import JobState
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kueue.model import Arrival, BorrowWithinCohort, Cluster, Policy, Preemption
 from emulator.policies.kueue.returns import MOST_IN_VAIN
 from emulator.policies.kueue.room import Room
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from workloads.kueue.state import Kueue
+from emulator.sites.kueue import Arrival, BorrowWithinCohort, Cluster, Kueue, Policy, Preemption
 from workloads.saved import write_saved
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.application_master.estimator import RateEstimate
+from emulator.core.application_master.task import RateEstimate
 from emulator.live.hosts.readings import Readings
 
 

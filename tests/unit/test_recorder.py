@@ -24,7 +24,7 @@ def test_an_illegal_transition_says_machine_state_event_and_the_last_records() -
     with pytest.raises(IllegalTransition) as caught:
         recorder.handle(Resumed("c0", RealCost(1)), 11 * SECOND_NS)
     told = str(caught.value)
-    assert "container c0: no arc for resumed in running" in told
+    assert "Container c0: no arc for Resumed in running" in told
     assert "nm:node-1 at 11.000 s on Resumed(c0), after" in told
     assert "10.000 s Launched(c0)" in told
     assert "8.000 s StartContainer(c8)" in told

@@ -18,16 +18,15 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Replacement, State, first_of_best
 from emulator.policies.kubernetes.player import Player
+from emulator.policies.kubernetes.terms import first_of_best
 from emulator.records.replay_run import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, Replacement, State
 from tests.commands import run_natjam
-from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.saved import read_saved
 from workloads.kueue.state import read_kueue
-from workloads.saved import write_saved
+from workloads.saved import read_saved, system_of, write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB, S = 1 << 30, 10**9
@@ -100,7 +99,8 @@ def test_pods_that_no_node_is_large_enough_for_are_named(folder: Path, tmp_path:
     lack = "9 cpu asked, no node has more than 2 cpu"
     assert f"no node is large enough for 1 job, left out of the run: huge ({lack})" in " ".join(done.output.split())
     assert json.loads((tmp_path / "run/summary.json").read_text())["too_large"] == {"huge": lack}
-    assert load_experiment(tmp_path / "run/experiment.yaml") == load_experiment(folder / "mine.yaml")
+    run, mine = load_experiment(tmp_path / "run/experiment.yaml"), load_experiment(folder / "mine.yaml")
+    assert dump_experiment(run) == dump_experiment(mine)
 
 
 def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path) -> None:
@@ -108,7 +108,8 @@ def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path
     moved.symlink_to(folder / "run")
     again = load_experiment(moved / "experiment.yaml")
     assert str(folder) not in (moved / "experiment.yaml").read_text()
-    assert again == load_experiment(folder / "mine.yaml").model_copy(update={"name": "theirs"})
+    mine = load_experiment(folder / "mine.yaml").model_copy(update={"name": "theirs"})
+    assert dump_experiment(again) == dump_experiment(mine)
     assert dump_experiment(again).encode() == (moved / "experiment.yaml").read_bytes()
     assert replay_journal(moved / "journal.jsonl.zst").difference is None
 
@@ -215,7 +216,7 @@ def test_objects_become_an_experiment_with_the_names_of_their_nodes(tmp_path: Pa
     assert found.cluster.node_names == ["control-1", "worker-1", "worker-2", "worker-3", "gpu-1"]
     assert found.cluster.suspended_hold == ("memory_gb", "nvidia.com/gpu")
     jobs = {job.name: job for job in found.workload.jobs or ()}
-    assert jobs.keys() == {each.pod.name for each in read_saved(tmp_path / "mine.yaml").arrivals}
+    assert jobs.keys() == {each.pod.name for each in read_saved(tmp_path / "mine.yaml", Kubernetes).arrivals}
 
 
 def test_names_that_are_too_long_stay_different() -> None:
@@ -234,3 +235,29 @@ def test_a_node_has_one_name(tmp_path: Path) -> None:
     groups = "[{count: 1, name: a, resources: {cpu: 8, memory_gb: 8}}, {count: 1, name: a, resources: {cpu: 1}}]"
     with pytest.raises(ConfigError, match="'a' is the name of another node"):
         load_experiment(tmp_path / "x.yaml", [f"cluster.node_groups={groups}"])
+
+
+def test_an_imported_file_is_known_by_its_first_line(folder: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.yaml"
+    write_saved(long, CLUSTER, [f"left out {number}" for number in range(20_000)])
+    assert system_of(long) == "kubernetes"
+    assert read_saved(long, Kubernetes) == CLUSTER
+    assert run_natjam("play", long).output == run_natjam("play", folder / "mine.yaml").output
+    assert system_of(tmp_path) is system_of(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("section", "command"),
+    [("kubernetes", "who FILE x"), ("kueue", "loops FILE"), ("slurm", "play FILE"), ("kubernetes", "play FILE")]
+    + [(section, f"{command} FILE") for section in ("kubernetes", "kueue", "slurm") for command in ("run", "advise")],
+)
+def test_a_file_of_an_earlier_version_is_refused_with_the_command_that_makes_it_anew(
+    section: str, command: str, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.yaml"
+    old.write_text(f"# Made by natjam import {section}.\nname: old\n{section}:\n  version: '1'\n  cluster: {{}}\n")
+    done = run_natjam(*(str(old) if word == "FILE" else word for word in command.split()), status=2)
+    refusal = (
+        rf"old\.yaml:[234]: {section}: another natjam has imported it; import it again: natjam import {section} .*--out"
+    )
+    assert re.search(refusal, " ".join(done.output.split()))

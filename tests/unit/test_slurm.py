@@ -21,12 +21,12 @@ from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
 from emulator.policies.slurm.main_scheduler import main_pass
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from emulator.policies.slurm.outcome import outcomes
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
 
 RUNS = list(recorded_runs())

@@ -11,14 +11,14 @@ import pytest
 
 from analysis.advise.slurm import result_of, site_candidates
 from emulator.errors import ConfigError
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.snapshot import FOREVER_NS
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
+from workloads.saved import read_saved
 from workloads.slurm.conf import read_conf
-from workloads.slurm.lines import Where, time_ns
+from workloads.slurm.lines import Where, node_names, time_ns
 from workloads.slurm.sacct import read_sacct
-from workloads.slurm.saved import read_saved
 
 # After the example at the end of slurm.conf's page (https://slurm.schedmd.com/slurm.conf.html).
 EXAMPLE = """\
@@ -139,6 +139,11 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
         *("SelectTypeParameters", "NodeName", "ProctrackType", "ReturnToService", "TaskPlugin"),
         *("AccountingStorageType", "AccountingStoreFlags", "JobCompType"),
     ]
+
+
+def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
+    where = Where(Path("slurm.conf"), 1)
+    assert node_names(where, "Nodes", "@local:all,n[1-2]") == ("@local:all", "n1", "n2")
 
 
 def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
@@ -358,7 +363,7 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
     done = run_natjam(*arguments)
     assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
-    site = read_saved(out)
+    site = read_saved(out, Slurm)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
     run_natjam("play", out, "--mode", "low=suspend", "--out", stays)
     rows = stays.read_text().splitlines()
@@ -382,9 +387,9 @@ def test_a_long_play_shows_how_far_it_is(conf: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("22.05", "21", "slurm.version: must be '22.05'"),
+        ("22.05", "21", "slurm: another natjam has imported it; import it again: natjam import slurm --conf"),
         ("partition: high", "partition: other", "slurm.jobs: 12: there is no partition 'other'"),
-        ("cpus: 3", "cpus: 0", "slurm.jobs: 12: nodes, cpus and length_ns are at least 1"),
+        ("cpus: 3", "cpus: 0", "slurm.jobs[1].cpus: Expected `int` >= 1"),
         ("cpus: 3", "cpus: many", "slurm.jobs[1].cpus: "),
         ("settings:\n", "settings:\n      bf_interval_ns: 0\n", "settings.bf_interval_ns: Expected `int` >= 1"),
     ],
@@ -396,7 +401,7 @@ def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: s
     run_natjam(*arguments)
     out.write_text(out.read_text().replace(old, new, 1))
     with pytest.raises(ConfigError) as refused:
-        read_saved(out)
+        read_saved(out, Slurm)
     assert message in refused.value.message
 
 

@@ -33,18 +33,17 @@ from emulator.policies.news import (
     Said,
     TakeBack,
 )
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings
 from emulator.policies.slurm.player import NO_COSTS, Player
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
+from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm, SlurmDetails
 from tests.commands import run_natjam
 from tests.examples import drawn
 from tests.peers.slurm import differences, in_machines, played, run_in_machines
 from tests.unit.test_slurm import NODES, cluster, job
 from workloads.saved import write_saved
-from workloads.slurm.saved import Slurm
 
 NOTHING_COSTS: dict[str, Any] = {"overheads": "none"}
 RUNS = [run for run in recorded_runs() if run["seed"] == 1]
@@ -194,7 +193,7 @@ def test_a_gang_that_loses_a_node_or_a_process_goes_on_where_it_is_stopped(
 
 
 def test_a_job_whose_node_is_lost_is_requeued() -> None:
-    scheduler = SlurmScheduler(SlurmRules(cluster(), (job("low", 2, 8, 60),)))
+    scheduler = SlurmScheduler(SlurmRules(cluster()))
 
     def answer(now_s: int, *news: News) -> list[Said]:
         heard = scheduler.hear(news, now_s * SECOND_NS)
@@ -204,7 +203,8 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
     def waits(new: int, at_once: int) -> JobWaits:
         return JobWaits("low", 0, {"task": new} if new else {}, (), (), at_once)
 
-    submitted = JobSubmitted("low", "low", 0, (GroupNews("task", 2, True, {"cpu": 8000}),), None, 0)
+    groups = (GroupNews("task", 2, True, {"cpu": 8000}),)
+    submitted = JobSubmitted("low", "low", 0, groups, None, 0, details=SlurmDetails())
     first = answer(0, *(NodeUp(node, "", 8) for node in NODES), submitted, waits(2, 2))
     assert first == [Give("low", "n0", "task"), Give("low", "n1", "task")]
     started = [ContainerStarted(f"c{number}", "low", "task", f"n{number}", None) for number in range(2)]

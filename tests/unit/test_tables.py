@@ -50,9 +50,9 @@ from emulator.display import closing_tables, probe_table, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
-from emulator.policies.kubernetes.model import PriorityClass
 from emulator.policies.kubernetes.outcome import PriorityOutcome
 from emulator.policies.slurm.outcome import JobsOutcome
+from emulator.sites.kubernetes import PriorityClass
 from emulator.vocabulary import JobFacts, TaskGroup, Work
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate

@@ -10,8 +10,8 @@ import pytest
 
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import dump_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.model import Arrival, Node, Pod
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.policies.news import (
     Begin,
@@ -29,27 +29,44 @@ from emulator.policies.news import (
     Scheduler,
     TakeBack,
 )
-from emulator.policies.slurm.model import Cluster, Job, Partition, Settings
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.kubernetes import Node, PodDetails
+from emulator.sites.kueue import PodTemplate, WorkloadDetails
+from emulator.sites.slurm import Cluster, Partition, Settings, SlurmDetails
+from emulator.vocabulary import Details
 
 S = 10**9
-KUBE = {
-    "name": "kube-scheduler",
-    "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}],
-    "pods": [{"pod": {"name": "x"}, "submit_ns": 0}],
-}
-KUEUE = {
-    "name": "kueue",
-    "cluster": {"queues": [{"name": "q"}]},
-    "workloads": [{"workload": {"name": "x", "queue": "q", "podsets": [{"name": "p", "count": 1, "requests": {}}]}}],
-}
-SLURM = {
+KUBE: dict[str, Any] = {"name": "kube-scheduler", "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}]}
+KUEUE: dict[str, Any] = {"name": "kueue", "cluster": {"queues": [{"name": "q"}]}}
+SLURM: dict[str, Any] = {
     "name": "slurm",
     "cluster": {"nodes": {"a": 2}, "partitions": [{"name": "q", "nodes": ["a"]}]},
-    "jobs": [{"name": "x", "partition": "q", "nodes": 1, "cpus": 1, "length_ns": S}],
 }
+ELSEWHERE = {**SLURM, "cluster": {"nodes": {"a": 2}, "partitions": [{"name": "r", "nodes": ["a"]}]}}
+LISTED: dict[str, dict[str, Any]] = {
+    "kubernetes": {**KUBE, "pods": [{"pod": {"name": "x", "priority": 7, "labels": {"a": "b"}}, "submit_ns": 0}]},
+    "kueue": {
+        **KUEUE,
+        "workloads": [
+            {
+                "workload": {
+                    "name": "x",
+                    "queue": "q",
+                    "podsets": [{"name": "p", "count": 1, "requests": {"cpu": 500}}],
+                    "priority": 7,
+                    "created_ns": 9,
+                },
+            }
+        ],
+    },
+    "slurm": {
+        **SLURM,
+        "jobs": [{"name": "x", "partition": "q", "nodes": 1, "cpus": 1, "length_ns": S, "limit_ns": S, "priority": 7}],
+    },
+}
+"""Rules with a list of all jobs, as runs once wrote them."""
 
 
 def write_by_hand(folder: Path, allocation: dict[str, Any], job: dict[str, Any], count: int) -> None:
@@ -70,26 +87,58 @@ def write_by_hand(folder: Path, allocation: dict[str, Any], job: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("allocation", "name", "count", "problem"),
+    ("allocation", "details", "count", "problem"),
     [
-        (KUBE, "y", 1, "job y is none of scheduler.allocation.pods; give it"),
-        (KUBE, "x", 2, "job x has 2 tasks, and a pod is one"),
-        (KUEUE, "y", 1, "job y is none of scheduler.allocation.workloads; give it"),
-        (KUEUE, "x", 2, "job x has groups of 2 tasks, and its workload in scheduler.allocation.workloads podsets of 1"),
-        (SLURM, "y", 1, "job y is none of scheduler.allocation.jobs; give it"),
-        (SLURM, "x", 2, "job x must have one group of 1 tasks, one for each node"),
+        (KUBE, None, 1, "job x has no details of a pod; give it them in workload.jobs"),
+        (KUBE, {"kind": "slurm"}, 1, "job x has no details of a pod"),
+        (KUBE, {"kind": "kubernetes"}, 2, "job x has 2 tasks, and a pod is one"),
+        (KUEUE, None, 1, "job x has no details of a workload"),
+        ({**KUEUE, "cluster": {"queues": [{"name": "r"}]}}, {"kind": "kueue"}, 1, "Kueue has no ClusterQueue 'q'"),
+        (SLURM, None, 1, "job x has no details of a Slurm job"),
+        (ELSEWHERE, {"kind": "slurm"}, 1, "job x: Slurm has no partition, or QOS, 'q'"),
     ],
 )
-def test_jobs_that_the_rules_do_not_know_are_refused_in_words(
-    allocation: dict[str, Any], name: str, count: int, problem: str, tmp_path: Path
+def test_jobs_that_a_scheduler_cannot_take_are_refused_in_words(
+    allocation: dict[str, Any], details: dict[str, Any] | None, count: int, problem: str, tmp_path: Path
 ) -> None:
-    write_by_hand(tmp_path, allocation, {"name": name}, count)
+    write_by_hand(tmp_path, allocation, {"name": "x", "details": details}, count)
     with pytest.raises(NatjamError, match=problem):
         simulated_history(resolve(load_experiment(tmp_path / "by-hand.yaml")))
 
 
+@pytest.mark.parametrize(
+    ("system", "details"),
+    [
+        ("kubernetes", PodDetails(labels={"a": "b"}, endless=True)),
+        ("kueue", WorkloadDetails((PodTemplate("p", {"cpu": 500}),), 9, endless=True)),
+        ("slurm", SlurmDetails(limit_ns=S)),
+    ],
+)
+def test_an_experiment_whose_rules_list_the_jobs_is_read_as_one_with_details(
+    system: str, details: Details, tmp_path: Path
+) -> None:
+    write_by_hand(tmp_path, LISTED[system], {"name": "x"}, 1)
+    experiment = load_experiment(tmp_path / "by-hand.yaml")
+    (job,) = resolve(experiment).jobs
+    assert (job.facts.priority, job.facts.details) == (7, details)
+    (tmp_path / "again.yaml").write_text(dump_experiment(experiment))
+    assert dump_experiment(load_experiment(tmp_path / "again.yaml")) == dump_experiment(experiment)
+    write_by_hand(tmp_path, {**LISTED[system], next(reversed(LISTED[system])): [{"x": 1}]}, {"name": "x"}, 1)
+    with pytest.raises(ConfigError, match=r"by-hand\.yaml:\d+: scheduler\.allocation\.(pods|workloads|jobs): Object"):
+        load_experiment(tmp_path / "by-hand.yaml")
+
+
+@pytest.mark.parametrize(
+    "details", [{"kind": "yarn"}, {"kind": "slurm", "qo": "x"}, {"kind": "kueue", "podsets": 3}, 7]
+)
+def test_details_that_are_not_of_their_kind_are_refused(details: object, tmp_path: Path) -> None:
+    write_by_hand(tmp_path, SLURM, {"name": "x", "details": details}, 1)
+    with pytest.raises(ConfigError, match=r"by-hand\.yaml:\d+: workload\.jobs\.0\.details"):
+        load_experiment(tmp_path / "by-hand.yaml")
+
+
 def test_a_minimum_runtime_of_a_job_that_the_rules_would_not_heed_is_refused(tmp_path: Path) -> None:
-    write_by_hand(tmp_path, KUBE, {"name": "x", "minimum_runtime_s": 5}, 1)
+    write_by_hand(tmp_path, KUBE, {"name": "x", "details": {"kind": "kubernetes"}, "minimum_runtime_s": 5}, 1)
     with pytest.raises(ConfigError, match=r"workload\.jobs\.0\.minimum_runtime_s: kube-scheduler spares nobody"):
         load_experiment(tmp_path / "by-hand.yaml")
 
@@ -101,45 +150,46 @@ def said(scheduler: Scheduler, now_s: int, *news: News) -> list[Said]:
     return [*heard.decisions, *(scheduler.decide(now_s * S).decisions if decides else ())]
 
 
-def comes(job: str) -> tuple[News, News]:
+def comes(job: str, details: Details, priority: int = 0) -> tuple[News, News]:
     """A job of one task, which waits for its container."""
-    submitted = JobSubmitted(job, "q", 0, (GroupNews("task", 1, True, {"cpu": 1000}),), None, 0)
+    groups = (GroupNews("task", 1, True, {"cpu": 1000}),)
+    submitted = JobSubmitted(job, "q", priority, groups, None, 0, details=details)
     return submitted, JobWaits(job, 0, {"task": 1}, (), (), 0)
 
 
-def kube(*pods: Arrival, mechanism: str = "kill") -> Scheduler:
-    scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),), pods))
+POD = PodDetails(requests={"cpu": 1000})
+
+
+def kube(mechanism: str = "kill") -> Scheduler:
+    scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),)))
     said(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
     return scheduler
 
 
-def kube_job(name: str, submit_s: int = 0, priority: int = 0) -> Arrival:
-    return Arrival(Pod(name, priority, requests={"cpu": 1000}), submit_s * S, 60 * S)
-
-
-def slurm(*names: str) -> Scheduler:
+def slurm() -> Scheduler:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
-    jobs = tuple(Job(name, "q", 1, 1, 60 * S) for name in names)
-    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings), jobs))
+    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings)))
     said(scheduler, 0, NodeUp("a", "", 1))
     return scheduler
 
 
-@pytest.mark.parametrize("made", [lambda: kube(kube_job("x"), kube_job("y")), lambda: slurm("x", "y")])
-def test_a_job_that_ends_before_its_container_is_told_gives_it_back(made: Callable[[], Scheduler]) -> None:
+@pytest.mark.parametrize(("made", "details"), [(kube, POD), (slurm, SlurmDetails())])
+def test_a_job_that_ends_before_its_container_is_told_gives_it_back(
+    made: Callable[[], Scheduler], details: Details
+) -> None:
     scheduler = made()
-    assert [each.job for each in said(scheduler, 0, *comes("x")) if isinstance(each, Give)] == ["x"]
-    assert said(scheduler, 1, JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None), *comes("y")) == []
+    assert [each.job for each in said(scheduler, 0, *comes("x", details)) if isinstance(each, Give)] == ["x"]
+    assert said(scheduler, 1, JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None), *comes("y", details)) == []
     given = [*said(scheduler, 2, ContainerEnded("c1", "x", "a")), *said(scheduler, 3)]
     assert [each.job for each in given if isinstance(each, Give)] == ["y"]
 
 
 @pytest.mark.parametrize("apart_s", [0, 1])
 def test_a_pod_whose_job_ends_while_its_process_is_stopped_gives_its_room_back(apart_s: int) -> None:
-    scheduler = kube(kube_job("low"), kube_job("high", 5, 9), mechanism="suspend")
-    said(scheduler, 0, *comes("low"))
+    scheduler = kube("suspend")
+    said(scheduler, 0, *comes("low", POD))
     assert said(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
-    (taken,) = said(scheduler, 5, *comes("high"))
+    (taken,) = said(scheduler, 5, *comes("high", POD, 9))
     assert isinstance(taken, TakeBack)
     ended, stopped = JobEnded("low"), ContainerStopped("c1", "low", "a", {"memory_gb": 1})
     if apart_s:

@@ -12,9 +12,11 @@ from experiment_files import refusal, write
 from msgspec import structs
 from simulated import CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.task_attempt import task_named
+from emulator.core.application_master.task import task_named
+from emulator.core.client import Client
+from emulator.core.effects import Effect, Send
 from emulator.core.job import JobSpec
-from emulator.core.messages import OrderTask, TaskOrder
+from emulator.core.messages import OrderTask, ProgressReached, Start, SubmitJob, TaskOrder
 from emulator.core.settings import Settings, Trigger
 from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder, JobRow
@@ -142,3 +144,14 @@ def test_a_program_is_ordered_about_as_a_reduce_is(tmp_path: Path) -> None:
     assert [trigger.task for trigger in load_experiment(path).scheduler.triggers] == ["low/r0"]
     refused = refusal(write(tmp_path, PROGRAMS.replace("low/r0", "low/r2")))
     assert "triggers.0.task: 'low' has 2 tasks, counted from 0" in refused
+
+
+def test_the_last_submission_says_so_and_again_when_the_manager_has_restarted() -> None:
+    def submitted(effects: list[Effect]) -> dict[str, bool]:
+        sent = [effect.message for effect in effects if isinstance(effect, Send)]
+        return {message.job: message.is_last for message in sent if isinstance(message, SubmitJob)}
+
+    client = Client((make_job("low", reduces_s=(9.0,)), make_job("other", reduces_s=(9.0,)), HIGH))
+    assert submitted(client.handle(Start(), 0)) == {"low": False, "other": False}
+    assert submitted(client.handle(ProgressReached("low", 500_000), SECOND_NS)) == {"high": True}
+    assert submitted(client.handle(Start(), 2 * SECOND_NS)) == {"low": False, "other": False, "high": True}

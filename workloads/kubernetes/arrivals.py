@@ -13,10 +13,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kubernetes.model import Arrival, Pod, PriorityClass
+from emulator.sites.kubernetes import Arrival, Kubernetes, Pod, PriorityClass
 from workloads.draws import drawn_from
-from workloads.kubernetes.cluster import Kubernetes
-from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
+from workloads.kubernetes.table import Row, count, priority, read_rows, seconds_ns
 
 _NEEDED = ("submit_s",)
 _KNOWN = (*_NEEDED, "name", "class", "priority", "duration_s", "grace_s", "count")
@@ -47,7 +46,7 @@ def _arrivals(row: Row, classes: Mapping[str, PriorityClass]) -> Iterator[Arriva
     pod = classes.get(named, usual).of(pod)
     pod = replace(pod, priority=row.value("priority", priority, pod.priority))
     pods = row.value("count", count, 1)
-    times = (row.value("submit_s", seconds_ns, 0), row.value("duration_s", length_ns, None))
+    times = (row.value("submit_s", seconds_ns, 0), row.value("duration_s", seconds_ns, None))
     grace_ns = row.value("grace_s", seconds_ns, _GRACE_NS)
     for number in range(pods):
         named_pod = replace(pod, name=f"{pod.name}-{number}") if pods > 1 else pod

@@ -10,11 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.kubernetes.model import (
+from emulator.sites.kubernetes import (
     Arrival,
     Bound,
     Budget,
     BudgetSpec,
+    Kubernetes,
     Pending,
     PriorityClass,
     Replacement,
@@ -27,21 +28,7 @@ from workloads.kubernetes.owners import Owner
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.saved import NotTaken, Saved
-
-
-class Kubernetes(Saved):
-    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files."""
-
-    SECTION = "kubernetes"
-    VERSION = "1.36"
-
-    state: State
-    classes: tuple[PriorityClass, ...] = ()
-    budgets: tuple[BudgetSpec, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
-    partial: Mapping[str, tuple[str, ...]] = {}
-    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+from workloads.saved import NotTaken
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median_low
 
-from emulator.policies.kubernetes.model import Replacement
+from emulator.sites.kubernetes import Replacement
 from workloads.kubernetes import objects as api
 
 Owner = tuple[str, str]

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import printable
-from emulator.policies.kubernetes.model import (
+from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Effect,
@@ -133,13 +133,13 @@ class PodMaker:
         pod = Pod(
             name,
             chosen.value,
-            found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
-            requests,
-            {**labels, NAMESPACE: namespace},
-            selector,
-            tuple(_tolerations(found, spec, left_out)),
-            anti_affinity,
-            self._group(spec, namespace, left_out),
+            policy=found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
+            requests=requests,
+            labels={**labels, NAMESPACE: namespace},
+            selector=selector,
+            tolerations=tuple(_tolerations(found, spec, left_out)),
+            anti_affinity=anti_affinity,
+            group=self._group(spec, namespace, left_out),
         )
         if left_out:
             self.partial[name] = tuple(dict.fromkeys(left_out))

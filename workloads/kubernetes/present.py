@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.policies.kubernetes.model import Pod, Replacement
+from emulator.sites.kubernetes import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_by, replacement_of

@@ -24,7 +24,7 @@ from emulator.files.yaml_values import DEEPEST_NESTING
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.kubernetes.times import time_ns
-from workloads.saved import SECTIONS, NotTaken, is_saved
+from workloads.saved import VERSIONS, NotTaken, made_anew, system_of
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MOST_VALUES = 5_000_000
@@ -124,7 +124,7 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
             files.append(path)
             continue
         inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and each.is_file()]
-        inside = [each for each in inside if not is_saved(each, *SECTIONS)]
+        inside = [each for each in inside if system_of(each) is None]
         if not inside:
             raise ConfigError(f"{path}: has no file that ends in .yaml, .yml or .json")
         files += inside
@@ -212,7 +212,8 @@ class _Reader:
                 self.read(item, (version, kind.removesuffix("List")))
             return
         if not kind:
-            raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
+            other = next((f"{each}: {made_anew(each, self._path)}" for each in VERSIONS if each in fields), None)
+            raise ConfigError(f"{self._where(node)}: {other or 'kind: is missing; every object of Kubernetes has one'}")
         key = (version.rpartition("/")[0], kind)
         name, before = f"{printable(kind)[:_LONGEST_NAME]} {self._name(fields)}".strip(), len(self._objects.unread)
         if key not in self._kinds:

@@ -66,17 +66,14 @@ def read_rows(path: Path, needed: Collection[str]) -> list[Row]:
 
 
 def _rows(path: Path, rows: csv.DictReader[str]) -> Iterator[Row]:
-    while True:
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error:
-            raise ConfigError(f"{path}:{rows.line_num}: is not a line of CSV") from None
-        where = f"{path}:{rows.line_num}"
-        if None in cells or None in cells.values():
-            raise ConfigError(f"{where}: has another number of fields than the first line")
-        yield Row(where, rows.line_num, cells)
+    try:
+        for cells in rows:
+            where = f"{path}:{rows.line_num}"
+            if None in cells or None in cells.values():
+                raise ConfigError(f"{where}: has another number of fields than the first line")
+            yield Row(where, rows.line_num, cells)
+    except csv.Error:
+        raise ConfigError(f"{path}:{rows.line_num}: is not a line of CSV") from None
 
 
 def seconds_ns(text: str) -> int:
@@ -90,28 +87,17 @@ def seconds_ns(text: str) -> int:
     return round(seconds * SECOND_NS)
 
 
-def length_ns(text: str) -> int | None:
-    """As ``seconds_ns``, for a column of which an empty cell means that there is no end."""
-    return seconds_ns(text)
-
-
 def count(text: str) -> int:
     """A number of pods."""
-    number = _whole(text)
-    if not 1 <= number < 2**31:
+    if (number := priority(text)) < 1:
         raise ValueError("must be 1 or more")
     return number
 
 
 def priority(text: str) -> int:
     """A pod's priority."""
-    number = _whole(text)
-    if not -(2**31) <= number < 2**31:
-        raise ValueError("must fit into 32 bits")
-    return number
-
-
-def _whole(text: str) -> int:
     if not text.lstrip("+-").isdecimal() or len(text) > 20:
         raise ValueError("must be a whole number")
+    if not -(2**31) <= int(text) < 2**31:
+        raise ValueError("must fit into 32 bits")
     return int(text)

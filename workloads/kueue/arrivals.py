@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload
 from workloads.draws import drawn_from
-from workloads.kubernetes.table import Row, count, length_ns, priority, read_rows, seconds_ns
+from workloads.kubernetes.table import Row, count, priority, read_rows, seconds_ns
 
 _NEEDED = ("queue", "submit_s")
 _KNOWN = (*_NEEDED, "name", "priority", "duration_s", "count")
@@ -37,7 +37,7 @@ def _arrival(row: Row, queues: set[str]) -> Arrival:
     podset = PodSet("main", row.value("count", count, 1), row.requests(_KNOWN))
     name = row.value("name", str, f"row-{row.number}")
     rank, created_ns = row.value("priority", priority, 0), row.value("submit_s", seconds_ns, 0)
-    return Arrival(Workload(name, queue, (podset,), rank, created_ns), row.value("duration_s", length_ns, None))
+    return Arrival(Workload(name, queue, (podset,), rank, created_ns), row.value("duration_s", seconds_ns, None))
 
 
 def drawn(arrivals: Sequence[Arrival], workloads: int, over_ns: int, seed: int) -> tuple[Arrival, ...]:

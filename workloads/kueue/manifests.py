@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kueue.model import Arrival, Cluster, ClusterQueue, Cohort, ResourceGroup
+from emulator.sites.kueue import Arrival, Cluster, ClusterQueue, Cohort, ResourceGroup
 from workloads.kubernetes.quantities import quantity
 from workloads.kueue.objects import GROUP
 

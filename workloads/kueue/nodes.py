@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from emulator.errors import printable
-from emulator.policies.kueue.model import Cluster
-from emulator.vocabulary import Frozen
+from emulator.sites.kueue import Cluster, FlavorNode
 from workloads.kubernetes.pods import node_of
 from workloads.kubernetes.quantities import quantity
 from workloads.kubernetes.reading import Objects
 from workloads.kueue import objects as api
 from workloads.saved import NotTaken
-
-
-class FlavorNode(Frozen):
-    """A node, and the flavors whose ``nodeLabels`` it has."""
-
-    name: str
-    flavors: tuple[str, ...]
-    allocatable: Mapping[str, int]
 
 
 def nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:

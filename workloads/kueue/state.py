@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.kueue.model import (
+from emulator.sites.kueue import (
+    CIRCLE,
     DEFAULT_STRATEGIES,
     Arrival,
     BorrowWithinCohort,
@@ -21,6 +21,7 @@ from emulator.policies.kueue.model import (
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
+    Kueue,
     Policy,
     Preemption,
     QueueingStrategy,
@@ -31,26 +32,12 @@ from emulator.policies.kueue.model import (
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.kueue.nodes import FlavorNode, nodes_of
+from workloads.kueue.nodes import nodes_of
 from workloads.kueue.workloads import arrival_of
-from workloads.saved import NotTaken, Saved
+from workloads.saved import NotTaken
 
-MOST_COHORTS_DEEP = 50
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
-
-
-class Kueue(Saved):
-    """What natjam knows of a cluster with Kueue."""
-
-    SECTION = "kueue"
-    VERSION = "0.19"
-
-    cluster: Cluster
-    priorities: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """By name of the class."""
-    arrivals: tuple[Arrival, ...] = ()
-    nodes: tuple[FlavorNode, ...] = ()
 
 
 def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[NotTaken]]:
@@ -65,7 +52,9 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
         tuple(map(_cohort, unique(found.of(api.COHORT)))),
         _strategies(found.of(api.CONFIGURATION)),
     )
-    refuse_circles(cluster, {each.value.metadata.name: each.where for each in found.of(api.COHORT)})
+    if cluster.circle is not None:
+        where = {each.value.metadata.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
+        raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.metadata.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
@@ -77,18 +66,6 @@ def _explained(unread: NotTaken) -> NotTaken:
     """Kueue's configuration is often fetched in its ConfigMap; without it, there is no fair sharing."""
     is_config = re.match(r"ConfigMap .*manager-config$", unread.what)
     return replace(unread, why="give the text in its data as a file") if is_config else unread
-
-
-def refuse_circles(cluster: Cluster, where: dict[str, str]) -> None:
-    """Raise ConfigError if a cohort is above itself."""
-    parents = {cohort.name: cohort.parent for cohort in cluster.cohorts}
-    for name in parents:
-        above: str | None = name
-        for _ in range(MOST_COHORTS_DEEP):
-            above = parents.get(above) if above is not None else None
-        if above is not None:
-            at = f"{where[name]}: " if name in where else ""
-            raise ConfigError(f"{at}Cohort {printable(name)}: spec.parentName: goes round in a circle, or is too deep")
 
 
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:

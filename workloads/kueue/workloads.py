@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.errors import printable
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, Workload
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload
 from workloads.kubernetes.reading import Found
 from workloads.kubernetes.requests import requests_of
 from workloads.kueue import objects as api
@@ -34,7 +34,7 @@ def arrival_of(
     if not spec.active:
         return found.not_taken("it is not active")
     try:
-        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
+        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets if each.count)
     except ValueError as error:
         raise found.problem("spec.podSets, resources", error) from None
     priority = spec.priority

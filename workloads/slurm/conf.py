@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
 from workloads.saved import NotTaken
 from workloads.slurm.lines import Line, Where, node_names, read_lines, time_ns, whole
 from workloads.slurm.qos import not_looked_at, read_mode, read_qos

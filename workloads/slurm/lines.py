@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
-from emulator.policies.slurm.model import SECOND_NS
+from emulator.sites.slurm import SECOND_NS
 
 MOST_BYTES = 16 * 1024 * 1024
 LARGEST_TABLE_BYTES = 1 << 30
@@ -151,7 +151,7 @@ def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     if _most_names(text) > MOST_NODES:
         raise where.error(key, f"has more than {MOST_NODES:,} nodes")
     try:
-        names = tuple(map(str, NodeSet(text, resolver=None)))
+        names = tuple(map(str, NodeSet(text, resolver=RESOLVER_NOGROUP)))
     except NodeSetException as error:
         raise where.error(key, f"{printable(str(error))}") from error
     if not names or len(names) > MOST_NODES:

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Mode, Qos
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Mode, Qos
 from workloads.saved import NotTaken
 from workloads.slurm.lines import Where, read_table, time_ns, whole
 

@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from emulator.errors import printable
-from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job
-from emulator.policies.slurm.snapshot import FOREVER_NS
+from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, Cluster, Job
 from workloads.saved import NotTaken
 from workloads.slurm.lines import Where, read_table, time_ns, whole
 

@@ -14,25 +14,39 @@ own next heartbeat (step 6).  The result is a checkpoint (step 8; a new attempt 
 refusal (then another victim is chosen) or a kill.  Checkpoints are kept here; a retry starts from the last accepted.
 
 Each command to a NodeManager is repeated until the container's report shows that it was carried out.  Every report
-carries the container's whole state, so nothing here depends on the order in which messages arrive.
+carries the container's whole state and a rising revision, and one that is not newer than the last is ignored, so
+nothing here depends on the order in which messages arrive.  A report settles the command that it answers and moves the
+attempt along Fig. 2.  If the attempt has ended, its task is done, another attempt follows, or the job has failed.
+
+A task that a trigger or a user orders to suspend (os-assisted-preemption, section III-B) is *held* until it is ordered
+to resume, or killed.  Whenever an attempt at it runs, the attempt becomes a victim: it is stopped (SIGTSTP) and does
+not ask for a container.  If its node has no capacity and refuses, it is asked again.  A killed task starts again as
+soon as it gets a container.  A kill, like a suspension, happens at the task's own next heartbeat.  An order about a
+task that has ended has no effect.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 
-from emulator.core.application_master.attempt_reports import AttemptReports
-from emulator.core.application_master.gang import Gang
 from emulator.core.application_master.job_progress import WHOLE_PPM, progress_ppm, work_ppm
-from emulator.core.application_master.job_tasks import JobTasks
+from emulator.core.application_master.job_tasks import Gang, JobTasks
 from emulator.core.application_master.map_reruns import MapReruns
 from emulator.core.application_master.speculation import Rivals
-from emulator.core.application_master.task_attempt import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
-from emulator.core.application_master.task_orders import TaskOrders
+from emulator.core.application_master.task import (
+    AT_WORK,
+    VICTIM,
+    AttemptEvent,
+    AttemptState,
+    Task,
+    TaskAttempt,
+    TaskEvent,
+    TaskState,
+)
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
-from emulator.core.machine import Phase, StateMachine, Symbol, TransitionTable
-from emulator.core.mechanisms import TRAITS
+from emulator.core.machine import Arc, Phase, Stateful, StateMachine, Symbol
+from emulator.core.mechanisms import HELD_BY, TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     AllocatedContainer,
@@ -49,18 +63,20 @@ from emulator.core.messages import (
     KillContainer,
     MapOutputsReceived,
     Message,
+    Outcome,
     ProgressSamples,
-    ResumeContainer,
     Start,
-    StartContainer,
-    SuspendContainer,
+    TaskOrder,
     Tick,
     TimerFired,
     job_address,
     node_address,
 )
+from emulator.core.saved import Saved
 from emulator.core.settings import Settings
-from emulator.vocabulary import Mechanism, Work
+from emulator.vocabulary import Mechanism, Order, TaskId, Work
+
+_GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
 
 class JobEvent(Symbol):
@@ -71,17 +87,7 @@ class JobEvent(Symbol):
     FAIL = "a task failed"
 
 
-JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
-    "job",
-    {
-        (JobState.NEW, JobEvent.START): JobState.RUNNING,
-        (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
-        (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
-    },
-)
-
-
-class ApplicationMaster(StateMachine):
+class ApplicationMaster(StateMachine, Stateful):
     """The machine of one job; see the module's theory of operation."""
 
     def __init__(self, spec: JobSpec, settings: Settings) -> None:
@@ -93,9 +99,9 @@ class ApplicationMaster(StateMachine):
         self.finish_ns: int | None = None
         self.tasks = JobTasks(spec, settings)
         self._rivals = Rivals(self.tasks, settings.protocol.speculation)
-        self._reports = AttemptReports(self.tasks, self._rivals, settings)
         self._reruns = MapReruns(self.tasks, settings)
-        self._orders = TaskOrders(self.tasks)
+        self._kill_reasons: dict[str, str] = {}
+        """By container, of ordered kills that wait for their tasks' heartbeats."""
         may_take = settings.scheduler.may_take
         self._victims = frozenset(group.name for group in spec.facts.groups if may_take(group))
         self._spare_after = settings.scheduler.spare_after
@@ -103,13 +109,16 @@ class ApplicationMaster(StateMachine):
         self._registers_at_once = settings.overheads.amrm_client
         self._tells_at_once = settings.protocol.at_once
         self._protocol = settings.protocol
-        self._starts_measured = spec.starts_measured
-        self._requests = {group.name: group.request for group in spec.facts.groups}
+        self._heeds_refusals = settings.scheduler.mechanism.heeds_refusals
+        self._spec = spec
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
         self._reports_progress = settings.scheduler.reports_progress
         self._marks = settings.marks.get(spec.name, ())
         self._marks_passed = 0
         self._final_acknowledged = False
+
+    def __str__(self) -> str:
+        return self.job
 
     @property
     def _reads_progress(self) -> bool:
@@ -136,7 +145,9 @@ class ApplicationMaster(StateMachine):
         self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:
             return self._go_on(now_ns)
-        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
+        return self.take(JobEvent.START, now_ns)
+
+    def _begin(self, now_ns: int) -> list[Effect]:
         self.tasks.request_groups_if_due()
         effects = self._end_if_due(now_ns)
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
@@ -161,7 +172,7 @@ class ApplicationMaster(StateMachine):
         attempt = self.tasks.live.get(container)
         if attempt is None:
             return []
-        return [self._orders.kill(attempt, now_ns)] if verb == "kill" else self._ask_to_suspend(attempt, now_ns)
+        return [self._kill_as_ordered(attempt, now_ns)] if verb == "kill" else self._ask_to_suspend(attempt, now_ns)
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         if self._final_acknowledged:
@@ -205,7 +216,7 @@ class ApplicationMaster(StateMachine):
 
     @property
     def _owes(self) -> bool:
-        return self.tasks.releaser.owes or self._orders.owes or self._goes_whole
+        return self.tasks.releaser.owes or self._owes_stop or self._goes_whole
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
@@ -234,7 +245,7 @@ class ApplicationMaster(StateMachine):
         for node in answer.lost_nodes:
             effects += self._reruns.node_lost(node, now_ns)
         for order in answer.orders:
-            effects += self._orders.take(order, now_ns)
+            effects += self._obey(order, now_ns)
         return effects + self._release(now_ns)
 
     # ---- asking for containers ----
@@ -268,32 +279,15 @@ class ApplicationMaster(StateMachine):
             return self._give_back(allocation, now_ns)
         if attempt.work is Work.SHUFFLE:
             tasks.map_news_ns = now_ns
-        if attempt.state is AttemptState.SUSPENDED:
-            attempt.move(AttemptEvent.ASSIGN)
-            command = ResumeContainer(allocation.container, allocation.ready_ns)
-            return [tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
-        attempt.move(AttemptEvent.ASSIGN)
-        attempt.container, attempt.node = allocation.container, allocation.node
+        command = attempt.take(AttemptEvent.ASSIGN, allocation, self._spec)
+        sent = tasks.commands.send(allocation.container, allocation.node, command, now_ns)
+        if attempt.state is AttemptState.RESUMING:
+            return [sent]
         tasks.live[allocation.container] = attempt
-        command = StartContainer(
-            container=allocation.container,
-            job=self.job,
-            group=attempt.group,
-            task=attempt.task.number,
-            attempt=attempt.name,
-            ready_ns=allocation.ready_ns,
-            saved=attempt.saved,
-            start_measured=self._starts_measured,
-            memory_bytes=attempt.memory_bytes,
-            registration=allocation.registration,
-            work=attempt.work,
-            request=self._requests[attempt.group],
-            beside=allocation.beside,
-        )
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)
         outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.work is Work.KEYS else []
-        return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
+        return [*outputs, sent]
 
     def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
         """No attempt waits for it any more (its task has ended), or its gang has no use for so few: the kill frees it
@@ -318,12 +312,159 @@ class ApplicationMaster(StateMachine):
         return effects
 
     def _take_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
-        return [*self._reports.take(report, now_ns), *self._end_if_due(now_ns)]
+        return [*self._move_attempt(report, now_ns), *self._end_if_due(now_ns)]
+
+    def _move_attempt(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """Settle the command that the report answers, and move the attempt along Fig. 2."""
+        tasks, attempt = self.tasks, self.tasks.live.get(report.container)
+        if attempt is not None and report.revision <= attempt.revision:
+            return []  # an old report: it must not settle a command sent since
+        tasks.commands.settle(report)
+        if attempt is None:
+            return []
+        attempt.revision = report.revision
+        if report.saved is not None and report.outcome is not Outcome.CHECKPOINTED:
+            self._saved_by_itself(attempt, report.saved, now_ns)
+        if report.state is ContainerState.LAUNCHING:
+            return []
+        if not attempt.was_launched and report.outcome is not Outcome.LAUNCH_FAILED:
+            attempt.take(AttemptEvent.LAUNCH, now_ns)
+            tasks.of(attempt).take(TaskEvent.LAUNCHED)
+        has_gone_on = report.state in _GOES_ON or report.outcome is Outcome.SUCCEEDED
+        if attempt.state is AttemptState.RESUMING and has_gone_on:
+            attempt.take(AttemptEvent.RESUME, now_ns)
+        if report.state is ContainerState.DONE:
+            return self._ended(attempt, report, now_ns)
+        if report.state is ContainerState.SUSPENDED:
+            return self._stopped(attempt, now_ns)
+        if report.state is ContainerState.COMMITTING and attempt.state in AT_WORK:
+            attempt.take(AttemptEvent.COMMIT)  # a victim that commits frees its container too: the debt is paid
+            tasks.withdraw_suspend(attempt)
+        if report.refusals > attempt.refusals:
+            attempt.refusals = report.refusals
+            self._refused(attempt, now_ns)
+        return []
 
     def _fetch_failed(self, message: FetchFailed, now_ns: int) -> list[Effect]:
         if self.state is JobState.RUNNING:
             self._reruns.fetch_failed(message, now_ns)
         return []
+
+    def _saved_by_itself(self, attempt: TaskAttempt, saved: Saved, now_ns: int) -> None:
+        """What it has done until then is not lost, however it ends."""
+        task = self.tasks.of(attempt)
+        if saved != task.saved:
+            attempt.saved_by_itself_ns = now_ns
+            task.accept(saved, attempt.saved)
+
+    def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:
+        if attempt.state is not AttemptState.SUSPEND_PENDING:
+            return
+        gets_another = self._heeds_refusals and not TRAITS[attempt.mechanism].ends_process
+        # Do not choose the same victim again at once: another node may have room.
+        is_spared = not gets_another or attempt.task in self.tasks.held
+        attempt.take(AttemptEvent.REFUSED, now_ns + self._protocol.retry_ns if is_spared else attempt.spared_until_ns)
+        self.tasks.withdraw_suspend(attempt)
+        self._owe_another(attempt)
+
+    def _owe_another(self, victim: TaskAttempt) -> None:
+        """A victim's container has not become free: if it was to pay a debt, another victim must."""
+        self.tasks.releaser.debt += victim.pays_debt
+
+    def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        if attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.take(AttemptEvent.SAVED, now_ns)
+            self.tasks.of(attempt).suspended(now_ns)
+            return self._ask_to_resume(attempt, now_ns)
+        if attempt.state is AttemptState.RESUMING:
+            attempt.take(AttemptEvent.RESUME_FAILED)
+            return self._ask_to_resume(attempt, now_ns)
+        return []
+
+    def _ask_to_resume(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        """An attempt was stopped and asks to resume.  If two attempts at a task are stopped, only the one with more
+        keys done may resume; the other is killed."""
+        tasks = self.tasks
+        tasks.lost_to_gang()
+        if tasks.of(attempt).state is TaskState.SUCCEEDED:
+            return []  # another attempt has succeeded: this one will be killed
+        if attempt.task in tasks.held:
+            return []
+        other = tasks.asks.to_resume(attempt.task)
+        further = attempt
+        effects: list[Effect] = []
+        if other is not None and other is not attempt:
+            further = max(other, attempt, key=lambda stopped: stopped.estimate.keys_done)
+            effects = [self._rivals.kill(attempt if further is other else other, now_ns)]
+        tasks.asks.add(further)
+        self._rivals.withdraw_waiting(attempt)
+        return effects
+
+    # ---- ends ----
+
+    def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        tasks = self.tasks
+        del tasks.live[report.container]
+        if tasks.asks.to_resume(attempt.task) is attempt:
+            tasks.asks.withdraw_resume(attempt.task)
+        was_victim = attempt.state in VICTIM
+        tasks.withdraw_suspend(attempt)
+        task = tasks.of(attempt)
+        if task.state is TaskState.SUCCEEDED:
+            attempt.take(AttemptEvent.KILL)  # another attempt has succeeded: the outcome of this one does not count
+        elif report.outcome is Outcome.SUCCEEDED:
+            return self._succeeded(task, attempt, report, now_ns)
+        elif report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.take(AttemptEvent.SAVED, now_ns)
+            task.suspended(now_ns)
+            if report.saved is not None:
+                task.accept(report.saved, attempt.saved)
+            self._retry(task, now_ns)
+        elif report.outcome in (Outcome.KILLED, Outcome.LOST):
+            attempt.take(AttemptEvent.KILL)
+            self._retry(task, now_ns)
+            if report.outcome is Outcome.LOST and was_victim:
+                self._owe_another(attempt)  # the node is gone
+        else:
+            self._failed(task, attempt, report, now_ns)
+        return []
+
+    def _failed(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> None:
+        attempt.take(AttemptEvent.FAIL)
+        self.tasks.blacklist.failed(report.node)
+        if task.failures + 1 < self._protocol.task_attempts_max:
+            self._retry(task, now_ns, failed=True)
+            return
+        task.take(TaskEvent.FAIL)
+        self.tasks.failure = f"{attempt.name} failed {task.failures} times, at last: {report.reason}"
+
+    def _retry(self, task: Task, now_ns: int, failed: bool = False) -> None:
+        """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
+        tasks = self.tasks
+        tasks.lost_to_gang()
+        if not task.keys_total:
+            tasks.map_news_ns = now_ns
+        has_rival = task.speculative and any(tasks.has_container(attempt) for attempt in task.attempts)
+        self._rivals.withdraw_waiting(task.attempt)
+        another = task.take(TaskEvent.RETRY, now_ns, has_rival, failed)
+        if another is not None:
+            tasks.request(another)
+
+    def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        tasks = self.tasks
+        attempt.take(AttemptEvent.SUCCEED)
+        task.take(TaskEvent.SUCCEED, report.node)
+        tasks.groups.count(task, 1)
+        tasks.request_groups_if_due()
+        if task.keys_total:
+            return self._rivals.beaten_by(attempt, now_ns)
+        return self._maps_complete(now_ns) if tasks.groups.maps_are_done else []
+
+    def _maps_complete(self, now_ns: int) -> list[Effect]:
+        outputs = self.tasks.outputs
+        outputs.complete(tuple(task.output_node or "" for task in self.tasks.maps))
+        nodes = [attempt.node for attempt in self.tasks.live_walkers if attempt.node is not None]
+        return [effect for node in nodes for effect in outputs.tell(node, now_ns)]
 
     # ---- giving containers back ----
 
@@ -334,7 +475,7 @@ class ApplicationMaster(StateMachine):
         effects = [] if self.tasks.gang is None else self._keep_whole(self.tasks.gang, now_ns)
         if not (self.tasks.held or self.tasks.releaser.owes or self._goes_whole):
             return effects
-        effects += self._evict(self._orders.victims(now_ns), now_ns)
+        effects += self._evict(self._held_victims(now_ns), now_ns)
         return effects + self._read_to_release(now_ns)
 
     def _keep_whole(self, gang: Gang, now_ns: int) -> list[Effect]:
@@ -353,8 +494,7 @@ class ApplicationMaster(StateMachine):
         gang.has_lost = False
         launched = gang.being_launched(tasks.live) if gang.disbands else []
         for attempt in launched:
-            attempt.move(AttemptEvent.CHOOSE)
-            attempt.mechanism, attempt.pays_debt = Mechanism.KILL, False
+            attempt.take(AttemptEvent.CHOOSE, Mechanism.KILL)
         return self._evict(launched, now_ns)
 
     @property
@@ -402,11 +542,7 @@ class ApplicationMaster(StateMachine):
         """The victim's own heartbeat has come (natjam, step 6)."""
         if attempt.state is not AttemptState.CHOSEN:
             return []
-        container, node = attempt.place
-        attempt.move(AttemptEvent.SUSPEND)
-        attempt.asked_ns = max(now_ns, attempt.asked_ns + 1)
-        command = SuspendContainer(container, attempt.mechanism, attempt.asked_ns)
-        return [self.tasks.commands.send(container, node, command, now_ns)]
+        return [self.tasks.commands.send(*attempt.place, attempt.take(AttemptEvent.SUSPEND, now_ns), now_ns)]
 
     def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
         possible = [attempt for attempt in self.tasks.live.values() if attempt.task.group in self._victims]
@@ -414,23 +550,80 @@ class ApplicationMaster(StateMachine):
             return possible
         return [attempt for attempt in possible if not spare.spares(self.tasks.of(attempt).suspended_ns, now_ns)]
 
+    # ---- orders about single tasks ----
+
+    @property
+    def _owes_stop(self) -> bool:
+        """Whether a task is held that is not suspended yet."""
+        return bool(self.tasks.held) and any(
+            attempt.state is not AttemptState.SUSPENDED
+            for task in self.tasks.held
+            for attempt in self._open_attempts(task)
+        )
+
+    def _obey(self, ordered: TaskOrder, now_ns: int) -> list[Effect]:
+        """Handle an order.  A suspension starts when ``_held_victims`` is called."""
+        tasks, meant_task = self.tasks, TaskId(self._spec.facts.meant(ordered.task.group), ordered.task.number)
+        attempts = self._open_attempts(meant_task)
+        if ordered.order is Order.SUSPEND:
+            tasks.held[meant_task] = None
+            for attempt in attempts:
+                tasks.asks.withdraw_stopped(attempt)
+            return []
+        meant = ordered.container
+        if meant is None:
+            tasks.held.pop(meant_task, None)
+        mine = [a for a in attempts if tasks.has_container(a) and meant in (None, a.container)]
+        if ordered.order is Order.KILL:
+            self._kill_reasons.update((attempt.container or "", ordered.why) for attempt in mine)
+            return [self.tasks.at_heartbeat("kill", attempt, now_ns) for attempt in mine]
+        for attempt in mine:
+            if attempt.state is AttemptState.SUSPENDED:
+                tasks.asks.add(attempt)
+        return []
+
+    def _held_victims(self, now_ns: int) -> list[TaskAttempt]:
+        """Running attempts at held tasks; they become victims."""
+        held = [attempt for task in self.tasks.held for attempt in self._open_attempts(task)]
+        running = [attempt for attempt in held if not attempt.is_being_restored]
+        chosen = self.tasks.releaser.candidates(running, now_ns)
+        for attempt in chosen:
+            attempt.take(AttemptEvent.CHOOSE, HELD_BY)
+        return chosen
+
+    def _open_attempts(self, task: TaskId) -> list[TaskAttempt]:
+        of_group = self.tasks.groups.tasks.get(task.group, ())
+        if task.number >= len(of_group) or of_group[task.number].state in (TaskState.SUCCEEDED, TaskState.FAILED):
+            return []
+        return of_group[task.number].open_attempts if of_group[task.number].attempts else []
+
+    def _kill_as_ordered(self, attempt: TaskAttempt, now_ns: int) -> Effect:
+        """Kill an attempt whose heartbeat has come."""
+        container, node = attempt.place
+        kill = KillContainer(container, self.job, self._kill_reasons.pop(container, ""))
+        return self.tasks.commands.send(container, node, kill, now_ns)
+
     # ---- the end ----
 
     def _end_if_due(self, now_ns: int) -> list[Effect]:
         if self.state is not JobState.RUNNING or not (self.tasks.failure or self.tasks.groups.done):
             return []
-        self.state = JOB_TABLE.next(self.state, JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, self.job)
-        self.reason = self.tasks.failure
-        return self._end(now_ns)
+        return self.take(JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, now_ns)
 
     def _end(self, now_ns: int) -> list[Effect]:
-        self.finish_ns = now_ns
+        self.finish_ns, self.reason = now_ns, self.tasks.failure
         effects: list[Effect] = []
         for attempt in self.tasks.live.values():
             if attempt.container is not None and attempt.node is not None:
                 kill = KillContainer(attempt.container, self.job, "the job has ended")
                 effects.append(Send(node_address(attempt.node), kill))
         return [*effects, *self._final_heartbeat(now_ns)]
+
+    arcs = {  # noqa: RUF012
+        (JobState.NEW, JobEvent.START): Arc(JobState.RUNNING, _begin),
+        (JobState.RUNNING, JobEvent.SUCCEED): Arc(JobState.SUCCEEDED, _end),
+        (JobState.RUNNING, JobEvent.FAIL): Arc(JobState.FAILED, _end),
+    }
 
     def validate_state(self) -> None:
         """See ``JobTasks.validate``."""

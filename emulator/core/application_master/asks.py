@@ -7,25 +7,41 @@ checkpoint if possible, or only on the node of its stopped process.  Each heartb
 ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
 once, in the order of the ids, and every heartbeat returns the id of the last.  The ResourceManager takes what it gives
 off the ask, so that an answer alone leaves nothing to say.  A gang says how many containers are of use only together
-(``emulator.core.application_master.gang``).
+(``emulator.core.application_master.job_tasks``).
+
+The resume order policy puts the suspended attempts in order, and the ResourceManager serves them in that order.  Maps
+always come first, whatever the policy says, because a reduce that resumes before them might have to wait for their
+output.
+
+A job wants no more containers on a node where its tasks keep failing (YARN's blacklisting): after
+``node_blacklist_failures`` attempts have failed there.  If that applied to a third of the nodes or more, the job itself
+may be at fault, so no node is avoided (in Hadoop
+``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``).  Nor is any if one of the job's groups
+would then have no node that is large enough: its tasks would wait for ever.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from emulator.core.application_master.resuming import Resuming
-from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
-from emulator.core.blacklist import Blacklist
+from emulator.core.application_master.releaser import Releaser
+from emulator.core.application_master.task import AttemptState, TaskAttempt
+from emulator.core.decisions import order_suspended
 from emulator.core.delivery import LatestValue
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk
 from emulator.core.saved import ProcessImage
-from emulator.vocabulary import JobFacts, TaskId, Work
+from emulator.core.settings import NodeSettings
+from emulator.policies.policy import Policy, ResumeOrder
+from emulator.policies.resources import fits
+from emulator.policies.views import SuspendedView
+from emulator.vocabulary import JobFacts, Resources, TaskId, Work
+
+_IGNORED_FROM_PERCENT = 33
 
 
 class _Said(NamedTuple):
@@ -36,13 +52,57 @@ class _Said(NamedTuple):
     marks: int
 
 
+class Blacklist:
+    """Nodes where tasks of a job keep failing."""
+
+    def __init__(self, failures_max: int, nodes: Sequence[NodeSettings], requests: Collection[Resources]) -> None:
+        """``nodes``: those of the cluster; ``requests``: what a task of each group asks for."""
+        self._failures_max = failures_max
+        self._nodes = nodes
+        self._requests = requests
+        self._failures: Counter[str] = Counter()
+        self._lost: set[str] = set()
+
+    def failed(self, node: str) -> None:
+        """An attempt has failed there."""
+        self._failures[node] += 1
+
+    def node_lost(self, node: str) -> None:
+        """The node is lost, so there is one node fewer; if it returns, its failures no longer count."""
+        self._lost.add(node)
+        self._failures.pop(node, None)
+
+    def node_is_there(self, node: str) -> None:
+        """A container has been given there."""
+        self._lost.discard(node)
+
+    @property
+    def avoided(self) -> tuple[str, ...]:
+        """Nodes to be avoided, in the order of their names."""
+        if not self._failures:
+            return ()
+        black = sorted(node for node, failures in self._failures.items() if failures >= self._failures_max)
+        if not black:
+            return ()
+        left = [node for node in self._nodes if node.name not in self._lost]
+        if len(black) * 100 >= len(left) * _IGNORED_FROM_PERCENT:
+            return ()
+        others = {node.resources for node in left if node.name not in black}
+        has_place = all(any(fits(request, size) for size in others) for request in self._requests)
+        return tuple(black) if has_place else ()
+
+
 class Asks:
     """The asks of one job; see the module's theory of operation."""
 
-    def __init__(self, facts: JobFacts, resuming: Resuming, blacklist: Blacklist) -> None:
+    def __init__(
+        self, facts: JobFacts, resume_order: Policy[ResumeOrder], releaser: Releaser, blacklist: Blacklist
+    ) -> None:
+        """``releaser`` has the view that the job's policies see."""
         self._job = facts.name
         self._blacklist = blacklist
-        self._resuming = resuming
+        self._resume_order = resume_order
+        self._releaser = releaser
         self._waiting: dict[str, deque[TaskAttempt]] = {group.name: deque() for group in facts.groups}
         """Attempts that can use any container, by their group."""
         self._maps = [self._waiting[group.name] for group in facts.groups if group.work is Work.SHUFFLE]
@@ -188,12 +248,36 @@ class Asks:
     def _made_anew(self, now_ns: int, at_once: int | None) -> Ask:
         if at_once is None:
             return Ask(avoided=self._blacklist.avoided)
-        resumes = self._resuming.in_order(self._resumes.values(), now_ns)
+        resumes = self._in_order_of_resuming(now_ns)
         return Ask(
             new=tuple([(group, len(waiting)) for group, waiting in self._waiting.items() if waiting]),
             resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
             avoided=self._blacklist.avoided,
             at_once=at_once,
+        )
+
+    def _in_order_of_resuming(self, now_ns: int) -> list[TaskAttempt]:
+        by_view = {self._view_of(attempt): attempt for attempt in self._resumes.values()}
+        if not by_view:
+            return []
+        ordered = order_suspended(self._resume_order, self._releaser.view(now_ns), tuple(by_view))
+        return sorted((by_view[view] for view in ordered), key=lambda attempt: attempt.work is not Work.SHUFFLE)
+
+    def _view_of(self, attempt: TaskAttempt) -> SuspendedView:
+        stopped = attempt.state is AttemptState.SUSPENDED
+        node = attempt.node if stopped else attempt.saved.node if attempt.saved is not None else None
+        assert node is not None, f"{attempt.name} waits to go on and was nowhere"
+        suspended_ns = attempt.suspended_ns or 0
+        return SuspendedView(
+            job=self._releaser.job,
+            group=attempt.group,
+            task=attempt.task.number,
+            node=node,
+            suspended_ns=suspended_ns,
+            since_ns=suspended_ns,
+            stopped=stopped,
+            # The rate alone decides: the time it spent suspended says nothing about its remaining time.
+            remaining_ns=attempt.estimate.unanchored().remaining_ns(attempt.keys_total, 0),
         )
 
 

@@ -20,43 +20,11 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-from emulator.core.machine import Symbol, TransitionTable
-
-
-class OperationState(Symbol):
-    """The state of one dump or restore."""
-
-    NEW = "new"
-    WAITING = "waiting"
-    ACTIVE = "active"
-    ENDED = "ended"
-
-
-class OperationEvent(Symbol):
-    """Events that change its state."""
-
-    SUBMIT = "submit"
-    BEGIN = "begin"
-    END = "end"
-    """It is done, has failed or is no longer wanted."""
-
-
-TABLE = TransitionTable(
-    "device operation",
-    {
-        (OperationState.NEW, OperationEvent.SUBMIT): OperationState.WAITING,
-        (OperationState.WAITING, OperationEvent.BEGIN): OperationState.ACTIVE,
-        (OperationState.WAITING, OperationEvent.END): OperationState.ENDED,
-        (OperationState.ACTIVE, OperationEvent.END): OperationState.ENDED,
-    },
-)
-
 
 @dataclass(slots=True)
 class _Operation:
     work_ns: int
     submitted_ns: int
-    state: OperationState = OperationState.NEW
     begun_ns: int | None = None
     due_service: int = 0
 
@@ -94,8 +62,7 @@ class DeviceQueue:
         if name in self._operations:
             raise ValueError(f"operation {name} is here already")
         self._advance(now_ns)
-        operation = self._operations[name] = _Operation(work_ns, now_ns)
-        self._move(name, operation, OperationEvent.SUBMIT)
+        self._operations[name] = _Operation(work_ns, now_ns)
         self._waiting.append(name)
         return self._begin()
 
@@ -103,7 +70,6 @@ class DeviceQueue:
         """End an operation: it is done, has failed, or is no longer wanted.  Raises KeyError if it is unknown."""
         operation = self._operations[name]
         self._advance(now_ns)
-        self._move(name, operation, OperationEvent.END)
         del self._operations[name]
         if operation.begun_ns is None:
             self._waiting.remove(name)
@@ -146,15 +112,11 @@ class DeviceQueue:
         while self._waiting and len(self._active) < self._at_once:
             name = self._waiting.popleft()
             operation = self._operations[name]
-            self._move(name, operation, OperationEvent.BEGIN)
             operation.begun_ns = self._now_ns
             operation.due_service = self._service + operation.work_ns * self._unit
             self._active.add(name)
             begun.append(name)
         return tuple(begun)
-
-    def _move(self, name: str, operation: _Operation, event: OperationEvent) -> None:
-        operation.state = TABLE.next(operation.state, event, name)
 
     def _advance(self, now_ns: int) -> None:
         if now_ns < self._now_ns:

@@ -1,19 +1,40 @@
 """What an ApplicationMaster knows of its job: the tasks, and which attempts have a container or wait for one.
 
-The parts of the ApplicationMaster share it: ``attempt_reports``, ``map_reruns``, ``speculation``.
+Theory of operation
+-------------------
+A group's containers are requested all at once, as soon as enough tasks of the group that it starts after have
+succeeded; those of a job with a gang, when it starts.  The job is done when all tasks that walk keys are; a job without
+any, when its maps are.
+
+A job with a gang has a minimum: so many of its tasks, or all that are not done if they are fewer, start at once.  As
+long as none of its tasks has a container, its ask says so (``Ask.at_once``); what is beyond the minimum, it gets one
+by one.  All its tasks ask from the start, reduces too.
+
+Tasks that end by themselves leave a smaller gang, which goes on.  But if one is lost to it (it crashed, its node is
+gone, it is asked back or was ordered to stop) and too few are left, the gang *disbands*: all its tasks are evicted by
+the job's mechanism.  One that cannot be saved or stopped, because the mechanism waits or the node has no room, is
+killed; so is one that is being launched.  Until the last has left its container the job asks for nothing, and gives
+back at once what it gets.  Then it asks for all again, so that its tasks resume together.
 """
 
 from __future__ import annotations
 
-from emulator.core.application_master.asks import Asks
-from emulator.core.application_master.gang import Gang
-from emulator.core.application_master.groups import Groups
+from collections.abc import Mapping
+from itertools import chain
+
+from emulator.core.application_master.asks import Asks, Blacklist
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.application_master.releaser import Releaser
-from emulator.core.application_master.resuming import Resuming
-from emulator.core.application_master.task import Task, TaskEvent, TaskState
-from emulator.core.application_master.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
-from emulator.core.blacklist import Blacklist
+from emulator.core.application_master.task import (
+    ENDED,
+    VICTIM,
+    AttemptEvent,
+    AttemptState,
+    Task,
+    TaskAttempt,
+    TaskEvent,
+    TaskState,
+)
 from emulator.core.delivery import CommandLedger
 from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
@@ -21,22 +42,125 @@ from emulator.core.machine import Phase, Timers
 from emulator.core.mechanisms import TRAITS, applied_to
 from emulator.core.messages import SuspendContainer
 from emulator.core.settings import Settings
-from emulator.vocabulary import TaskId
+from emulator.vocabulary import TaskGroup, TaskId, Work
+
+_PPM = 1_000_000
+_LEFT = VICTIM | {AttemptState.SUSPENDED}
+
+
+class Groups:
+    """The groups of a job: their tasks, how many have succeeded, and which groups may start (slow start)."""
+
+    def __init__(self, spec: JobSpec, slow_start_ppm: int) -> None:
+        self.tasks = {group.name: _tasks_of(spec, group) for group in spec.facts.groups}
+        """By the name of their group, in the order of the groups."""
+        tasks = list(chain.from_iterable(self.tasks.values()))
+        self.maps = [task for task in tasks if task.group.work is Work.SHUFFLE]
+        """Tasks that write output for the shuffle."""
+        self.walkers = [task for task in tasks if task.group.work is Work.KEYS]
+        """Tasks that walk keys."""
+        self.maps_done = 0
+        self.walkers_done = 0
+        self._succeeded = dict.fromkeys(self.tasks, 0)
+        self._slow_start_ppm = slow_start_ppm
+        self._not_started = list(spec.facts.groups)
+        self._at_once = spec.facts.gang is not None
+
+    @property
+    def done(self) -> bool:
+        """Whether the job is done."""
+        return self.walkers_done == len(self.walkers) if self.walkers else self.maps_are_done
+
+    @property
+    def unfinished(self) -> int:
+        """Tasks that have not succeeded."""
+        return len(self.maps) + len(self.walkers) - self.maps_done - self.walkers_done
+
+    @property
+    def maps_are_done(self) -> bool:
+        """Whether the output of every map is there."""
+        return self.maps_done == len(self.maps)
+
+    def count(self, task: Task, change: int) -> None:
+        """A task has succeeded (1), or its output is lost (-1)."""
+        self._succeeded[task.group.name] += change
+        if task.keys_total:
+            self.walkers_done += change
+        else:
+            self.maps_done += change
+
+    def start(self) -> list[Task]:
+        """The tasks of the groups that may start now; each group starts once."""
+        starting = [group for group in self._not_started if self._may_start(group)]
+        for group in starting:
+            self._not_started.remove(group)
+        return [task for group in starting for task in self.tasks[group.name]]
+
+    def _may_start(self, group: TaskGroup) -> bool:
+        after = group.starts_after
+        if after is None or self._at_once:
+            return True
+        share_ppm = self._slow_start_ppm if after.share_ppm is None else after.share_ppm
+        return self._succeeded[after.group] * _PPM >= len(self.tasks[after.group]) * share_ppm
+
+
+def _tasks_of(spec: JobSpec, group: TaskGroup) -> list[Task]:
+    first, held_by = spec.facts.index_of(group.name, 0), spec.facts.held_by
+    keys = spec.reduce_keys[first : first + group.count] if group.work is Work.KEYS else (0,) * group.count
+    return [
+        Task(spec.name, group, number, first + number, keys[number], held_by(group.name, number))
+        for number in range(group.count)
+    ]
+
+
+class Gang:
+    """The gang of a job: tasks that get capacity at once, and give it back all together."""
+
+    def __init__(self, minimum: int) -> None:
+        self.disbands = False
+        """Whether its tasks are being evicted."""
+        self.has_lost = False
+        """Whether a task was lost to it, or is to be given back, since this was last looked at."""
+        self.was_in = False
+        """Whether a task had a container when this was last looked at."""
+        self._minimum = minimum
+
+    def needs(self, unfinished: int) -> int:
+        """Tasks that must run at a time, if so many are not done."""
+        return min(self._minimum, unfinished)
+
+    @staticmethod
+    def is_in(live: Mapping[str, TaskAttempt]) -> bool:
+        """Whether a task has a container; a stopped process has none."""
+        return any(attempt.state is not AttemptState.SUSPENDED for attempt in live.values())
+
+    @staticmethod
+    def stays(live: Mapping[str, TaskAttempt]) -> int:
+        """Number of tasks that have a container and are to keep it."""
+        return len({attempt.task for attempt in live.values() if attempt.state not in _LEFT})
+
+    @staticmethod
+    def to_evict(live: Mapping[str, TaskAttempt]) -> list[TaskAttempt]:
+        """Tasks that can be evicted now; the others will come to this state, or end."""
+        return [a for a in live.values() if a.state is AttemptState.RUNNING or a.is_being_restored]
+
+    @staticmethod
+    def being_launched(live: Mapping[str, TaskAttempt]) -> list[TaskAttempt]:
+        """Tasks that have done nothing yet."""
+        return [a for a in live.values() if a.state is AttemptState.ASSIGNED and not a.is_being_restored]
 
 
 class JobTasks:
-    """Part of one ApplicationMaster; see the module's docstring."""
+    """The parts of one ApplicationMaster share it."""
 
     def __init__(self, spec: JobSpec, settings: Settings) -> None:
         self.job = spec.name
-        self._facts = spec.facts
         self.groups = Groups(spec, settings.protocol.slow_start_ppm)
         self.maps, self.walkers = self.groups.maps, self.groups.walkers
         self.failure = ""
         """Why the job has failed: the error of its failed task."""
         self.held: dict[TaskId, None] = {}
-        """Tasks that stay suspended until they are ordered to resume
-        (``emulator.core.application_master.task_orders``)."""
+        """Tasks that stay suspended until they are ordered to resume."""
         self.live: dict[str, TaskAttempt] = {}
         """Attempts that have a container, by container."""
         self.map_news_ns = 0
@@ -44,8 +168,7 @@ class JobTasks:
         self.releaser = Releaser(spec.facts, settings, self.live)
         requests = {group.request for group in spec.facts.groups}
         self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, settings.nodes, requests)
-        resuming = Resuming(settings.scheduler.resume_order, self.releaser)
-        self.asks = Asks(spec.facts, resuming, self.blacklist)
+        self.asks = Asks(spec.facts, settings.scheduler.resume_order, self.releaser, self.blacklist)
         self.gang = None if spec.facts.gang is None else Gang(spec.facts.gang)
         """None: each task starts by itself."""
         self.commands = CommandLedger(settings.protocol.retry_ns)
@@ -65,10 +188,6 @@ class JobTasks:
     def live_walkers(self) -> list[TaskAttempt]:
         """Attempts that walk keys and have a container."""
         return [attempt for attempt in self.live.values() if attempt.keys_total]
-
-    def meant(self, task: TaskId) -> TaskId:
-        """The task that an order means: see ``JobFacts.meant``."""
-        return TaskId(self._facts.meant(task.group), task.number)
 
     @property
     def needed(self) -> int:
@@ -95,14 +214,13 @@ class JobTasks:
 
     def request(self, attempt: TaskAttempt) -> None:
         """Let a new attempt ask for a container."""
-        attempt.move(AttemptEvent.REQUEST)
+        attempt.take(AttemptEvent.REQUEST)
         self.asks.add(attempt)
 
     def request_groups_if_due(self) -> None:
         """Let the first attempts at the tasks of groups that may start ask for containers."""
         for task in self.groups.start():
-            task.move(TaskEvent.SCHEDULE)
-            self.request(task.new_attempt())
+            self.request(task.take(TaskEvent.SCHEDULE))
 
     def at_heartbeat(self, verb: str, attempt: TaskAttempt, now_ns: int) -> SetTimer:
         """Set a timer to do something to an attempt at its own next heartbeat (natjam, step 6), or at once."""

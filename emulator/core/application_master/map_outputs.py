@@ -10,7 +10,7 @@ from emulator.core.messages import MapOutputs, node_address
 
 
 class MapOutputLedger:
-    """Part of one ApplicationMaster; see the module's docstring."""
+    """Where the map outputs of one job are, and which nodes know it."""
 
     def __init__(self, job: str, retry_ns: int) -> None:
         self._job = job

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.releaser import view_of
-from emulator.core.application_master.task import Task, TaskEvent, TaskState
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptEvent, AttemptState, Task, TaskAttempt, TaskEvent, TaskState
 from emulator.core.effects import Effect
 from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.messages import FetchFailed, KillContainer
 from emulator.core.settings import Settings
-from emulator.vocabulary import Work
+from emulator.vocabulary import Mechanism, Work
 
 
 class MapReruns:
-    """Part of one ApplicationMaster; see the module's theory of operation."""
+    """The maps of one job that must run again; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: Settings) -> None:
         self._tasks = tasks
@@ -58,12 +57,11 @@ class MapReruns:
 
     def _run_again(self, map_task: Task, now_ns: int) -> None:
         tasks = self._tasks
-        map_task.move(TaskEvent.OUTPUT_LOST)
-        map_task.output_node = None
+        another = map_task.take(TaskEvent.OUTPUT_LOST)
         self._new_in[map_task.index] = tasks.outputs.version + 1
         tasks.groups.count(map_task, -1)
         tasks.map_news_ns = now_ns
-        tasks.request(map_task.new_attempt())
+        tasks.request(another)
         tasks.outputs.incomplete()
 
     def starve_ns(self) -> int | None:
@@ -96,7 +94,7 @@ class MapReruns:
         running.sort(key=lambda a: (a.node == needed, a.running_since_ns, tasks.of(a).index), reverse=True)
         last = running[0]
         container, node = last.place
-        last.move(AttemptEvent.CHOOSE)
+        last.take(AttemptEvent.CHOOSE, Mechanism.KILL)
         kill = KillContainer(container, tasks.job, "room for a map whose output is missing")
         views = tuple(view_of(tasks.job, attempt, now_ns) for attempt in running)
         why = explain_tasks(LAST_LAUNCHED, tasks.job, views, [task.container for task in views], victims=1)

@@ -4,10 +4,19 @@ Theory of operation
 -------------------
 The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
 ApplicationMaster, keeps this debt.  When it has read the task heartbeats, it orders the running tasks by the task
-eviction policy and takes the first ones.  If room of a node is owed (``emulator.core.application_master.node_debts``),
-it takes the first ones there that make it free, and none of them in vain.  The mechanism policy decides for each what
-happens to it.  Estimates are refreshed once per period, and the latest complete set is used: readings after the last
-refresh are left for the next.  Reading all missed readings at once gives the same estimates as reading every period.
+eviction policy and takes the first ones.  The mechanism policy decides for each what happens to it.  Estimates are
+refreshed once per period, and the latest complete set is used: readings after the last refresh are left for the next.
+Reading all missed readings at once gives the same estimates as reading every period.
+
+Where containers have several sizes, the ResourceManager says how much the job's tasks may go on holding of a node
+(``Answer.keeps``).  The job owes what they hold beyond that, without those that are leaving: victims, and tasks that
+commit.  So a task that ends by itself pays as well, and a limit that is repeated changes nothing.  The whole set of
+limits is sent each time.  The Releaser takes the first tasks there that free what is owed, and none without need.
+
+An image of a task costs the size of its memory at the device's speed, and the wait for the device.  The wait is what
+the ResourceManager counts of all jobs, where it chooses the container (adaptive-checkpointing, section 5.2.2).
+Otherwise an ApplicationMaster knows only the writes that it has itself requested on a node's device, and keeps a queue
+of its own for each node.
 """
 
 from __future__ import annotations
@@ -16,19 +25,23 @@ from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from emulator.core.application_master.image_costs import ImageCosts
-from emulator.core.application_master.node_debts import NodeDebts
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from msgspec import structs
+
+from emulator.core.application_master.devices import DeviceQueue
+from emulator.core.application_master.job_progress import WHOLE_PPM
+from emulator.core.application_master.task import VICTIM, AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
-from emulator.core.mechanisms import TRAITS, applied_to
+from emulator.core.mechanisms import TRAITS, applied_to, keeps_processes
 from emulator.core.messages import Answer, ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
+from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.resources import irreducible, lacking, minus, total
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Work
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Resources, Tier, Work
 
 
 class Choice(NamedTuple):
@@ -38,8 +51,112 @@ class Choice(NamedTuple):
     why: ExplainTaskEviction
 
 
+class NodeDebts:
+    """What a job owes on single nodes, where containers have several sizes."""
+
+    def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
+        self.keeps: dict[str, Resources] = {}
+        """The limits, by node."""
+        self._live = live
+        self._requests = {group.name: group.request for group in facts.groups}
+        self._nodes = settings.nodes_by_name
+        self._may_stop = keeps_processes(settings.scheduler.mechanism.among)
+
+    @property
+    def owed(self) -> dict[str, Resources]:
+        """By node, what is owed and no task is leaving for."""
+        if not self.keeps:  # most often
+            return {}
+        owed = {node: lacking(self._stays(node), keep) for node, keep in self.keeps.items()}
+        return {node: short for node, short in owed.items() if any(short)}
+
+    def choose(self, tasks: Iterable[TaskView], order: Iterable[str]) -> tuple[str, ...]:
+        """The first containers of ``order``, which are those of ``tasks``, that pay what is owed, none of them in vain.
+        On a node where they are not enough yet none is chosen: one that comes later might do alone."""
+        by_container = {task.container: task for task in tasks}
+        in_order = [by_container[container] for container in order]
+        chosen: list[TaskView] = []
+        for node, short in self.owed.items():
+            chosen += irreducible(short, [task for task in in_order if task.node == node], self._frees) or ()
+        return tuple([task.container for task in chosen])
+
+    def _stays(self, node: str) -> Resources:
+        """What the tasks there go on holding."""
+        here = [attempt for attempt in self._live.values() if attempt.node == node]
+        return total((self._goes_on_holding(attempt) for attempt in here), self._nodes[node].resource_names)
+
+    def _goes_on_holding(self, attempt: TaskAttempt) -> Resources:
+        request, node = self._requests[attempt.group], self._nodes[attempt.node or ""]
+        if attempt.state is AttemptState.COMMIT_PENDING:
+            return (0,) * len(request)
+        if attempt.state is AttemptState.SUSPENDED:
+            return node.held_when_stopped(request)
+        if attempt.state in VICTIM:
+            return minus(request, node.freed_for_certain(request, self._may_stop))
+        return request
+
+    def _frees(self, task: TaskView) -> Resources:
+        return self._nodes[task.node].freed_for_certain(self._requests[task.group], self._may_stop)
+
+
+class ImageCosts:
+    """What images of the tasks of one job cost."""
+
+    def __init__(self, tier: Tier | None, facts: JobFacts) -> None:
+        self._tier = tier
+        self._facts = facts
+        self._queues: dict[str, DeviceQueue] = {}
+
+    def weighed(self, task: TaskView, now_ns: int, told_ns: int | None = None) -> TaskView:
+        """The task with the cost of making an image of it now, if images can be made; ``told_ns``: the wait for the
+        device, where the ResourceManager has counted it."""
+        tier = self._tier
+        if tier is None:
+            return task
+        if task.is_saved:
+            return structs.replace(task, image_overhead_ns=0, image_memory_ns=0, image_dump_ns=0)
+        dump_bytes = self._dump_bytes(tier, task)
+        size_bytes = self._facts.footprint_bytes(task.group, task.task or 0, _done_ppm(task))
+        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if told_ns is None else told_ns
+        overhead_ns, memory_ns = (
+            image_overhead_ns(tier, written_bytes, size_bytes, queue_ns) for written_bytes in (dump_bytes, size_bytes)
+        )
+        return structs.replace(
+            task,
+            image_overhead_ns=overhead_ns,
+            image_memory_ns=memory_ns,
+            image_dump_ns=tier.write_ns(dump_bytes),
+        )
+
+    def begin(self, task: TaskView, now_ns: int) -> None:
+        """An image of the task has been ordered."""
+        if self._tier is not None:
+            queue = self._queue(task.node, now_ns)
+            dump_ns = self._tier.write_ns(self._dump_bytes(self._tier, task))
+            queue.submit(f"{task.container} {now_ns}", dump_ns, now_ns)
+
+    def _dump_bytes(self, tier: Tier, task: TaskView) -> int:
+        return tier.dump_bytes(self._facts, task.group, task.task or 0, task.has_image, _done_ppm(task))
+
+    def _queue(self, node: str, now_ns: int) -> DeviceQueue:
+        """The queue of a node's device, without the writes that must be finished by now at the device's speed."""
+        queue = self._queues.get(node)
+        if queue is None:
+            assert self._tier is not None
+            queue = self._queues[node] = DeviceQueue(self._tier.at_once)
+        while (due := queue.next_due()) is not None and due[0] <= now_ns:
+            queue.end(due[1], due[0])
+        return queue
+
+
+def _done_ppm(task: TaskView) -> int:
+    """Share of its work that a task has done, in millionths.  One that counts no keys counts as done: it may then use
+    all its memory."""
+    return WHOLE_PPM if not task.keys_total else (task.keys_done or 0) * WHOLE_PPM // task.keys_total
+
+
 class Releaser:
-    """Part of one ApplicationMaster; see the module's theory of operation."""
+    """Chooses the victims among one job's tasks; see the module's theory of operation."""
 
     def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
         self.job = facts.name
@@ -135,7 +252,9 @@ class Releaser:
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
-            self._mark(victim, decision.mechanism, pays_debt=not named and self.debt > 0)
+            pays_debt = not named and self.debt > 0
+            victim.take(AttemptEvent.CHOOSE, decision.mechanism, pays_debt)
+            self.debt -= pays_debt
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
@@ -147,11 +266,6 @@ class Releaser:
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
         return named or order_tasks(self._eviction, view, tasks, random)
-
-    def _mark(self, victim: TaskAttempt, mechanism: Mechanism, pays_debt: bool) -> None:
-        victim.move(AttemptEvent.CHOOSE)
-        victim.mechanism, victim.pays_debt = mechanism, pays_debt
-        self.debt -= pays_debt
 
     def _with_mechanisms(
         self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int, whole: bool

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 An attempt is a straggler if its progress rate is below the mean of the job's by a margin, after it has run for some
-time.  The rates of attempts are compared (``emulator.core.application_master.estimator``).  Rates are keys a second, so
+time.  The rates of attempts are compared (``emulator.core.application_master.task``).  Rates are keys a second, so
 a long task does not count as slow.  Time spent suspended is left out, so an evicted task does not count as slow either.
  Attempts that have ended count in the mean; when only stragglers are left, they still count as slow.
 
@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from emulator.core.application_master.job_tasks import JobTasks
-from emulator.core.application_master.task import Task, TaskState
-from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task import AttemptEvent, AttemptState, Task, TaskAttempt, TaskEvent, TaskState
 from emulator.core.effects import Effect
 from emulator.core.messages import KillContainer
 from emulator.core.settings import SpeculationSettings
@@ -31,7 +30,7 @@ _NEVER_NS = 1 << 62
 
 
 class Rivals:
-    """Part of one ApplicationMaster; see the module's theory of operation."""
+    """Second attempts at the tasks of one job; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: SpeculationSettings | None) -> None:
         """``settings``: None if no task gets a second attempt."""
@@ -44,7 +43,7 @@ class Rivals:
         if self._settings is None or not tasks.asks.empty:
             return
         for task in stragglers(self._settings, tasks.walkers, tasks.live_walkers, now_ns):
-            tasks.request(task.rival_attempt())
+            tasks.request(task.take(TaskEvent.SPECULATE))
 
     def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:
         """A test for attempts that suit a container on ``node``: those without a rival there, as it is slow; None:
@@ -75,7 +74,7 @@ class Rivals:
         if not self._tasks.of(attempt).speculative:
             return
         for rival in self._tasks.asks.withdraw_new(attempt.task):
-            rival.move(AttemptEvent.KILL)
+            rival.take(AttemptEvent.KILL)
             self._tasks.of(rival).speculative = False
 
     def _of(self, attempt: TaskAttempt) -> list[TaskAttempt]:

@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 A container is launched, runs, and is DONE when its process has ended.  In between are the states of the mechanisms, and
-COMMITTING, in which its process refuses to stop.  Messages of the process and of the kernel may cross.  In KILLING or
-COMMITTING, an answer to an earlier request changes nothing (the arcs to the same state).
+COMMITTING, in which its process refuses to stop.  Its events are the operations that are ordered for it, and the
+completions of them and of its process.  Messages of the process and of the kernel may cross.  In KILLING or COMMITTING,
+an answer to an earlier request changes nothing (the arcs to the same state).
 
 A kill with a grace sends SIGTERM first.  Until the grace is over, the container is KILLING and its process may go on:
 if it ends well meanwhile, its task has succeeded.  Only a process that runs has a grace: one that is being launched, or
@@ -14,89 +15,49 @@ is stopped, is killed at once.  So is one in its grace, by a kill without any.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
-from emulator.core.completions import Exited
-from emulator.core.machine import Symbol, TransitionTable
-from emulator.core.messages import ContainerReport, ContainerState, Outcome, StartContainer
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Launched,
+    LaunchFailed,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.effects import Checkpoint, Dump, Effect, Kill, Resume, Suspend, Terminate
+from emulator.core.machine import Arc, IllegalTransition, Stateful
+from emulator.core.messages import (
+    ContainerReport,
+    ContainerState,
+    KillContainer,
+    Outcome,
+    ResumeContainer,
+    StartContainer,
+)
 from emulator.core.saved import Saved
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import Work
 
-
-class ContainerEvent(Symbol):
-    """What can happen to a container."""
-
-    LAUNCHED = "launched"
-    LAUNCH_FAILED = "launch failed"
-    SUSPEND = "suspend"
-    SUSPENDED = "suspended"
-    SUSPEND_FAILED = "suspend failed"
-    RESUME = "resume"
-    RESUMED = "resumed"
-    RESUME_FAILED = "resume failed"
-    CHECKPOINT = "checkpoint"
-    CHECKPOINTED = "checkpointed"
-    CHECKPOINT_FAILED = "checkpoint failed"
-    COMMIT = "committing"
-    KILL = "kill"
-    EXITED = "exited"
-
-
-_S, _E = ContainerState, ContainerEvent
-CONTAINER_TABLE: TransitionTable[ContainerState, ContainerEvent] = TransitionTable(
-    "container",
-    {
-        (_S.LAUNCHING, _E.LAUNCHED): _S.RUNNING,
-        (_S.LAUNCHING, _E.LAUNCH_FAILED): _S.DONE,
-        (_S.LAUNCHING, _E.KILL): _S.KILLING,
-        (_S.LAUNCHING, _E.EXITED): _S.DONE,
-        (_S.RUNNING, _E.SUSPEND): _S.SUSPENDING,
-        (_S.RUNNING, _E.CHECKPOINT): _S.CHECKPOINTING,
-        (_S.RUNNING, _E.COMMIT): _S.COMMITTING,
-        (_S.RUNNING, _E.KILL): _S.KILLING,
-        (_S.RUNNING, _E.EXITED): _S.DONE,
-        (_S.SUSPENDING, _E.SUSPENDED): _S.SUSPENDED,
-        (_S.SUSPENDING, _E.SUSPEND_FAILED): _S.RUNNING,
-        (_S.SUSPENDING, _E.COMMIT): _S.COMMITTING,
-        (_S.SUSPENDING, _E.KILL): _S.KILLING,
-        (_S.SUSPENDING, _E.EXITED): _S.DONE,
-        (_S.SUSPENDED, _E.RESUME): _S.RESUMING,
-        (_S.SUSPENDED, _E.KILL): _S.KILLING,
-        (_S.SUSPENDED, _E.EXITED): _S.DONE,
-        (_S.RESUMING, _E.RESUMED): _S.RUNNING,
-        (_S.RESUMING, _E.RESUME_FAILED): _S.SUSPENDED,
-        (_S.RESUMING, _E.KILL): _S.KILLING,
-        (_S.RESUMING, _E.EXITED): _S.DONE,
-        (_S.CHECKPOINTING, _E.CHECKPOINTED): _S.CHECKPOINTED,
-        (_S.CHECKPOINTING, _E.CHECKPOINT_FAILED): _S.RUNNING,
-        (_S.CHECKPOINTING, _E.COMMIT): _S.COMMITTING,
-        (_S.CHECKPOINTING, _E.KILL): _S.KILLING,
-        (_S.CHECKPOINTING, _E.EXITED): _S.DONE,
-        (_S.CHECKPOINTED, _E.KILL): _S.KILLING,
-        (_S.CHECKPOINTED, _E.EXITED): _S.DONE,
-        (_S.COMMITTING, _E.SUSPEND_FAILED): _S.COMMITTING,
-        (_S.COMMITTING, _E.CHECKPOINT_FAILED): _S.COMMITTING,
-        (_S.COMMITTING, _E.RESUMED): _S.COMMITTING,
-        (_S.COMMITTING, _E.RESUME_FAILED): _S.COMMITTING,
-        (_S.COMMITTING, _E.KILL): _S.KILLING,
-        (_S.COMMITTING, _E.EXITED): _S.DONE,
-        (_S.KILLING, _E.LAUNCHED): _S.KILLING,
-        (_S.KILLING, _E.LAUNCH_FAILED): _S.DONE,
-        (_S.KILLING, _E.SUSPENDED): _S.KILLING,
-        (_S.KILLING, _E.SUSPEND_FAILED): _S.KILLING,
-        (_S.KILLING, _E.RESUMED): _S.KILLING,
-        (_S.KILLING, _E.RESUME_FAILED): _S.KILLING,
-        (_S.KILLING, _E.CHECKPOINTED): _S.KILLING,
-        (_S.KILLING, _E.CHECKPOINT_FAILED): _S.KILLING,
-        (_S.KILLING, _E.COMMIT): _S.KILLING,
-        (_S.KILLING, _E.EXITED): _S.DONE,
-        (_S.DONE, _E.EXITED): _S.DONE,
-    },
+_S = ContainerState
+StateCompletion: TypeAlias = (
+    Launched
+    | LaunchFailed
+    | (Suspended | SuspendFailed)
+    | (Resumed | ResumeFailed)
+    | (Checkpointed | CheckpointFailed)
+    | (Committing | Exited)
 )
+"""The completions that have arcs."""
 
 
 @dataclass(slots=True)
-class Container:
+class Container(Stateful):
     """What a NodeManager keeps of one container."""
 
     id: str
@@ -127,34 +88,103 @@ class Container:
     in_grace: bool = False
     """Whether it is to end, and was not sent SIGKILL yet."""
 
-    @property
-    def has_grace(self) -> bool:
-        """Whether SIGTERM is of use: its process runs."""
-        return self.state in (ContainerState.RUNNING, ContainerState.COMMITTING)
+    def __str__(self) -> str:
+        return self.id
 
-    def ended(self, exited: Exited) -> bool:
-        """Its process has ended; returns whether that changes anything (a failed launch was reported before)."""
-        was_to_end = self.state is ContainerState.KILLING
-        if not self.move(ContainerEvent.EXITED):
-            return False
+    @classmethod
+    def killed_before_start(cls, kill: KillContainer, now_ns: int) -> Container:
+        """What is kept of a container that a kill names and that has not started; it never will."""
+        return cls(
+            *(kill.container, kill.job, "", now_ns),
+            state=_S.DONE,
+            outcome=Outcome.KILLED,
+            reason=kill.why,
+            stays_ns=kill.stays_ns,
+        )
+
+    def handle(self, event: StateCompletion | KillContainer | ResumeContainer | Effect, now_ns: int) -> list[Effect]:
+        """Take the arc of an event; returns the operations that begin.  A changed state has a higher revision.  Raises
+        IllegalTransition, without changing anything, if there is no such arc."""
+        before = self.state
+        effects: list[Effect] | None = self.take(type(event), event, now_ns)
+        self.revision += self.state is not before
+        return effects or []
+
+    def asked_to_leave(self, asked_ns: int) -> bool:
+        """Its job asks it to stop or to save itself; returns whether that is new, and it may."""
+        if self.state is not _S.RUNNING or (self.suspend_asked_ns is not None and asked_ns <= self.suspend_asked_ns):
+            return False  # answered before: since then it has resumed or refused
+        self.suspend_asked_ns = asked_ns
+        return True
+
+    def refused(self, reason: str) -> None:
+        """It cannot stop or go on, and stays as it was."""
+        self.refusals += 1
+        self.reason = reason
+
+    def begins_keys(self, first_key: FirstKey) -> None:
+        """Its process has its input and begins its first key.  Raises IllegalTransition if it has ended."""
+        if self.state is _S.DONE:
+            raise IllegalTransition(f"container {self} has ended and says that it begins its first key")
+        self.first_key_ns, self.input_ready_ns = first_key.at_ns, first_key.input_ready_ns
+
+    def _not_launched(self, failed: LaunchFailed, now_ns: int) -> None:
+        self.outcome, self.reason = Outcome.LAUNCH_FAILED, failed.reason
+
+    def _not_launched_in_time(self, failed: LaunchFailed, now_ns: int) -> None:
+        self.outcome, self.reason = Outcome.KILLED, failed.reason
+
+    def _operate(self, order: Effect, now_ns: int) -> list[Effect]:
+        return [order]
+
+    def _stopped(self, suspended: Suspended, now_ns: int) -> None:
+        self.keys_done = suspended.keys_done
+
+    def _failed(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
+        self.refused(failed.reason)
+
+    def _told_with_its_end(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
+        self.reason = failed.reason
+
+    def _resume(self, order: ResumeContainer, now_ns: int) -> list[Effect]:
+        self.ready_ns, self.slot_free_ns = order.ready_ns, None
+        return [Resume(self.id)]
+
+    def _goes_on(self, message: Resumed | Committing, now_ns: int) -> None:
+        if self.first_key_ns is not None:  # it is among its keys and has its input
+            self.first_key_ns, self.input_ready_ns = now_ns, None
+
+    def _saved(self, checkpointed: Checkpointed, now_ns: int) -> None:
+        self.saved = checkpointed.saved
+
+    def _kill(self, kill: KillContainer, now_ns: int) -> list[Effect]:
+        self.reason, self.stays_ns = kill.why, kill.stays_ns
+        return [Kill(self.id)]
+
+    def _terminate(self, kill: KillContainer, now_ns: int) -> list[Effect]:
+        effects = self._kill(kill, now_ns)
+        self.in_grace = kill.grace_ns > 0
+        return [Terminate(self.id)] if self.in_grace else effects
+
+    def _kill_in_grace(self, kill: KillContainer, now_ns: int) -> list[Effect]:
+        is_due = self.in_grace and not kill.grace_ns
+        self.in_grace = self.in_grace and not is_due
+        return [Kill(self.id)] if is_due else []
+
+    def _crashed(self, exited: Exited, now_ns: int) -> None:
+        self._ended(exited, Outcome.CRASHED, exited.reason)
+
+    def _killed(self, exited: Exited, now_ns: int) -> None:
+        self._ended(exited, Outcome.KILLED, self.reason)
+
+    def _ended(self, exited: Exited, otherwise: Outcome, reason: str) -> None:
         self.keys_done = exited.keys_done
         if exited.code == 0:
             self.outcome = Outcome.SUCCEEDED
         elif self.saved is not None:
             self.outcome = Outcome.CHECKPOINTED
-        elif was_to_end:
-            self.outcome = Outcome.KILLED
         else:
-            self.outcome, self.reason = Outcome.CRASHED, exited.reason
-        return True
-
-    def move(self, event: ContainerEvent) -> bool:
-        """Take an arc of the table; returns whether the state has changed.  Raises IllegalTransition, without changing
-        anything, if there is no such arc."""
-        before, self.state = self.state, CONTAINER_TABLE.next(self.state, event, self.id)
-        has_moved = self.state is not before
-        self.revision += has_moved
-        return has_moved
+            self.outcome, self.reason = otherwise, reason
 
     def stays_after_kill_ns(self, profile: OverheadSettings) -> int:
         """How long it stays taken once it has been killed: as ordered, or until what it has written is removed."""
@@ -182,6 +212,58 @@ class Container:
             memory_bytes=self.memory_bytes,
             job_knows=self.job_knows,
         )
+
+    arcs: ClassVar = {
+        (_S.LAUNCHING, Launched): Arc(_S.RUNNING),
+        (_S.LAUNCHING, LaunchFailed): Arc(_S.DONE, _not_launched),
+        (_S.LAUNCHING, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.LAUNCHING, Exited): Arc(_S.DONE, _crashed),
+        (_S.RUNNING, Suspend): Arc(_S.SUSPENDING, _operate),
+        (_S.RUNNING, Checkpoint): Arc(_S.CHECKPOINTING, _operate),
+        (_S.RUNNING, Dump): Arc(_S.CHECKPOINTING, _operate),
+        (_S.RUNNING, Committing): Arc(_S.COMMITTING),
+        (_S.RUNNING, KillContainer): Arc(_S.KILLING, _terminate),
+        (_S.RUNNING, Exited): Arc(_S.DONE, _crashed),
+        (_S.SUSPENDING, Suspended): Arc(_S.SUSPENDED, _stopped),
+        (_S.SUSPENDING, SuspendFailed): Arc(_S.RUNNING, _failed),
+        (_S.SUSPENDING, Committing): Arc(_S.COMMITTING),
+        (_S.SUSPENDING, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.SUSPENDING, Exited): Arc(_S.DONE, _crashed),
+        (_S.SUSPENDED, ResumeContainer): Arc(_S.RESUMING, _resume),
+        (_S.SUSPENDED, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.SUSPENDED, Exited): Arc(_S.DONE, _crashed),
+        (_S.RESUMING, Resumed): Arc(_S.RUNNING, _goes_on),
+        (_S.RESUMING, ResumeFailed): Arc(_S.SUSPENDED, _failed),
+        (_S.RESUMING, Committing): Arc(_S.COMMITTING, _goes_on),
+        (_S.RESUMING, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.RESUMING, Exited): Arc(_S.DONE, _crashed),
+        (_S.CHECKPOINTING, Checkpointed): Arc(_S.CHECKPOINTED, _saved),
+        (_S.CHECKPOINTING, CheckpointFailed): Arc(_S.RUNNING, _failed),
+        (_S.CHECKPOINTING, Committing): Arc(_S.COMMITTING),
+        (_S.CHECKPOINTING, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.CHECKPOINTING, Exited): Arc(_S.DONE, _crashed),
+        (_S.CHECKPOINTED, KillContainer): Arc(_S.KILLING, _kill),
+        (_S.CHECKPOINTED, Exited): Arc(_S.DONE, _crashed),
+        (_S.COMMITTING, SuspendFailed): Arc(_S.COMMITTING, _told_with_its_end),
+        (_S.COMMITTING, CheckpointFailed): Arc(_S.COMMITTING, _told_with_its_end),
+        (_S.COMMITTING, Resumed): Arc(_S.COMMITTING),
+        (_S.COMMITTING, ResumeFailed): Arc(_S.COMMITTING, _told_with_its_end),
+        (_S.COMMITTING, KillContainer): Arc(_S.KILLING, _terminate),
+        (_S.COMMITTING, Exited): Arc(_S.DONE, _crashed),
+        (_S.KILLING, Launched): Arc(_S.KILLING),
+        (_S.KILLING, LaunchFailed): Arc(_S.DONE, _not_launched_in_time),
+        (_S.KILLING, Suspended): Arc(_S.KILLING),
+        (_S.KILLING, SuspendFailed): Arc(_S.KILLING),
+        (_S.KILLING, Resumed): Arc(_S.KILLING),
+        (_S.KILLING, ResumeFailed): Arc(_S.KILLING),
+        (_S.KILLING, Checkpointed): Arc(_S.KILLING, _saved),
+        (_S.KILLING, CheckpointFailed): Arc(_S.KILLING),
+        (_S.KILLING, Committing): Arc(_S.KILLING),
+        (_S.KILLING, KillContainer): Arc(_S.KILLING, _kill_in_grace),
+        (_S.KILLING, Exited): Arc(_S.DONE, _killed),
+        (_S.DONE, KillContainer): Arc(_S.DONE),
+        (_S.DONE, Exited): Arc(_S.DONE),
+    }
 
 
 def first_key_at_ns(start: StartContainer, profile: OverheadSettings, now_ns: int) -> int:

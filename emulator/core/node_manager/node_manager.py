@@ -19,23 +19,16 @@ if it would exceed that or ``max_suspended`` (os-assisted-preemption, section II
 
 from __future__ import annotations
 
+from typing import get_args
+
 from emulator.core import effects as fx
 from emulator.core.completions import (
-    Checkpointed,
-    CheckpointFailed,
-    Committing,
-    Exited,
     FirstKey,
     Killed,
     KillFailed,
-    Launched,
     LaunchFailed,
     Paged,
-    Resumed,
-    ResumeFailed,
     SavedByItself,
-    Suspended,
-    SuspendFailed,
     Terminated,
     TerminateFailed,
 )
@@ -62,7 +55,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.node_ledger import NoRoom
-from emulator.core.node_manager.container import CONTAINER_TABLE, Container, ContainerEvent, first_key_at_ns
+from emulator.core.node_manager.container import Container, StateCompletion, first_key_at_ns
 from emulator.core.node_manager.node_news import NodeNews
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import News, NodeSettings, Settings
@@ -119,7 +112,7 @@ class NodeManager(StateMachine):
             return self._heartbeat(now_ns)
         container = self.containers.get(container_id)
         if container is not None and verb == "grace":
-            return self._kill_now(container)
+            return container.handle(KillContainer(container.id, container.job, ""), now_ns)
         if container is not None and container.state is ContainerState.RESUMING:
             return [fx.Resume(container.id)]
         return []
@@ -141,7 +134,7 @@ class NodeManager(StateMachine):
         try:
             self.ledger.take(container.id, container.work, message.memory_bytes, message.request)
         except NoRoom as refusal:
-            return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
+            return self._take(container, LaunchFailed(container.id, str(refusal)), now_ns)
         return [
             fx.Launch(
                 container=message.container,
@@ -156,30 +149,20 @@ class NodeManager(StateMachine):
             )
         ]
 
-    def _never_started(self, container: Container, outcome: Outcome, reason: str, now_ns: int) -> list[fx.Effect]:
-        self._move(container, ContainerEvent.LAUNCH_FAILED)
-        container.outcome, container.reason = outcome, reason
-        return self._free(container, now_ns)
-
     def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
-        if container is None or container.state is not ContainerState.RUNNING:
+        if container is None or not container.asked_to_leave(message.asked_ns):
             return self._report(container) if container else []
-        if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
-            return self._report(container)  # answered before: since then it has resumed or refused
-        container.suspend_asked_ns = message.asked_ns
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
-            self._move(container, ContainerEvent.CHECKPOINT)
-            return [fx.Dump(container.id) if traits.saves is ProcessImage else fx.Checkpoint(container.id)]
+            order = fx.Dump(container.id) if traits.saves is ProcessImage else fx.Checkpoint(container.id)
+            return self._take(container, order, now_ns)
         try:
             self.ledger.set_aside(container.id)
         except NoRoom as refusal:
-            container.refusals += 1
-            container.reason = str(refusal)
+            container.refused(str(refusal))
             return self._report_change(container)
-        self._move(container, ContainerEvent.SUSPEND)
-        return [fx.Suspend(container.id)]
+        return self._take(container, fx.Suspend(container.id), now_ns)
 
     def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
@@ -191,41 +174,30 @@ class NodeManager(StateMachine):
             self.ledger.resume(container.id, container.work)
         except NoRoom:
             return self._report(container)  # it will be repeated
-        self._move(container, ContainerEvent.RESUME)
-        container.ready_ns = message.ready_ns
-        container.slot_free_ns = None
+        effects = self._take(container, message, now_ns)
         self._news.settle(container)
         at_ns = message.ready_ns + self._overheads.resume_ns
         if self._overheads.resume_ns and at_ns > now_ns:
             return [self._timers.set(f"resume {container.id}", at_ns)]
-        return [fx.Resume(container.id)]
+        return effects
 
     def _kill_container(self, message: KillContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
         if message.container in self._forgotten:
             return []  # the kill crossed the report of its end
-        if container is None:
-            # The kill has overtaken the start: record it, so that the start is refused.
-            container = Container(message.container, message.job, "", now_ns, stays_ns=message.stays_ns)
+        if container is None:  # the kill has overtaken the start: record it, so that the start is refused
+            container = Container.killed_before_start(message, now_ns)
             self.containers[container.id] = container
-            return self._never_started(container, Outcome.KILLED, message.why, now_ns)
-        if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
-            return (
-                self._report(container) if message.grace_ns else [*self._kill_now(container), *self._report(container)]
-            )
-        container.in_grace = container.has_grace and message.grace_ns > 0
-        self._move(container, ContainerEvent.KILL)
-        container.reason, container.stays_ns = message.why, message.stays_ns
-        if not container.in_grace:
-            return [fx.Kill(container.id)]
-        return [fx.Terminate(container.id), self._timers.set(f"grace {container.id}", now_ns + message.grace_ns)]
-
-    @staticmethod
-    def _kill_now(container: Container) -> list[fx.Effect]:
-        """Kill what has not ended in its grace, or is to end at once."""
-        is_due = container.in_grace and container.state is ContainerState.KILLING
-        container.in_grace = False
-        return [fx.Kill(container.id)] if is_due else []
+            return self._free(container, now_ns)
+        before = container.state
+        effects = self._take(container, message, now_ns)
+        if container.state is before:
+            return [*effects, *self._report(container)]
+        return (
+            [*effects, self._timers.set(f"grace {container.id}", now_ns + message.grace_ns)]
+            if container.in_grace
+            else effects
+        )
 
     def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[fx.Effect]:
         receipt = MapOutputsReceived(self.node.name, message.version, self._news.registration)
@@ -259,11 +231,9 @@ class NodeManager(StateMachine):
         """The ResourceManager has given this node up: kill everything, because it is replaced on other nodes."""
         effects: list[fx.Effect] = []
         for container in self.containers.values():
-            if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
-                self._move(container, ContainerEvent.KILL)
-                container.reason = "the node was given up"
-                effects.append(fx.Kill(container.id))
-            effects += self._kill_now(container)
+            effects += self._take(
+                container, KillContainer(container.id, container.job, "the node was given up"), now_ns
+            )
         if all(container.state is ContainerState.DONE for container in self.containers.values()):
             self._register_anew(now_ns)
             return self._heartbeat(now_ns)
@@ -271,65 +241,12 @@ class NodeManager(StateMachine):
 
     # ---- completions ----
 
-    def _launched(self, message: Launched, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        return self._report(container) if self._move(container, ContainerEvent.LAUNCHED) else []
-
-    def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        killing = container.state is ContainerState.KILLING
-        return self._never_started(
-            container, Outcome.KILLED if killing else Outcome.LAUNCH_FAILED, message.reason, now_ns
-        )
+    def _completed(self, message: StateCompletion, now_ns: int) -> list[fx.Effect]:
+        return self._take(self._named(message.container), message, now_ns)
 
     def _first_key(self, message: FirstKey, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        if container.state is ContainerState.DONE:
-            raise IllegalTransition(f"container {container.id} has ended and says that it begins its first key")
-        container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
+        self._named(message.container).begins_keys(message)
         return []
-
-    def _committing(self, message: Committing, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        if container.state is ContainerState.RESUMING:  # this message has overtaken ``Resumed``
-            self._goes_on(container, now_ns)
-        return self._report(container) if self._move(container, ContainerEvent.COMMIT) else []
-
-    def _suspended(self, message: Suspended, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        if not self._move(container, ContainerEvent.SUSPENDED):
-            return []
-        container.keys_done = message.keys_done
-        return self._free(container, now_ns)
-
-    def _operation_failed(
-        self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int
-    ) -> list[fx.Effect]:
-        container = self._named(message.container)
-        event = _FAILED_EVENT[type(message)]
-        if not self._move(container, event):
-            if container.state is ContainerState.COMMITTING:
-                container.reason = message.reason  # told with its end
-            return []
-        container.refusals += 1
-        container.reason = message.reason
-        return self._free(container, now_ns) if event is ContainerEvent.RESUME_FAILED else self._report(container)
-
-    def _resumed(self, message: Resumed, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        return self._report(container) if self._goes_on(container, now_ns) else []
-
-    def _goes_on(self, container: Container, now_ns: int) -> bool:
-        has_moved = self._move(container, ContainerEvent.RESUMED)
-        if has_moved and container.first_key_ns is not None:  # it is among its keys and has its input
-            container.first_key_ns, container.input_ready_ns = now_ns, None
-        return has_moved
-
-    def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        self._move(container, ContainerEvent.CHECKPOINTED)
-        container.saved = message.saved
-        return []  # reported with the exit, which follows
 
     def _saved_by_itself(self, message: SavedByItself, now_ns: int) -> list[fx.Effect]:
         container = self._named(message.container)
@@ -339,10 +256,6 @@ class NodeManager(StateMachine):
     def _ignore(self, message: Message, now_ns: int) -> list[fx.Effect]:
         return []  # for the journal: the exit that follows reports everything
 
-    def _exited(self, message: Exited, now_ns: int) -> list[fx.Effect]:
-        container = self._named(message.container)
-        return self._free(container, now_ns) if container.ended(message) else []
-
     # ---- parts ----
 
     def _named(self, container_id: str) -> Container:
@@ -351,11 +264,23 @@ class NodeManager(StateMachine):
             raise IllegalTransition(f"{self.address}: there is no container {container_id}")
         return container
 
-    def _move(self, container: Container, event: ContainerEvent) -> bool:
-        has_moved = container.move(event)
-        if has_moved and event in (ContainerEvent.SUSPEND_FAILED, ContainerEvent.COMMIT, ContainerEvent.KILL):
+    def _take(
+        self, container: Container, event: StateCompletion | KillContainer | ResumeContainer | fx.Effect, now_ns: int
+    ) -> list[fx.Effect]:
+        """Hand a container an event; what is told of it follows from the state that it comes to."""
+        before = container.state
+        effects = container.handle(event, now_ns)
+        after = container.state
+        if after is before:
+            return effects
+        if after is ContainerState.SUSPENDED or after is ContainerState.DONE:
+            return self._free(container, now_ns)
+        if before is ContainerState.SUSPENDING:
             self.ledger.keep(container.id)
-        return has_moved
+        # A saved process ends at once, and that is reported.
+        if after is ContainerState.RUNNING or after is ContainerState.COMMITTING:
+            return self._report(container)
+        return effects
 
     def _free(self, container: Container, now_ns: int) -> list[fx.Effect]:
         """A slot is free: tell the job now, and the ResourceManager at the next heartbeat or when the profile says."""
@@ -427,24 +352,8 @@ class NodeManager(StateMachine):
         MapOutputs: _map_outputs_known,
         EndReceived: _end_received,
         NodeHeartbeatResponse: _response,
-        Launched: _launched,
-        LaunchFailed: _launch_failed,
         FirstKey: _first_key,
-        Committing: _committing,
-        Suspended: _suspended,
-        SuspendFailed: _operation_failed,
-        CheckpointFailed: _operation_failed,
-        ResumeFailed: _operation_failed,
-        Resumed: _resumed,
-        Checkpointed: _checkpointed,
         SavedByItself: _saved_by_itself,
-        Exited: _exited,
+        **dict.fromkeys(get_args(StateCompletion), _completed),
         **dict.fromkeys((Paged, Terminated, TerminateFailed, Killed, KillFailed), _ignore),
     }
-
-
-_FAILED_EVENT = {
-    SuspendFailed: ContainerEvent.SUSPEND_FAILED,
-    CheckpointFailed: ContainerEvent.CHECKPOINT_FAILED,
-    ResumeFailed: ContainerEvent.RESUME_FAILED,
-}

@@ -24,7 +24,7 @@ STARTED_ANEW = "its node was started anew"
 
 @dataclass(slots=True)
 class NodeNews:
-    """Part of one NodeManager; see the module's theory of operation."""
+    """What one NodeManager has to tell the ResourceManager; see the module's theory of operation."""
 
     node: str
     registration: int = 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from emulator.core.application_master.asks import left_of
 from emulator.core.delivery import NumberedNews
-from emulator.core.machine import Symbol, TransitionTable
+from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import (
     AllocatedContainer,
     ApplicationHeartbeat,
@@ -78,17 +79,6 @@ class NodeEvent(Symbol):
     LOSE = "given up"
 
 
-NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
-    "node",
-    {
-        (NodeState.UNKNOWN, NodeEvent.HEARD): NodeState.ALIVE,
-        (NodeState.UNKNOWN, NodeEvent.LOSE): NodeState.LOST,
-        (NodeState.ALIVE, NodeEvent.LOSE): NodeState.LOST,
-        (NodeState.LOST, NodeEvent.HEARD): NodeState.ALIVE,
-    },
-)
-
-
 @dataclass(slots=True)
 class FreeSlot:
     """A free container of a node: since when, its former owner, and the slot."""
@@ -99,7 +89,7 @@ class FreeSlot:
 
 
 @dataclass(slots=True)
-class Node:
+class Node(Stateful):
     """A worker."""
 
     settings: NodeSettings
@@ -128,9 +118,11 @@ class Node:
     def __post_init__(self) -> None:
         self.name, self.address = self.settings.name, node_address(self.settings.name)
 
-    def register(self, now_ns: int, registration: int) -> None:
+    def __str__(self) -> str:
+        return self.name
+
+    def _registered(self, now_ns: int, registration: int) -> None:
         """Its first heartbeat, or the first since it was lost: all its containers are free."""
-        self._move(NodeEvent.HEARD)
         self.registration = registration
         self.restores_until_ns = 0
         self._all_is_free(now_ns)
@@ -139,13 +131,19 @@ class Node:
         for slot, count in slots_of(self.settings).items():
             self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
 
-    def lose(self) -> None:
-        """It is lost: no more containers are given out there."""
-        self._move(NodeEvent.LOSE)
+    def _lost(self) -> None:
+        """No more containers are given out there."""
+        self._nothing_is_free()
+
+    def _nothing_is_free(self) -> None:
         self.free.clear()
 
-    def _move(self, event: NodeEvent) -> None:
-        self.state = NODE_TABLE.next(self.state, event, self.name)
+    arcs: ClassVar = {
+        (NodeState.UNKNOWN, NodeEvent.HEARD): Arc(NodeState.ALIVE, _registered),
+        (NodeState.UNKNOWN, NodeEvent.LOSE): Arc(NodeState.LOST, _lost),
+        (NodeState.ALIVE, NodeEvent.LOSE): Arc(NodeState.LOST, _lost),
+        (NodeState.LOST, NodeEvent.HEARD): Arc(NodeState.ALIVE, _registered),
+    }
 
     def freed(self, now_ns: int, former_owner: str | None, slot: Slot, room: Resources) -> bool:
         """One of its containers, or ``room`` of it, has become free; returns whether it can be given out."""
@@ -276,6 +274,8 @@ class Application:
     facts: JobFacts
     order: int
     submit_ns: int
+    is_last: bool = False
+    """Whether all jobs of the run had been submitted with it."""
     news: MasterNews = field(default_factory=lambda: MasterNews(""))
     """What its ApplicationMaster must be told."""
     admitted: bool = False

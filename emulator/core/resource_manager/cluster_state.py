@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from emulator.core.messages import Answer, ContainerReport
-from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
 from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.resource_manager.node_contracts import NodeContracts
@@ -76,14 +76,14 @@ class ClusterState:
         """A node is there, with nothing of what it may have had."""
         if node.state is NodeState.LOST:
             self.containers_left += node.settings.containers
-        node.register(now_ns, registration)
+        node.take(NodeEvent.HEARD, now_ns, registration)
         self.has_free(node)
         if self.touched is not None:
             self.touched.nodes[node.name] = None
 
     def lose(self, node: Node) -> None:
         """A node is lost."""
-        node.lose()
+        node.take(NodeEvent.LOSE)
         self.node_contracts.forget_node(node.name)
         self.containers_left -= node.settings.containers
         self.has_none(node)

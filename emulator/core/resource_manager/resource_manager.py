@@ -176,7 +176,7 @@ class ResourceManager(StateMachine):
         if message.job in self.state.applications or message.job in self._ended:
             return []
         news = MasterNews(job_address(message.job), self.state.attention.newly_awaited)
-        application = Application(message.facts, order=self._submitted, submit_ns=now_ns, news=news)
+        application = Application(message.facts, self._submitted, now_ns, message.is_last, news)
         application.master_request = self._master_request
         self._submitted += 1
         self.state.applications[message.job] = application

@@ -131,8 +131,8 @@ class SchedulerNews:
             for group in facts.groups
         )
         times = facts.deadline_ns, application.submit_ns
-        terms = facts.checkpoint_period_ns, facts.minimum_runtime_ns, facts.grace_ns
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms)
+        terms = facts.checkpoint_period_ns, facts.minimum_runtime_ns, facts.grace_ns, facts.details
+        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last)
 
 
 def first_news(settings: Settings) -> Begin:

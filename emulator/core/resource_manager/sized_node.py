@@ -49,9 +49,7 @@ class SizedNode(Node):
             if amount:
                 pieces.append((now_ns, amount))
 
-    def lose(self) -> None:
-        """See ``Node``."""
-        super().lose()
+    def _nothing_is_free(self) -> None:
         self.room, self._left_nothing = self._nothing, 0
         for pieces in self._pieces:
             pieces.clear()

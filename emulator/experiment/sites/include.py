@@ -6,17 +6,17 @@ Such a file is an experiment too, with nothing but its site.  The experiment tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import USUAL, Site
+from emulator.experiment.sites.site import USUAL, Site, shortened
 from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import Location, dotted
-from workloads.saved import SECTIONS
+from workloads.saved import HEADER, VERSIONS, section_of
 
-_WRITTEN_BY = ", ".join(f"natjam import {section}" for section in SECTIONS)
+_WRITTEN_BY = ", ".join(f"natjam import {section}" for section in VERSIONS)
 _OF_SITE: dict[str, frozenset[str]] = {
     "cluster": frozenset(
         {"nodes", "containers_per_node", "node_groups", "container_memory_gb", "memory_gb", "slots", "small_nodes"}
@@ -31,28 +31,6 @@ _OF_SITE: dict[str, frozenset[str]] = {
 """Keys that cannot be given beside ``site``: the imported cluster and the rules of its scheduler decide them."""
 
 
-def _kubernetes(path: Path) -> Site:
-    from emulator.experiment.sites.kubernetes import kubernetes_site  # here: others need not import it
-
-    return kubernetes_site(path)
-
-
-def _kueue(path: Path) -> Site:
-    from emulator.experiment.sites.kueue import kueue_site
-
-    return kueue_site(path)
-
-
-def _slurm(path: Path) -> Site:
-    from emulator.experiment.sites.slurm import slurm_site
-
-    return slurm_site(path)
-
-
-_KINDS: dict[str, Callable[[Path], Site]] = {"kubernetes": _kubernetes, "kueue": _kueue, "slurm": _slurm}
-"""By section of the file: what reads it.  Raises ConfigError."""
-
-
 def include_site(document: Document) -> None:
     """Replace ``site``, or the section of an imported file, by what it says.
 
@@ -62,23 +40,36 @@ def include_site(document: Document) -> None:
     path = _taken_out(document)
     if path is None:
         return
-    section = _section_of(read_document(path) if path != document.path else document)
+    imported = document if path == document.path else read_document(path)
+    section = section_of(imported)
     if section is None:
         raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
-    site = _KINDS[section](path)
-    document.data.pop(section, None)
+    imported.data[section] = shortened(imported.data[section])
+    site = _site_of(section, imported)
+    for key in (HEADER, section):
+        document.data.pop(key, None)
     _refuse(document, site, path)
     for location, value in _decided(site):
         document.derive(location, value, str(path))
-    usual = (*_below((), site.usual), *_below((), USUAL))
-    for location, value in (*usual, *_below(("scheduler", "allocation"), site.words)):
+    for location, value in (*_below((), site.usual), *_below((), USUAL)):
         if document.get(location) is None:
             document.derive(location, value, str(path))
 
 
+def _site_of(section: str, imported: Document) -> Site:
+    """What an imported file says.  Raises ConfigError."""
+    if section == "kubernetes":
+        from emulator.experiment.sites.kubernetes import kubernetes_site as site_of  # here: others need not import it
+    elif section == "kueue":
+        from emulator.experiment.sites.kueue import kueue_site as site_of
+    else:
+        from emulator.experiment.sites.slurm import slurm_site as site_of
+    return site_of(imported)
+
+
 def _taken_out(document: Document) -> Path | None:
     """The file of the site, which the document then does not name any more; None: it has none."""
-    if _section_of(document) is not None:
+    if section_of(document) is not None:
         return document.path
     if "site" not in document.data:
         return None
@@ -87,10 +78,6 @@ def _taken_out(document: Document) -> Path | None:
         raise ConfigError(f"{document.origin(('site',))}: site: must be the name of a file of {_WRITTEN_BY}")
     base = Path.cwd() if document.is_overridden(("site",)) else document.path.parent
     return (base / Path(site).expanduser()).absolute()
-
-
-def _section_of(document: Document) -> str | None:
-    return next((section for section in SECTIONS if section in document.data), None)
 
 
 def _refuse(document: Document, site: Site, path: Path) -> None:

@@ -8,66 +8,62 @@ also if that is more than it has.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, job, our_amount, our_name, short, tasks
 from emulator.experiment.warnings import TOO_LARGE
-from emulator.policies.kubernetes.model import Arrival, Node, Pod, PriorityClass, Victims
+from emulator.files.yaml_positions import Document
+from emulator.policies.kubernetes.terms import Victims
 from emulator.policies.resources import amount_text
-from workloads.kubernetes.saved import read_saved
+from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass
+from workloads.saved import taken_over
 
 
-def kubernetes_site(path: Path) -> Site:
+def kubernetes_site(document: Document) -> Site:
     """The site of a file that ``natjam import kubernetes`` wrote.  Raises ConfigError."""
-    cluster = read_saved(path)
-    nodes = tuple(replace(each, name=short(each.name)) for each in cluster.state.nodes)
-    arriving = _from_0(cluster.arrivals)
+    cluster = taken_over(document, Kubernetes)
+    nodes, arriving = cluster.state.nodes, _from_0(cluster.arrivals)
     too_large = {each.pod.name: lack for each in arriving if each.node is None and (lack := _lack(each.pod, nodes))}
     pods = tuple(each for each in arriving if each.pod.name not in too_large)
     if not pods:
         raise ConfigError(
-            f"{path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods, or give"
-            " --arrivals or --draw"
+            f"{document.path}: kubernetes.arrivals: no pod arrives that any node is large enough for; import the pods,"
+            " or give --arrivals or --draw"
         )
     names = dict.fromkeys(name for node in nodes for name in node.allocatable)
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for each in pods:
         held[each.node or ""].update({PODS: 1, **each.pod.requests})
+    priorities = sorted({each.pod.priority for each in pods}, reverse=True)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
         tuple(_node(each, names, held[each.name]) for each in nodes),
         tuple(_job(each, cluster.classes) for each in pods),
         {
             "name": "kube-scheduler",
-            "queues": _queues(pods, cluster.classes),
-            "nodes": plain(nodes),
-            "pods": plain(pods),
-            "budgets": plain(cluster.budgets),
-            "groups": plain(cluster.state.groups),
+            "queues": {_queue(priority, cluster.classes): {"capacity": 0.0} for priority in priorities},
+            "nodes": nodes,
+            "budgets": cluster.budgets,
+            "groups": cluster.state.groups,
             TOO_LARGE: too_large,
         },
-        words={"victims": Victims.IMPORTANCE.value},
         cluster={"suspended_hold": tuple(holds)},
-        usual={"cluster": {"max_suspended_per_node": 1000}},
+        usual={
+            "cluster": {"max_suspended_per_node": 1000},
+            "scheduler": {"allocation": {"victims": Victims.IMPORTANCE.value}},
+        },
     )
 
 
-def _from_0(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:
+def _from_0(arrivals: Sequence[Arrival]) -> tuple[Arrival, ...]:
     """Arrivals of which none is before 0, but for pods without an end that were there before."""
-    named = [replace(each, pod=replace(each.pod, name=short(each.pod.name))) for each in arrivals]
-    first_ns = min(0, min((each.submit_ns for each in named if not _was_there(each)), default=0))
-    moved = (replace(each, submit_ns=each.submit_ns - first_ns) for each in named)
-    return tuple(replace(each, node=None if each.node is None else short(each.node)) for each in moved)
-
-
-def _was_there(arrival: Arrival) -> bool:
-    return arrival.node is not None and arrival.duration_ns is None
+    others = (each for each in arrivals if each.node is None or each.duration_ns is not None)
+    first_ns = min(0, min((each.submit_ns for each in others), default=0))
+    return tuple(replace(each, submit_ns=each.submit_ns - first_ns) for each in arrivals)
 
 
 def _lack(pod: Pod, nodes: Iterable[Node]) -> str:
@@ -97,25 +93,8 @@ def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any
 
 def _job(arrival: Arrival, classes: Iterable[PriorityClass]) -> dict[str, Any]:
     pod = arrival.pod
-    return {
-        "name": pod.name,
-        "queue": _queue(pod.priority, classes),
-        "submit_s": max(0, arrival.submit_ns) / 1e9,
-        "priority": pod.priority,
-        "groups": (
-            {
-                "name": "pod",
-                "length_s": length_s(arrival.duration_ns),
-                "resources": {"cpu": 0.0, "memory_gb": 0.0, **asked(pod.requests)},
-            },
-        ),
-    }
-
-
-def _queues(pods: Iterable[Arrival], classes: Iterable[PriorityClass]) -> dict[str, Any]:
-    """One for each priority, the most urgent first."""
-    priorities = sorted({each.pod.priority for each in pods}, reverse=True)
-    return {_queue(priority, classes): {"capacity": 0.0} for priority in priorities}
+    task = tasks("pod", 1, arrival.duration_ns, {"cpu": 0.0, "memory_gb": 0.0, **asked(pod.requests)})
+    return job(pod, _queue(pod.priority, classes), max(0, arrival.submit_ns), arrival.details, (task,))
 
 
 def _queue(priority: int, classes: Iterable[PriorityClass]) -> str:

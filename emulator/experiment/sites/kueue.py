@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from emulator.errors import ConfigError
-from emulator.experiment.sites.amounts import PODS, asked, our_amount, our_name
-from emulator.experiment.sites.site import MANY, Site, length_s, plain, short
+from emulator.experiment.sites.site import MANY, PODS, Site, asked, job, our_amount, our_name, tasks
+from emulator.files.yaml_positions import Document
 from emulator.policies.kueue.assigner import assign_flavors
-from emulator.policies.kueue.model import Arrival, Cluster, Mode, PodSet, first_name
+from emulator.policies.kueue.model import Mode, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
-from workloads.kueue.saved import read_saved
+from emulator.sites.kueue import Arrival, Cluster, Kueue
+from workloads.saved import taken_over
 
 _USUAL = ("cpu", "memory_gb")
 """Of these a task asks for some if nothing is said, where nodes have them."""
@@ -30,47 +28,41 @@ _PATIENCE_S = 3600.0
 """What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
 
-def kueue_site(path: Path) -> Site:
+def kueue_site(document: Document) -> Site:
     """The site of a file that ``natjam import kueue`` wrote.  Raises ConfigError."""
-    kueue = read_saved(path)
-    cluster, arrivals = kueue.cluster, tuple(map(_with_short_name, kueue.arrivals))
+    kueue = taken_over(document, Kueue)
+    cluster, arrivals = kueue.cluster, kueue.arrivals
     if not arrivals:
-        raise ConfigError(f"{path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals")
+        raise ConfigError(
+            f"{document.path}: kueue.arrivals: no workload arrives; import the Workloads, or give --arrivals"
+        )
     names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
     free = {name: 0.0 for name in _USUAL if name in map(our_name, names)}
     empty = Snapshot(cluster)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name or name == "gpu"]
     return Site(
         tuple(_nodes(cluster, names)),
-        tuple(_job(arrival, free, _may_start(empty, arrival)) for arrival in arrivals),
+        tuple(_job(arrival, free, empty) for arrival in arrivals),
         {
             "name": "kueue",
-            "queues": {short(queue.name): {"capacity": 0.0} for queue in cluster.queues},
-            "cluster": plain(cluster),
-            "workloads": plain(arrivals),
+            "queues": {queue.name: {"capacity": 0.0} for queue in cluster.queues},
+            "cluster": cluster,
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
         },
-        words={"release_s": 0.0},
         usual={
+            "scheduler": {"mechanism": "kill", "allocation": {"release_s": 0.0}},
             "protocol": {"kill_timeout_s": _PATIENCE_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
         },
     )
 
 
-def _with_short_name(arrival: Arrival) -> Arrival:
-    workload = arrival.workload
-    podsets = tuple(podset for podset in workload.podsets if podset.count)
-    return replace(arrival, workload=replace(workload, name=short(workload.name), podsets=podsets))
-
-
 def _quotas(cluster: Cluster) -> dict[str, Counter[str]]:
     """By flavor: all nominal quota of each resource; by "" where one podset may have several flavors."""
-    groups = [(of, group) for of in (*cluster.cohorts, *cluster.queues) for group in of.groups]
     several = any(len(queue.groups) > 1 for queue in cluster.queues)
     found: dict[str, Counter[str]] = {}
-    for _, group in groups:
-        for flavor in group.flavors:
+    for of in (*cluster.cohorts, *cluster.queues):
+        for flavor in (flavor for group in of.groups for flavor in group.flavors):
             amounts = {name: quota.nominal for name, quota in flavor.quotas.items()}
             found.setdefault("" if several else flavor.name, Counter()).update(amounts)
     return found
@@ -80,32 +72,26 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
     for flavor, has in _quotas(cluster).items():
         resources = {our_name(name): our_amount(name, has[name], up=True) for name in names}
         labels = {FLAVOR: flavor} if flavor else {}
-        name = short(flavor or "all-flavors")
         needed = {} if resources.keys() & set(_USUAL) else {"cpu": float(MANY)}
-        yield {"name": name, "count": 1, "resources": {PODS: float(MANY), **needed, **resources}, "labels": labels}
+        yield {
+            "name": flavor or "all-flavors",
+            "count": 1,
+            "resources": {PODS: float(MANY), **needed, **resources},
+            "labels": labels,
+        }
 
 
-def _may_start(empty: Snapshot, arrival: Arrival) -> bool:
-    return assign_flavors(empty, arrival.workload, first_name).mode is not Mode.NO_FIT
-
-
-def _job(arrival: Arrival, free: dict[str, float], may_start: bool) -> dict[str, Any]:
-    workload, takes_s = arrival.workload, length_s(arrival.duration_ns)
-    podsets = [podset if may_start else replace(podset, requests={}) for podset in workload.podsets]
-    return {
-        "name": workload.name,
-        "queue": short(workload.queue),
-        "submit_s": workload.created_ns / 1e9,
-        "priority": workload.priority,
-        "groups": tuple(_group(number, podset, takes_s, free) for number, podset in enumerate(podsets)),
-        "gang": may_start and sum(podset.count for podset in podsets) > 1,
-    }
-
-
-def _group(number: int, podset: PodSet, takes_s: float, free: dict[str, float]) -> dict[str, Any]:
-    return {
-        "name": f"podset-{number}" if number else "pod",
-        "count": podset.count,
-        "length_s": takes_s,
-        "resources": {**free, **asked(podset.requests)},
-    }
+def _job(arrival: Arrival, free: dict[str, float], empty: Snapshot) -> dict[str, Any]:
+    workload = arrival.workload
+    may_start = assign_flavors(empty, workload, first_name).mode is not Mode.NO_FIT
+    groups = tuple(
+        tasks(
+            f"podset-{number}" if number else "pod",
+            podset.count,
+            arrival.duration_ns,
+            {**free, **asked(podset.requests if may_start else {})},
+        )
+        for number, podset in enumerate(workload.podsets)
+    )
+    is_gang = may_start and sum(podset.count for podset in workload.podsets) > 1
+    return job(workload, workload.queue, workload.created_ns, arrival.details, groups, gang=is_gang)

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from emulator.errors import ConfigError
-from emulator.experiment.sites.site import LONGEST_S, Site, plain, short
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.experiment.sites.site import Site, job, tasks
+from emulator.files.yaml_positions import Document
 from emulator.policies.slurm.scheduler import CPU
-from workloads.slurm.saved import read_saved
+from emulator.sites.slurm import Cluster, Job, Mode, Slurm
+from workloads.saved import taken_over
 
 
-def slurm_site(path: Path) -> Site:
+def slurm_site(document: Document) -> Site:
     """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
-    slurm = read_saved(path)
-    cluster = _named(slurm.cluster)
-    jobs = tuple(
-        replace(job, name=short(job.name), partition=short(job.partition))
-        for job in slurm.jobs
-        if slurm.cluster.can_hold(job.partition, job.nodes, job.cpus)
-    )
+    slurm = taken_over(document, Slurm)
+    cluster = slurm.cluster
+    jobs = [each for each in slurm.jobs if cluster.can_hold(each.partition, each.nodes, each.cpus)]
     if not jobs:
-        raise ConfigError(f"{path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct")
+        raise ConfigError(
+            f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"
+        )
     mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos}
     return Site(
         tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
-        tuple(_job(job, modes.get(job.qos)) for job in jobs),
-        {"name": "slurm", "queues": _queues(cluster), "cluster": plain(cluster), "jobs": plain(jobs)},
-        words={"controller_started_s": 0.0},
-        usual={"overheads": "slurm-22", "scheduler": {"mechanism": mechanisms[0]}},
+        tuple(_job(each, modes.get(each.qos)) for each in jobs),
+        {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
+        usual={
+            "overheads": "slurm-22",
+            "scheduler": {"mechanism": mechanisms[0], "allocation": {"controller_started_s": 0.0}},
+        },
         mechanisms=mechanisms,
-    )
-
-
-def _named(cluster: Cluster) -> Cluster:
-    """With names as an experiment has them."""
-    partitions = (
-        replace(each, name=short(each.name), nodes=tuple(map(short, each.nodes))) for each in cluster.partitions
-    )
-    return replace(
-        cluster,
-        nodes={short(name): cpus for name, cpus in cluster.nodes.items()},
-        partitions=tuple(partitions),
     )
 
 
@@ -66,18 +52,6 @@ def _own_mechanism(mode: Mode | None) -> dict[str, str]:
     return {"mechanism": "suspend"} if mode is Mode.SUSPEND else {}
 
 
-def _job(job: Job, mode: Mode | None) -> dict[str, Any]:
-    task = {
-        "name": "task",
-        "count": job.nodes,
-        "length_s": min(job.length_ns / SECOND_NS, LONGEST_S),
-        "resources": {CPU: float(job.cpus)},
-    }
-    return {
-        "name": job.name,
-        "queue": job.partition,
-        "submit_s": job.submit_ns / SECOND_NS,
-        "groups": (task,),
-        **_own_mechanism(mode),
-        **({"gang": True} if job.nodes > 1 else {}),
-    }
+def _job(of: Job, mode: Mode | None) -> dict[str, Any]:
+    groups = (tasks("task", of.nodes, of.length_ns, {CPU: float(of.cpus)}),)
+    return job(of, of.partition, of.submit_ns, of.details, groups, gang=of.nodes > 1, **_own_mechanism(mode))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
-from emulator.core.application_master.task_attempt import task_name
+from emulator.core.application_master.task import task_name
 from emulator.core.completions import (
     CheckpointFailed,
     Exited,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.core.application_master.task_attempt import task_name, task_named
+from emulator.core.application_master.task import task_name, task_named
 from emulator.core.effects import Send
 from emulator.core.messages import (
     RESOURCE_MANAGER,

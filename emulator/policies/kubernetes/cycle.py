@@ -14,11 +14,12 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.gangs import Gang, GangDecision, GangOutcome, place_gang_in
-from emulator.policies.kubernetes.model import Bound, Group, Pending, Pod, Ties
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt_in
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.terms import Ties
+from emulator.sites.kubernetes import Bound, Group, Pending, Pod
 from emulator.vocabulary import Frozen
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, run_cycle
-from emulator.policies.kubernetes.model import Pod, State, Ties
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, preempt_in
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.terms import Ties
+from emulator.sites.kubernetes import Pod, State
 
 
 def place(state: State, pod: Pod, ties: Ties) -> Placement:

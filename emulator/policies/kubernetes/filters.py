@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from emulator.policies.kubernetes.model import Effect, Node, Pod, Taint, matches
+from emulator.sites.kubernetes import Effect, Node, Pod, Taint, matches
 from emulator.vocabulary import Frozen
 
 PODS = "pods"

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from emulator.policies.kubernetes.model import Bound, Group, Pod, Policy, State, Ties, Victims
 from emulator.policies.kubernetes.placement import place_in
 from emulator.policies.kubernetes.preemption import start_of, violating
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.terms import Ties, Victims
+from emulator.sites.kubernetes import Bound, Group, Pod, Policy, State
 from emulator.vocabulary import Frozen
 
 

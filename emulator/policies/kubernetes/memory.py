@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.filters import Domain, Misfit
-from emulator.policies.kubernetes.model import Pod
+from emulator.sites.kubernetes import Pod
 
 AnswerT = TypeVar("AnswerT")
 Shape = tuple[object, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from emulator.policies.kubernetes.model import Arrival
 from emulator.policies.kubernetes.player import Run
+from emulator.sites.kubernetes import Arrival
 from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, mean_s
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emulator.policies.kubernetes.filters import Misfit
-from emulator.policies.kubernetes.model import Pod, Ties
 from emulator.policies.kubernetes.scores import Score, score
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.policies.kubernetes.terms import Ties
+from emulator.sites.kubernetes import Pod
 from emulator.vocabulary import Frozen
 
 

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from emulator.policies.agenda import Agenda
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.model import Arrival, Bound, BudgetSpec, Group, Node, Replacement, Ties
+from emulator.policies.kubernetes.terms import Ties
+from emulator.sites.kubernetes import Arrival, Bound, BudgetSpec, Group, Node, Replacement
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.filters import Domain, Misfit
-from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties, Victims
 from emulator.policies.kubernetes.snapshot import Room, Snapshot
+from emulator.policies.kubernetes.terms import Ties, Victims
+from emulator.sites.kubernetes import Bound, Budget, Pod, Policy
 from emulator.vocabulary import Frozen
 
 LOWEST = 1 << 31

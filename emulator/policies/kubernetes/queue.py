@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.model import Pending
+from emulator.sites.kubernetes import Pending
 from emulator.vocabulary import SECOND_NS
 
 MOST_BACKOFF_S = 10

@@ -26,20 +26,8 @@ from msgspec.structs import replace
 
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.job import Job
-from emulator.policies.kubernetes.model import (
-    Arrival,
-    Bound,
-    BudgetSpec,
-    Group,
-    Node,
-    Replacement,
-    Terms,
-    Ties,
-    Victims,
-    first_of_best,
-)
 from emulator.policies.kubernetes.stopped import hold, let_go
+from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.news import (
     ENDLESS,
@@ -59,14 +47,46 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
-    unknown_job,
+    details_of,
 )
+from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Node, Pod, PodDetails, Replacement
 from emulator.vocabulary import Frozen, Mechanism
 
 UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 _GONE = ""
 """Name of a pod that is no more, as its job has ended."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A pod, with those that come in its place one after the other."""
+
+    first: Pod
+    """The first of them."""
+    details: PodDetails
+    group: str
+    """Of its task."""
+    grace_ns: int
+    """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
+    pod: str = ""
+    """The present pod."""
+    made: int = 0
+    """How many pods there were."""
+    wants: int = 0
+    """Containers that the job waits for."""
+    node: str | None = None
+    """Where the present pod is bound."""
+    why: str = ""
+    """Why it is bound there."""
+    container: str | None = None
+    """Of the present pod."""
+    resumes: int | None = None
+    """Number of the task, if it goes on where it was saved or stopped."""
+    stopped: str | None = None
+    """Node of its stopped process."""
+    has_ended: bool = False
+    """Whether the present pod has left its node by itself."""
 
 
 @dataclass(slots=True)
@@ -80,17 +100,11 @@ class _Instant:
     """Jobs."""
     looks: bool = False
 
-    @property
-    def count(self) -> int:
-        return len(self.gone) + len(self.finished) + len(self.arrived) + self.looks
-
 
 class KubeRules(Frozen):
     """What kube-scheduler decides by; ``natjam import kubernetes`` writes it."""
 
     nodes: tuple[Node, ...]
-    pods: tuple[Arrival, ...]
-    """By the names of their jobs.  Times count from the start of the run; before 0: it ran already."""
     budgets: tuple[BudgetSpec, ...] = ()
     victims: Victims = Victims.IMPORTANCE
     groups: tuple[Group, ...] = ()
@@ -107,12 +121,12 @@ class KubeScheduler:
     def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
         self._ties = ties
         self._rules = options
-        self._nodes = {each.name: each for each in options.nodes}
         self._begin(Terms(options.victims))
         self._kills = True
         """Whether who is evicted is deleted; else it is stopped or saved, and goes on when there is room again."""
-        self._to_come = {each.pod.name: each for each in options.pods}
-        self._jobs: dict[str, Job] = {}
+        self._all_came = False
+        """Whether no other job is to be submitted."""
+        self._jobs: dict[str, _Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
         self._pod_of: dict[str, str] = {}
@@ -148,7 +162,7 @@ class KubeScheduler:
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
-        decides = self._instant.count or self._is_over
+        decides = self._instant != _Instant() or self._is_over
         return Answer(self._decided(), now_ns if decides else self._again_ns())
 
     def decide(self, now_ns: int) -> Answer:
@@ -160,7 +174,7 @@ class KubeScheduler:
     def _is_over(self) -> bool:
         """Whether nothing more happens by itself: no pod ends or comes, and none that is bound is still to start."""
         starts = any(self._jobs[name].node in self._up for name in self._to_give)
-        return bool(self._jobs) and not (self._ends or self._to_come or starts)
+        return self._all_came and bool(self._jobs) and not (self._ends or starts)
 
     def _again_ns(self) -> int | None:
         times_ns = (self._controller.look_ns, *self._held.values())
@@ -190,8 +204,8 @@ class KubeScheduler:
             case NodeGone(node=node):
                 self._up.discard(node)
             case JobSubmitted(job=job):
-                arrival = self._arrival_of(news)
-                self._jobs[job] = Job(arrival, news.groups[0].group, news.checkpoint_period_ns, news.grace_ns)
+                self._jobs[job] = self._submitted(news)
+                self._all_came |= news.is_last
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
                 self._waits(job, news)
@@ -206,15 +220,14 @@ class KubeScheduler:
             case _:
                 pass
 
-    def _arrival_of(self, news: JobSubmitted) -> Arrival:
-        """The pod of a job.  Raises CannotGoOnError: it has none, or several."""
+    def _submitted(self, news: JobSubmitted) -> _Job:
+        """Raises CannotGoOnError: the job has no details of a pod, or is several."""
         tasks = sum(group.tasks for group in news.groups)
         if tasks != 1:
             raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
-        arrival = self._to_come.pop(news.job, None)
-        if arrival is None:
-            raise unknown_job(news.job, "pods", "a pod")
-        return arrival
+        details = details_of(news, PodDetails, "pod")
+        pod = details.pod(news.job, news.priority, news.checkpoint_period_ns)
+        return _Job(pod, details, news.groups[0].group, news.grace_ns)
 
     def _waits(self, name: str, news: JobWaits) -> None:
         job = self._jobs[name]
@@ -224,7 +237,7 @@ class KubeScheduler:
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, node: str, job: Job | None) -> None:
+    def _started(self, container: str, node: str, job: _Job | None) -> None:
         if job is None:  # it has ended since it was given the container, and its pod with it
             self._pod_of[container] = _GONE
             self._leaving[node] += 1
@@ -284,30 +297,28 @@ class KubeScheduler:
             self._carry_out(decision)
         if self._is_over:
             self._end_the_rest()
-        elif self._ends or self._to_come:
+        elif self._ends or not self._all_came:
             self._controller.plan_look()
 
     def _create(self, name: str) -> None:
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._controller.step()
-        first = job.arrival.pod
-        name_now = f"{first.name}.{job.made}" if job.made else first.name
-        pod = replace(first, name=name_now, saves_ns=job.saves_ns)
-        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._nodes[job.stopped])
+        pod = replace(job.first, name=f"{name}.{job.made}") if job.made else job.first
+        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._snapshot.rooms[job.stopped].node)
         job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
         self._job_of[pod.name] = name
-        if job.made == 1 and job.arrival.node is not None:
-            start_ns = min(since_ns, job.arrival.submit_ns)
-            self._snapshot.add(Bound(pod, job.arrival.node, start_ns))
-            self._bound(job, job.arrival.node, f"{pod.name} ran on {job.arrival.node} before")
+        node = job.details.node
+        if job.made == 1 and node is not None:
+            self._snapshot.add(Bound(pod, node, min(since_ns, job.details.since_ns)))
+            self._bound(job, node, f"{pod.name} ran on {node} before")
         else:
             self._controller.arrive(pod, since_ns)
 
-    def _goes_on(self, job: Job) -> None:
+    def _goes_on(self, job: _Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         let_go(self._snapshot, job.pod)
         bound = self._snapshot.remove(job.pod)
-        self._snapshot.add(replace(bound, pod=replace(job.arrival.pod, name=job.pod, saves_ns=job.saves_ns)))
+        self._snapshot.add(replace(bound, pod=replace(job.first, name=job.pod)))
         job.stopped = None
 
     def _leave(self, pod: str) -> None:
@@ -321,7 +332,7 @@ class KubeScheduler:
         job = self._jobs.get(name)
         if job is None or job.pod != pod:
             return
-        if self._kills and job.arrival.replacement is Replacement.NEVER:
+        if self._kills and job.details.replacement is Replacement.NEVER:
             self._said.append(CancelJob(name, ORPHANED, fails=False))
         else:
             self._create(name)
@@ -336,11 +347,11 @@ class KubeScheduler:
         for pod in decision.evicted:
             self._evict(pod, decision)
 
-    def _bound(self, job: Job, node: str, why: str) -> None:
+    def _bound(self, job: _Job, node: str, why: str) -> None:
         job.node, job.why = node, why
-        self._to_give[job.arrival.pod.name] = None
+        self._to_give[job.first.name] = None
         self._turns[job.pod] = self._controller.now_ns
-        if not job.is_endless:
+        if not job.details.endless:
             self._ends.add(job.pod)
 
     def _evict(self, pod: str, decision: Decision | GangCycle) -> None:
@@ -352,23 +363,23 @@ class KubeScheduler:
         self._turns[pod] = self._controller.step()
         if is_there and not self._kills:
             return  # it goes on as soon as it has been stopped or saved
-        stays_ns = max(job.arrival.grace_ns, job.grace_ns) if self._kills else 0
+        stays_ns = max(job.details.grace_ns, job.grace_ns) if self._kills else 0
         if not stays_ns:
             if is_there:
                 self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
         elif not is_there:
             self._held[pod] = self._controller.instant_ns + stays_ns
-        if job.arrival.replacement is Replacement.TERMINATING and job.pod == pod:
+        if job.details.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: Job, decision: Decision | GangCycle) -> bool:
+    def _take_back(self, name: str, job: _Job, decision: Decision | GangCycle) -> bool:
         """Have the container of its present pod taken back; False: it has none."""
         if name in self._to_give:
             del self._to_give[name]
             return False
         requester, why = self._job_of[decision.pod.name], text_of(decision)
-        stays_ns = max(0, job.arrival.grace_ns - job.grace_ns) if self._kills else 0
+        stays_ns = max(0, job.details.grace_ns - job.grace_ns) if self._kills else 0
         take = partial(TakeBack, stays_ns=stays_ns, requester=requester, why=why)
         if job.container is None:
             self._to_take[job.pod] = take

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from emulator.policies.kubernetes.model import Effect, Node, Pod
 from emulator.policies.kubernetes.snapshot import Room
+from emulator.sites.kubernetes import Effect, Node, Pod
 from emulator.vocabulary import Frozen
 
 DEFAULTS = {"cpu": 100, "memory": 200 << 20}

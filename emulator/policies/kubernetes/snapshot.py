@@ -9,18 +9,8 @@ from typing import TypeVar
 
 from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
-from emulator.policies.kubernetes.model import (
-    IN_KUBERNETES,
-    ZONE,
-    Bound,
-    Budget,
-    BudgetSpec,
-    Node,
-    Pending,
-    Pod,
-    State,
-    Terms,
-)
+from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms
+from emulator.sites.kubernetes import ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
 
 AnswerT = TypeVar("AnswerT")
 

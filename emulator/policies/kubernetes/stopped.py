@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.model import HOSTNAME, Bound, Node, Pod
 from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.sites.kubernetes import HOSTNAME, Bound, Node, Pod
 
 _HIGHEST = 1 << 31
 """A priority above all others."""

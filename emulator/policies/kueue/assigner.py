@@ -13,19 +13,9 @@ from typing import NamedTuple
 from emulator.policies.kueue.candidates import Request, Target, may_preempt, restore
 from emulator.policies.kueue.classical import classical_targets
 from emulator.policies.kueue.fair import fair_targets
-from emulator.policies.kueue.model import (
-    Assignment,
-    FlavorPolicy,
-    Flavors,
-    Mode,
-    PodSet,
-    Policy,
-    ResourceGroup,
-    Ties,
-    Tried,
-    Workload,
-)
+from emulator.policies.kueue.model import Assignment, Flavors, Mode, Ties, Tried
 from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.sites.kueue import FlavorPolicy, PodSet, Policy, ResourceGroup, Workload
 
 FROM_THE_FIRST: Mapping[tuple[int, int], int] = {}
 

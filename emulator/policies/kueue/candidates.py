@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.policies.kueue.model import Policy, Reason, Ties, Victim, Workload
+from emulator.policies.kueue.model import Reason, Ties, Victim
 from emulator.policies.kueue.snapshot import Held, Node, Snapshot
+from emulator.sites.kueue import Policy, Workload
 from emulator.vocabulary import Frozen
 
 

@@ -18,8 +18,9 @@ from emulator.policies.kueue.candidates import (
     may_reclaim,
     restore,
 )
-from emulator.policies.kueue.model import Policy, Reason
+from emulator.policies.kueue.model import Reason
 from emulator.policies.kueue.snapshot import Held, Node
+from emulator.sites.kueue import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
-from emulator.policies.kueue.model import Cluster, Ties
+from emulator.policies.kueue.model import Ties
 from emulator.policies.kueue.queues import Queues
 from emulator.policies.kueue.snapshot import Amounts, Held, Node, Snapshot
+from emulator.sites.kueue import Cluster
 
 BATCH_NS = 10**9
 """Kueue collects what was freed for a second before it wakes whoever is set aside."""

@@ -11,10 +11,11 @@ from enum import StrEnum
 
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
-from emulator.policies.kueue.model import Admitted, Assignment, Mode, Policy, Ties, Victim, Workload
+from emulator.policies.kueue.model import Admitted, Assignment, Mode, Ties, Victim
 from emulator.policies.kueue.order import in_order
 from emulator.policies.kueue.queues import Basis, Entry, Queues, Waiting
 from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
+from emulator.sites.kueue import Policy, Workload
 from emulator.vocabulary import Frozen
 
 

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request
 from emulator.policies.kueue.cycle import Decision, run_cycle
-from emulator.policies.kueue.model import Admitted, Assignment, Cluster, Flavors, Ties, Victim, Workload
+from emulator.policies.kueue.model import Admitted, Assignment, Flavors, Ties, Victim
 from emulator.policies.kueue.queues import Pending, Queues
 from emulator.policies.kueue.snapshot import Snapshot, amounts_of
+from emulator.sites.kueue import Cluster, Workload
 from emulator.vocabulary import Frozen
 
 

@@ -18,8 +18,9 @@ from emulator.policies.kueue.candidates import (
     may_reclaim,
     restore,
 )
-from emulator.policies.kueue.model import Reason, ShareStrategy
+from emulator.policies.kueue.model import Reason
 from emulator.policies.kueue.snapshot import NOTHING, Held, Node, Share
+from emulator.sites.kueue import ShareStrategy
 
 
 @dataclass(slots=True)

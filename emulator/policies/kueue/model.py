@@ -1,14 +1,11 @@
-"""What Kueue decides about: quotas in a tree of cohorts, workloads, and what is admitted or waits.
-
-Amounts are whole numbers in one unit for each resource (cpu in thousandths, memory in bytes).  Times are nanoseconds.
-The names are those of Kueue's API (kueue.x-k8s.io/v1beta2); its defaults are the defaults here.
-"""
+"""What Kueue's decisions are made of: what is admitted, how well a flavor fits, and who has to go and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 
+from emulator.sites.kueue import Workload
 from emulator.vocabulary import Frozen
 
 Ties = Callable[[Sequence[str]], str]
@@ -18,144 +15,6 @@ Ties = Callable[[Sequence[str]], str]
 def first_name(names: Sequence[str]) -> str:
     """The choice of a caller who wants the same answer each time."""
     return min(names)
-
-
-class Policy(StrEnum):
-    """Whom a workload may preempt, by priority and age."""
-
-    NEVER = "Never"
-    LOWER_PRIORITY = "LowerPriority"
-    LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
-    ANY = "Any"
-
-
-class FlavorPolicy(StrEnum):
-    """Whether the search for a flavor ends at one that needs borrowing, or preemption."""
-
-    MAY_STOP_SEARCH = "MayStopSearch"
-    TRY_NEXT_FLAVOR = "TryNextFlavor"
-
-
-class QueueingStrategy(StrEnum):
-    """Whether a workload that cannot start blocks those behind it."""
-
-    STRICT_FIFO = "StrictFIFO"
-    BEST_EFFORT_FIFO = "BestEffortFIFO"
-
-
-class ShareStrategy(StrEnum):
-    """When fair sharing lets one queue take from another (``preemptionStrategies`` of Kueue's configuration)."""
-
-    FINAL_SHARE = "LessThanOrEqualToFinalShare"
-    INITIAL_SHARE = "LessThanInitialShare"
-
-
-class Quota(Frozen):
-    """Of one resource in one flavor.  None: no limit."""
-
-    nominal: int
-    borrowing_limit: int | None = None
-    lending_limit: int | None = None
-
-
-class FlavorQuotas(Frozen):
-    """The quotas of a flavor, by resource."""
-
-    name: str
-    quotas: Mapping[str, Quota]
-
-
-class ResourceGroup(Frozen):
-    """A podset takes all of a group's resources from one flavor; flavors are tried in their order."""
-
-    resources: tuple[str, ...]
-    flavors: tuple[FlavorQuotas, ...]
-
-
-class Cohort(Frozen):
-    """A node of the tree: its queues and cohorts lend to each other, and to the rest of the tree."""
-
-    name: str
-    parent: str | None = None
-    groups: tuple[ResourceGroup, ...] = ()
-    weight: float = 1.0
-
-
-class BorrowWithinCohort(Frozen):
-    """Whether a preemptor may borrow.  ``max_priority``: of the victims, None: any that is below the preemptor's."""
-
-    policy: Policy = Policy.NEVER
-    max_priority: int | None = None
-
-
-class Preemption(Frozen):
-    """The three policies of a queue's ``preemption``."""
-
-    within_queue: Policy = Policy.NEVER
-    reclaim_within_cohort: Policy = Policy.NEVER
-    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
-
-    @property
-    def may_borrow(self) -> bool:
-        """Whether it may preempt while it borrows."""
-        return self.borrow_within_cohort.policy is not Policy.NEVER
-
-
-class Fungibility(Frozen):
-    """When a podset takes a flavor, and when it looks at the next one first."""
-
-    when_can_borrow: FlavorPolicy = FlavorPolicy.MAY_STOP_SEARCH
-    when_can_preempt: FlavorPolicy = FlavorPolicy.TRY_NEXT_FLAVOR
-
-
-class ClusterQueue(Frozen):
-    """A queue with its own quota.  Without a cohort it borrows from nobody."""
-
-    name: str
-    cohort: str | None = None
-    groups: tuple[ResourceGroup, ...] = ()
-    weight: float = 1.0
-    strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
-    preemption: Preemption = Preemption()
-    fungibility: Fungibility = Fungibility()
-
-
-class Cluster(Frozen):
-    """All queues and cohorts.  A cohort that is only named, by a queue or another cohort, has no quota of its own."""
-
-    queues: tuple[ClusterQueue, ...]
-    cohorts: tuple[Cohort, ...] = ()
-    fair_sharing: tuple[ShareStrategy, ...] | None = None
-    """None: classical preemption.  Kueue's default is both strategies, the final share first."""
-
-
-DEFAULT_STRATEGIES = (ShareStrategy.FINAL_SHARE, ShareStrategy.INITIAL_SHARE)
-
-
-class PodSet(Frozen):
-    """Pods that are alike; ``requests`` are of one pod."""
-
-    name: str
-    count: int
-    requests: Mapping[str, int]
-
-
-class Workload(Frozen):
-    """What is admitted, or preempted, as a whole.  Its name is its last tie-break, as the UID is in Kueue."""
-
-    name: str
-    queue: str
-    podsets: tuple[PodSet, ...]
-    priority: int = 0
-    created_ns: int = 0
-
-
-class Arrival(Frozen):
-    """A workload, submitted at its ``created_ns``, and how long it runs."""
-
-    workload: Workload
-    duration_ns: int | None = None
-    """None: it never ends."""
 
 
 Flavors = tuple[Mapping[str, str], ...]

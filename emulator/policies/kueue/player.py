@@ -14,9 +14,10 @@ from functools import partial
 from emulator.policies.agenda import Agenda
 from emulator.policies.kueue.controller import BATCH_NS, Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import Arrival, Cluster, Flavors, Reason, Ties, Workload
+from emulator.policies.kueue.model import Flavors, Reason, Ties
 from emulator.policies.kueue.returns import Loop, Returns, RunningReturns
 from emulator.policies.kueue.snapshot import Held
+from emulator.sites.kueue import Arrival, Cluster, Workload
 from emulator.vocabulary import Frozen
 
 _FIRST, _LATER = 0, 1

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from emulator.policies.kueue.candidates import Target
-from emulator.policies.kueue.model import Assignment, Flavors, QueueingStrategy, Workload
+from emulator.policies.kueue.model import Assignment, Flavors
 from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.sites.kueue import QueueingStrategy, Workload
 from emulator.vocabulary import Frozen
 
 Shape = tuple[object, ...]

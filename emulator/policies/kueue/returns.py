@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
-from emulator.policies.kueue.model import Workload
+from emulator.sites.kueue import Workload
 from emulator.vocabulary import Frozen
 
 MOST_RETURNS = 10

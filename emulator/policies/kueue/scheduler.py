@@ -18,7 +18,8 @@ Cycles come after all that is told at one instant, as Kueue's cycles see whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from typing import Annotated
@@ -28,14 +29,14 @@ from msgspec.structs import replace
 
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.job import Job
-from emulator.policies.kueue.model import Arrival, Cluster, PodSet, first_name
+from emulator.policies.kueue.model import Flavors, first_name
 from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.news import (
     ENDLESS,
+    Amounts,
     Answer,
     Begin,
     CancelJob,
@@ -52,8 +53,9 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
-    unknown_job,
+    details_of,
 )
+from emulator.sites.kueue import Cluster, PodSet, Workload, WorkloadDetails
 from emulator.vocabulary import Frozen, Mechanism
 
 FLAVOR = "flavor"
@@ -63,13 +65,49 @@ _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
 
 
+@dataclass(slots=True)
+class _Job:
+    """A workload, with what the cluster has told of its containers."""
+
+    workload: Workload
+    """All that it asks for."""
+    is_endless: bool
+    """Whether it does not end by itself."""
+    minimum_runtime_ns: int
+    starts_anew: bool
+    """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
+    groups: dict[str, Amounts]
+    """Of tasks, with what each asks for; the podsets, in their order."""
+    waits: JobWaits | None = None
+    """The containers that it waits for, if any."""
+    is_queued: bool = False
+    held: Held | None = None
+    """Its quota, but for what stopped processes would keep."""
+    flavors: Flavors = ()
+    kept: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """By podset and resource: what its stopped processes keep, or would."""
+    containers: dict[str, None] = field(default_factory=dict)
+    """Those that run."""
+    stopped: dict[str, str] = field(default_factory=dict)
+    """Those that are stopped, and their groups."""
+    why: str = ""
+    """Why it was admitted."""
+    takes: Callable[[str], Said] | None = None
+    """It is evicted, and still has containers: what is said of one of them."""
+    is_taken: bool = False
+    """Whether that was said."""
+    free_ns: int | None = None
+    """When the quota of an evicted job will be free, whose last container is gone."""
+    is_given_up: bool = False
+    """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
+    has_ended: bool = False
+
+
 class KueueRules(Frozen):
     """Options of ``kueue``."""
 
     cluster: Cluster
     """Queues, cohorts, and how shares are compared."""
-    workloads: tuple[Arrival, ...]
-    """What the jobs are to Kueue, by their names."""
     resources: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
     release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
@@ -84,14 +122,15 @@ class KueueScheduler:
 
     def __init__(self, options: KueueRules) -> None:
         self._controller = Controller(options.cluster, first_name)
-        self._to_come = {arrival.workload.name: arrival for arrival in options.workloads}
+        self._all_came = False
+        """Whether no other job is to be submitted."""
         self._names = options.resources
         self._release_ns = round(options.release_s * 10**9)
         self._kept: frozenset[str] = frozenset()
         """The cluster's resources that a stopped process holds."""
         self._nodes: dict[str, str] = {}
         """By flavor, "" for the node without one."""
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, _Job] = {}
         self._room = Room()
         self._group_of: dict[str, str] = {}
         """Of each container."""
@@ -156,6 +195,7 @@ class KueueScheduler:
             case JobSubmitted():
                 self._evictions.forget()
                 self._jobs[news.job] = self._submitted(news)
+                self._all_came |= news.is_last
                 self._changed[news.job] = None
             case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
                 self._hear_of(self._jobs[news.job], news)
@@ -163,28 +203,23 @@ class KueueScheduler:
             case _:
                 pass
 
-    def _submitted(self, news: JobSubmitted) -> Job:
-        """Raises CannotGoOnError: no workload has the job's name, or its tasks are not the workload's pods."""
-        arrival = self._to_come.pop(news.job, None)
-        if arrival is None:
-            raise unknown_job(news.job, "workloads", "a workload")
-        counts, pods = [group.tasks for group in news.groups], [podset.count for podset in arrival.workload.podsets]
-        if counts != pods:
-            raise CannotGoOnError(
-                f"job {news.job} has groups of {', '.join(map(str, counts))} tasks, and its workload in"
-                f" scheduler.allocation.workloads podsets of {', '.join(map(str, pods))} pods; make them alike"
-            )
-        is_endless = arrival.duration_ns is None
-        starts_anew = is_endless or (self._kills and news.checkpoint_period_ns is None)
+    def _submitted(self, news: JobSubmitted) -> _Job:
+        """Raises CannotGoOnError: the job has no details of a workload, or its queue is none of Kueue's."""
+        details = details_of(news, WorkloadDetails, "workload")
+        if news.queue not in self._controller.snapshot.queues:
+            raise CannotGoOnError(f"job {news.job}: Kueue has no ClusterQueue '{news.queue}'")
+        tasks = {group.group: group.tasks for group in news.groups}
+        workload = details.workload(news.job, news.queue, news.priority, tasks)
+        starts_anew = details.endless or (self._kills and news.checkpoint_period_ns is None)
         groups = {group.group: group.resources for group in news.groups}
-        return Job(arrival.workload, is_endless, news.minimum_runtime_ns, starts_anew, groups)
+        return _Job(workload, details.endless, news.minimum_runtime_ns, starts_anew, groups)
 
     def _look_at_waiting(self) -> None:
         """Admitted jobs that wait for room on their nodes may have it now."""
         self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
 
     def _hear_of(
-        self, job: Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
+        self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
     ) -> None:
         match news:
             case JobWaits():
@@ -209,7 +244,7 @@ class KueueScheduler:
                 job.stopped.pop(container, None)
                 self._group_of.pop(container, None)
 
-    def _look_at(self, name: str, job: Job, now_ns: int) -> Iterable[Said]:
+    def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
         """What follows for a job of what was heard."""
         if job.takes is not None and not job.containers and (job.free_ns is None or job.has_ended):
             # It may have come to its end within its grace; then that is told after its containers have gone.
@@ -236,7 +271,7 @@ class KueueScheduler:
             return self._give(job)
         return ()
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, job: _Job) -> None:
         """It waits for its quota, but for what its stopped processes still have."""
         job.is_queued = True
         if not job.kept:
@@ -258,7 +293,7 @@ class KueueScheduler:
 
     # ---- what stopped processes keep ----
 
-    def _kept_by(self, job: Job, tasks: Mapping[str, int]) -> Counter[tuple[int, str]]:
+    def _kept_by(self, job: _Job, tasks: Mapping[str, int]) -> Counter[tuple[int, str]]:
         """What so many stopped tasks of each group keep."""
         return Counter(
             {
@@ -269,7 +304,7 @@ class KueueScheduler:
             }
         )
 
-    def _keep(self, job: Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
+    def _keep(self, job: _Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
         """Of what it kept, it keeps only this from now on."""
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
@@ -279,7 +314,7 @@ class KueueScheduler:
                 self._controller.queues.remove(job.workload)
                 job.is_queued = False
 
-    def _in_cells(self, job: Job, amounts: Mapping[tuple[int, str], int]) -> dict[int, int]:
+    def _in_cells(self, job: _Job, amounts: Mapping[tuple[int, str], int]) -> dict[int, int]:
         found: Counter[int] = Counter()
         for (number, resource), amount in amounts.items():
             found[self._controller.snapshot.cells[job.flavors[number][resource], resource]] += amount
@@ -313,7 +348,7 @@ class KueueScheduler:
         jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
         if not is_quiet or any(job.takes is not None for job in jobs):
             return
-        if any((job.held or job.stopped) and (self._to_come or not job.is_endless) for job in jobs):
+        if any((job.held or job.stopped) and (not self._all_came or not job.is_endless) for job in jobs):
             return
         for name, job in self._jobs.items():
             if not job.is_given_up:
@@ -336,7 +371,7 @@ class KueueScheduler:
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._give(job)
 
-    def _give(self, job: Job) -> Iterable[Said]:
+    def _give(self, job: _Job) -> Iterable[Said]:
         """Containers for all tasks, as soon as they wait and their nodes have room."""
         if job.waits is None:
             return
@@ -356,13 +391,13 @@ class KueueScheduler:
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
-    def _evict(self, job: Job, decision: Decision) -> Iterable[Said]:
+    def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
         """Its containers are taken back for the workload of the decision."""
         requester, words = decision.workload.name, "\n".join(why(decision))
         job.takes = partial(TakeBack, requester=requester, why=words)
         return self._take_back(job)
 
-    def _take_back(self, job: Job) -> Iterable[Said]:
+    def _take_back(self, job: _Job) -> Iterable[Said]:
         """Say that an evicted job must go; if its containers were not told yet, later."""
         assert job.takes is not None
         if not job.containers:

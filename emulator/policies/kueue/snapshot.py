@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet
+from emulator.policies.kueue.model import Admitted
+from emulator.sites.kueue import Cluster, ClusterQueue, Cohort, PodSet
 
 Amounts = Mapping[int, int]
 """By cell."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.main_scheduler import decide, too_few
-from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.plan import Plan
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
+from emulator.sites.slurm import Mode
 
 
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:

@@ -21,8 +21,8 @@ from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision
 from emulator.policies.slurm.gang import Turns
 from emulator.policies.slurm.main_scheduler import main_pass
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
-from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job
 
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.policies.slurm.model import Mode
 from emulator.policies.slurm.snapshot import Running
+from emulator.sites.slurm import Mode
 
 
 class Turns:

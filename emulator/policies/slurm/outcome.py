@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from emulator.policies.slurm.model import Cluster, Job
 from emulator.policies.slurm.player import Stay
+from emulator.sites.slurm import Cluster, Job
 from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, mean_s
 
 

@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from functools import partial
 
-from emulator.policies.slurm.model import SECOND_NS, Job
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.room import Room
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
+from emulator.sites.slurm import SECOND_NS, Job
 
 FIRST_SPAN_NS = 30 * SECOND_NS
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from emulator.policies.agenda import Agenda
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.model import Cluster, Job, Mode
-from emulator.policies.slurm.snapshot import FOREVER_NS, Running
+from emulator.policies.slurm.snapshot import Running
+from emulator.sites.slurm import FOREVER_NS, Cluster, Job, Mode
 from emulator.vocabulary import Frozen
 
 

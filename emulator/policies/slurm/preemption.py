@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.policies.slurm.model import SECOND_NS, Mode, Settings
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from emulator.sites.slurm import SECOND_NS, Mode, Settings
 
 
 def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:

@@ -34,12 +34,12 @@ from emulator.policies.news import (
     NodeUp,
     Said,
     TakeBack,
-    unknown_job,
+    details_of,
 )
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
-from emulator.policies.slurm.snapshot import FOREVER_NS, Running
+from emulator.policies.slurm.snapshot import Running, Waiting
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
 from emulator.vocabulary import Frozen
 
 CPU = "cpu"
@@ -52,8 +52,6 @@ class SlurmRules(Frozen):
     """What Slurm decides by; ``natjam import slurm`` writes it."""
 
     cluster: Cluster
-    jobs: tuple[Job, ...]
-    """All that will be submitted."""
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
 
@@ -103,7 +101,6 @@ class SlurmScheduler:
     def __init__(self, options: SlurmRules) -> None:
         self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
         self._snapshot = self._controller.snapshot
-        self._jobs = {job.name: job for job in options.jobs}
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._waits: dict[str, JobWaits] = {}
@@ -173,18 +170,22 @@ class SlurmScheduler:
                 pass
 
     def _submitted(self, news: JobSubmitted) -> None:
-        """Raises CannotGoOnError: Slurm's rules do not know the job, or know another one by its name."""
-        job = self._jobs.get(news.job)
-        if job is None:
-            raise unknown_job(news.job, "jobs", "one")
-        counts = [group.tasks for group in news.groups]
-        if counts != [job.nodes]:
+        """Raises CannotGoOnError: the job has no details of Slurm, several groups of tasks, or an unknown partition."""
+        details = details_of(news, SlurmDetails, "Slurm job")
+        if len(news.groups) > 1:
             raise CannotGoOnError(
-                f"job {news.job} must have one group of {job.nodes} tasks, one for each node that"
-                f" scheduler.allocation.jobs gives it; it has {', '.join(map(str, counts))}"
+                f"job {news.job} must have one group of tasks, of which one runs on each of its nodes"
             )
-        self._groups[news.job] = news.groups[0].group
-        self._controller.submit(job)
+        (group,) = news.groups
+        cpus = -(-group.resources.get(CPU, 0) // 1000)
+        of_slurm = details.limit_ns, news.priority, details.qos
+        # Slurm does not know how long a job will work.
+        job = Job(news.job, news.queue, group.tasks, cpus, 0, news.submitted_ns, *of_slurm)
+        self._groups[news.job] = group.group
+        try:
+            self._controller.submit(job)
+        except KeyError as error:
+            raise CannotGoOnError(f"job {news.job}: Slurm has no partition, or QOS, {error}") from None
 
     def _stay_of(self, job: str) -> _Stay:
         """The one whose containers start; if the job has ended meanwhile, they are still to be given back."""
@@ -240,7 +241,7 @@ class SlurmScheduler:
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[Said]:
         for name in decision.victims:
             stay = self._stays[name]
-            self._note_why(stay, decision.job, f"PreemptMode={stay.running.waiting.terms.mode}")
+            self._note_why(stay, self._snapshot.waiting[decision.job], f"PreemptMode={stay.running.waiting.terms.mode}")
             if not self._snapshot.begin_grace(stay.running, now_ns):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
@@ -277,18 +278,19 @@ class SlurmScheduler:
             self._wishes(self._stays[name], _Wish.RUN)
         self._is_shared = True
 
-    def _on_top_of(self, stay: _Stay) -> str | None:
+    def _on_top_of(self, stay: _Stay) -> Waiting | None:
         """A running job on nodes of a stopped one, of the highest tier that there is."""
         nodes = set(stay.running.nodes)
         others = (each for each in self._stays.values() if each.wish is _Wish.RUN and each is not stay)
         there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
-        return max(there, key=lambda each: each.running.waiting.partition.tier).name if there else None
+        return max((each.running.waiting for each in there), key=lambda each: each.partition.tier, default=None)
 
-    def _note_why(self, stay: _Stay, requester: str | None, how: str) -> None:
-        stay.requester, stay.why = requester, ""
+    def _note_why(self, stay: _Stay, requester: Waiting | None, how: str) -> None:
+        stay.requester, stay.why = None, ""
         if requester is not None:
-            job = self._jobs[requester]
-            stay.why = f"makes room for {requester} of {job.qos or job.partition} ({how})"
+            job = requester.job
+            stay.requester = job.name
+            stay.why = f"makes room for {job.name} of {job.qos or job.partition} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""

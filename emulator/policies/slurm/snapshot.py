@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Qos
 from emulator.policies.slurm.room import ALREADY_NS, NEVER_NS, Room
-
-FOREVER_NS = 1 << 62
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos
 
 
 @dataclass(eq=False, slots=True)

@@ -1,4 +1,4 @@
-"""What Slurm decides about: nodes, partitions, the settings of ``slurm.conf``, and rigid jobs.
+"""A site with Slurm: nodes, partitions, the settings of ``slurm.conf``, and rigid jobs.
 
 Times are nanoseconds.  Names and defaults are those of Slurm 22.05's documents.
 """
@@ -11,10 +11,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from emulator.vocabulary import MINUTE_NS, SECOND_NS, Frozen
+from emulator.sites import refuse_twice
+from emulator.vocabulary import MINUTE_NS, SECOND_NS, Details, Frozen
 
 DAY_NS = 24 * 60 * MINUTE_NS
-_Interval = Annotated[int, Meta(gt=0)]
+FOREVER_NS = 1 << 62
+"""In place of no limit."""
+_Some = Annotated[int, Meta(gt=0)]
 
 
 class Mode(StrEnum):
@@ -62,11 +65,11 @@ class Settings(Frozen):
     """Whether PreemptMode has ``GANG``."""
     exempt_ns: int = 0
     """``PreemptExemptTime``: how long a job runs before it can be a victim."""
-    time_slice_ns: _Interval = 30 * SECOND_NS
+    time_slice_ns: _Some = 30 * SECOND_NS
     """``SchedulerTimeSlice``: how long a job runs before another of its tier has its turn."""
     cred_expire_ns: int = 120 * SECOND_NS
     """``AuthInfo=cred_expire``: how long a requeued job waits at least."""
-    sched_interval_ns: _Interval = MINUTE_NS
+    sched_interval_ns: _Some = MINUTE_NS
     """How often the main scheduler runs when nothing has happened."""
     sched_min_interval_ns: int = 2000
     batch_sched_delay_ns: int = 3 * SECOND_NS
@@ -75,7 +78,7 @@ class Settings(Frozen):
     """How many jobs the main scheduler looks at, but every ``sched_interval``, when it looks at all."""
     backfills: bool = True
     """Whether SchedulerType is ``sched/backfill``."""
-    bf_interval_ns: _Interval = 30 * SECOND_NS
+    bf_interval_ns: _Some = 30 * SECOND_NS
     bf_window_ns: int = DAY_NS
     """How far ahead backfill plans."""
     bf_resolution_ns: int = MINUTE_NS
@@ -100,10 +103,7 @@ class Cluster(Frozen):
 
     def partition(self, name: str) -> Partition:
         """The partition called ``name``.  Raises KeyError."""
-        for each in self.partitions:
-            if each.name == name:
-                return each
-        raise KeyError(name)
+        return {each.name: each for each in self.partitions}[name]
 
     def can_hold(self, partition: str, nodes: int, cpus: int) -> bool:
         """Whether a job of this size fits on the empty nodes of its partition; Slurm refuses others.
@@ -114,19 +114,55 @@ class Cluster(Frozen):
         return sum(self.nodes[node] >= cpus for node in self.partition(partition).nodes) >= nodes
 
 
+class SlurmDetails(Details, Frozen, tag_field="kind", tag="slurm"):
+    """What a job is to Slurm, beside its partition, which is its queue, and its tasks, of which each node has one."""
+
+    limit_ns: int | None = None
+    """Its time limit; None: the partition's."""
+    qos: str = ""
+
+
 class Job(Frozen):
     """A rigid job: it runs on so many nodes at once, with so many CPUs of each, or not at all."""
 
     name: str
     partition: str
-    nodes: int
-    cpus: int
+    nodes: _Some
+    cpus: _Some
     """On each node."""
-    length_ns: int
+    length_ns: _Some
     """How long it works, without the time in which it is stopped."""
-    submit_ns: int = 0
+    submit_ns: Annotated[int, Meta(ge=0)] = 0
     limit_ns: int | None = None
     """Its time limit; null: the partition's."""
     priority: int = 0
     """Within its tier, higher first; then in the order of submission."""
     qos: str = ""
+
+    @property
+    def details(self) -> SlurmDetails:
+        """What it is to Slurm, beside what it is to all."""
+        return SlurmDetails(self.limit_ns, self.qos)
+
+
+class Slurm(Frozen):
+    """What natjam knows of a site.  Times count from the first submission.
+
+    Raises ValueError if two jobs have one name, or a node, a partition or a QOS is unknown.
+    """
+
+    cluster: Cluster
+    jobs: tuple[Job, ...] = ()
+
+    def __post_init__(self) -> None:
+        partitions = {each.name for each in self.cluster.partitions}
+        qos = {each.name for each in self.cluster.qos} or {""}
+        for partition in self.cluster.partitions:
+            if unknown := [node for node in partition.nodes if node not in self.cluster.nodes]:
+                raise ValueError(f"cluster.partitions: {partition.name}: there is no node '{unknown[0]}'")
+        refuse_twice("jobs", (job.name for job in self.jobs))
+        for job in self.jobs:
+            if job.partition not in partitions:
+                raise ValueError(f"jobs: {job.name}: there is no partition '{job.partition}'")
+            if job.qos not in qos:
+                raise ValueError(f"jobs: {job.name}: there is no QOS '{job.qos}'")

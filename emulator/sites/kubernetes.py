@@ -1,4 +1,4 @@
-"""What kube-scheduler decides about: nodes, classes, budgets, and the pods that are bound or wait.
+"""A cluster of Kubernetes: nodes, classes, budgets, the pods that are bound or wait, and those that arrive.
 
 Amounts are whole numbers in one unit for each resource (cpu in thousandths, memory in bytes).  Times are nanoseconds.
 The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); its defaults are the defaults here.
@@ -6,25 +6,18 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec.structs import replace
 
-from emulator.vocabulary import Frozen
+from emulator.sites import refuse_twice
+from emulator.vocabulary import Details, Frozen
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label in which each node has its name."""
 ZONE = "topology.kubernetes.io/zone"
-
-Ties = Callable[[Sequence[tuple[str, int]]], str]
-"""Chooses a node among those with the highest score.  It gets the nodes in the scheduler's order, each with its score,
-the lower ones too: kube-scheduler takes the head of its heap, which depends on all."""
-
-
-def first_of_best(scored: Sequence[tuple[str, int]]) -> str:
-    """The choice of a caller who wants the same answer each time."""
-    return max(scored, key=lambda each: each[1])[0]
 
 
 class Effect(StrEnum):
@@ -47,46 +40,6 @@ class Policy(StrEnum):
 
     LOWER_PRIORITY = "PreemptLowerPriority"
     NEVER = "Never"
-
-
-class Victims(StrEnum):
-    """Which pods of one priority go first; budgets and priorities come before."""
-
-    IMPORTANCE = "importance"
-    """Those that started last, as in Kubernetes."""
-    LEAST_WORK_LOST = "least-work-lost"
-    """Those with the least time since their start, or since they last saved by themselves, all that go together."""
-    LEAST_RESTORE_TIME = "least-restore-time"
-    """Those that request the least memory, all that go together."""
-
-
-class Terms(Frozen):
-    """How victims are chosen, and what of theirs stays."""
-
-    victims: Victims = Victims.IMPORTANCE
-    holds: tuple[str, ...] = ()
-    """Resources that a victim goes on holding: none if it is deleted."""
-
-    def freed(self, pod: Pod) -> Pod:
-        """What the eviction of a pod frees, as a pod that requests this."""
-        if not self.holds:
-            return pod
-        return replace(pod, requests={name: n for name, n in pod.requests.items() if name not in self.holds})
-
-    def held(self, pod: Pod) -> dict[str, int]:
-        """What a pod that was evicted goes on holding."""
-        return {name: n for name, n in pod.requests.items() if name in self.holds}
-
-    def cost(self, bound: Bound, now_ns: int) -> int:
-        """What its eviction costs, in the unit of ``victims``."""
-        if self.victims is Victims.LEAST_RESTORE_TIME:
-            return bound.pod.requests.get("memory", 0)
-        ran_ns = 0 if bound.start_ns is None else now_ns - bound.start_ns
-        return ran_ns if bound.pod.saves_ns is None else ran_ns % bound.pod.saves_ns
-
-
-IN_KUBERNETES = Terms()
-"""Victims are deleted."""
 
 
 class Taint(Frozen):
@@ -134,11 +87,9 @@ class AntiAffinity(Frozen):
     topology: str
 
 
-class Pod(Frozen):
-    """A pod as its owner wants it.  Its name is unique; namespaces are not told apart."""
+class PodTemplate(Frozen, kw_only=True):
+    """A pod as its owner wants it, but for its name and its priority."""
 
-    name: str
-    priority: int = 0
     policy: Policy = Policy.LOWER_PRIORITY
     requests: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
@@ -147,6 +98,18 @@ class Pod(Frozen):
     anti_affinity: tuple[AntiAffinity, ...] = ()
     group: str = ""
     """Its PodGroup, with which it is placed if the state has that."""
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """These of its fields."""
+        return {name: getattr(self, name) for name in PodTemplate.__struct_fields__}
+
+
+class Pod(PodTemplate):
+    """A pod.  Its name is unique; namespaces are not told apart."""
+
+    name: str
+    priority: int = 0
     saves_ns: int | None = None
     """How often it saves its work by itself, which Kubernetes does not know; None: never."""
 
@@ -165,6 +128,24 @@ class Replacement(StrEnum):
     NEVER = "never"
 
 
+class PodDetails(Details, PodTemplate, tag_field="kind", tag="kubernetes"):
+    """What a job is to kube-scheduler: a pod, whose name and priority are the job's, and whose requests are exact."""
+
+    grace_ns: int = 0
+    """From its eviction until it is gone."""
+    replacement: Replacement = Replacement.TERMINATING
+    node: str | None = None
+    """Where it is from the beginning; None: it waits to be placed."""
+    since_ns: int = 0
+    """Since when it is there, in the job's time."""
+    endless: bool = False
+    """Whether it does not end by itself."""
+
+    def pod(self, name: str, priority: int, saves_ns: int | None) -> Pod:
+        """The pod of a job with these facts; ``saves_ns``: how often it saves its work by itself."""
+        return Pod(name, priority, saves_ns, **self.template)
+
+
 class Arrival(Frozen):
     """A pod, when it is created, and how long it runs."""
 
@@ -177,6 +158,12 @@ class Arrival(Frozen):
     replacement: Replacement = Replacement.TERMINATING
     node: str | None = None
     """Where it is from the beginning; None: it waits to be placed."""
+
+    @property
+    def details(self) -> PodDetails:
+        """What its job is to kube-scheduler."""
+        times = 0 if self.node is None else self.submit_ns, self.duration_ns is None
+        return PodDetails(self.grace_ns, self.replacement, self.node, *times, **self.pod.template)
 
 
 class Group(Frozen):
@@ -272,6 +259,32 @@ class State(Frozen):
     waiting: tuple[Pending, ...] = ()
     budgets: tuple[Budget, ...] = ()
     groups: tuple[Group, ...] = ()
+
+
+class Kubernetes(Frozen):
+    """What natjam knows of a cluster.  The times of ``state`` count from the latest time in the files.
+
+    Raises ValueError if two things have one name, or a pod is on an unknown node.
+    """
+
+    state: State
+    classes: tuple[PriorityClass, ...] = ()
+    budgets: tuple[BudgetSpec, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    partial: Mapping[str, tuple[str, ...]] = {}
+    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+
+    def __post_init__(self) -> None:
+        nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)
+        there = set(nodes)
+        placed = [("state.bound", each.pod.name, each.node) for each in self.state.bound]
+        placed += [("arrivals", each.pod.name, each.node) for each in self.arrivals if each.node is not None]
+        for where, name, node in placed:
+            if node not in there:
+                raise ValueError(f"{where}: {name}: its node is not one of state.nodes")
+        refuse_twice("state.nodes", nodes)
+        refuse_twice("state", [each.pod.name for each in pods])
+        refuse_twice("arrivals", [each.pod.name for each in self.arrivals])
 
 
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:

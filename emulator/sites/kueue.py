@@ -1,0 +1,228 @@
+"""A cluster with Kueue: quotas in a tree of cohorts, and the workloads that arrive.
+
+Amounts are whole numbers in one unit for each resource (cpu in thousandths, memory in bytes).  Times are nanoseconds.
+The names are those of Kueue's API (kueue.x-k8s.io/v1beta2); its defaults are the defaults here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from emulator.vocabulary import Details, Frozen
+
+
+class Policy(StrEnum):
+    """Whom a workload may preempt, by priority and age."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+
+
+class FlavorPolicy(StrEnum):
+    """Whether the search for a flavor ends at one that needs borrowing, or preemption."""
+
+    MAY_STOP_SEARCH = "MayStopSearch"
+    TRY_NEXT_FLAVOR = "TryNextFlavor"
+
+
+class QueueingStrategy(StrEnum):
+    """Whether a workload that cannot start blocks those behind it."""
+
+    STRICT_FIFO = "StrictFIFO"
+    BEST_EFFORT_FIFO = "BestEffortFIFO"
+
+
+class ShareStrategy(StrEnum):
+    """When fair sharing lets one queue take from another (``preemptionStrategies`` of Kueue's configuration)."""
+
+    FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    INITIAL_SHARE = "LessThanInitialShare"
+
+
+class Quota(Frozen):
+    """Of one resource in one flavor.  None: no limit."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+class FlavorQuotas(Frozen):
+    """The quotas of a flavor, by resource."""
+
+    name: str
+    quotas: Mapping[str, Quota]
+
+
+class ResourceGroup(Frozen):
+    """A podset takes all of a group's resources from one flavor; flavors are tried in their order."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+class Cohort(Frozen):
+    """A node of the tree: its queues and cohorts lend to each other, and to the rest of the tree."""
+
+    name: str
+    parent: str | None = None
+    groups: tuple[ResourceGroup, ...] = ()
+    weight: float = 1.0
+
+
+class BorrowWithinCohort(Frozen):
+    """Whether a preemptor may borrow.  ``max_priority``: of the victims, None: any that is below the preemptor's."""
+
+    policy: Policy = Policy.NEVER
+    max_priority: int | None = None
+
+
+class Preemption(Frozen):
+    """The three policies of a queue's ``preemption``."""
+
+    within_queue: Policy = Policy.NEVER
+    reclaim_within_cohort: Policy = Policy.NEVER
+    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
+
+    @property
+    def may_borrow(self) -> bool:
+        """Whether it may preempt while it borrows."""
+        return self.borrow_within_cohort.policy is not Policy.NEVER
+
+
+class Fungibility(Frozen):
+    """When a podset takes a flavor, and when it looks at the next one first."""
+
+    when_can_borrow: FlavorPolicy = FlavorPolicy.MAY_STOP_SEARCH
+    when_can_preempt: FlavorPolicy = FlavorPolicy.TRY_NEXT_FLAVOR
+
+
+class ClusterQueue(Frozen):
+    """A queue with its own quota.  Without a cohort it borrows from nobody."""
+
+    name: str
+    cohort: str | None = None
+    groups: tuple[ResourceGroup, ...] = ()
+    weight: float = 1.0
+    strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
+    preemption: Preemption = Preemption()
+    fungibility: Fungibility = Fungibility()
+
+
+MOST_COHORTS_DEEP = 50
+
+
+class Cluster(Frozen):
+    """All queues and cohorts.  A cohort that is only named, by a queue or another cohort, has no quota of its own."""
+
+    queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...] = ()
+    fair_sharing: tuple[ShareStrategy, ...] | None = None
+    """None: classical preemption.  Kueue's default is both strategies, the final share first."""
+
+    @property
+    def circle(self) -> str | None:
+        """A cohort that is above itself, or below too many others."""
+        parents = {cohort.name: cohort.parent for cohort in self.cohorts}
+        for name in parents:
+            above: str | None = name
+            for _ in range(MOST_COHORTS_DEEP):
+                above = parents.get(above) if above is not None else None
+            if above is not None:
+                return name
+        return None
+
+
+DEFAULT_STRATEGIES = (ShareStrategy.FINAL_SHARE, ShareStrategy.INITIAL_SHARE)
+
+
+class PodSet(Frozen):
+    """Pods that are alike; ``requests`` are of one pod."""
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+
+
+class Workload(Frozen):
+    """What is admitted, or preempted, as a whole.  Its name is its last tie-break, as the UID is in Kueue."""
+
+    name: str
+    queue: str
+    podsets: tuple[PodSet, ...]
+    priority: int = 0
+    created_ns: int = 0
+
+
+class PodTemplate(Frozen):
+    """The pods of a podset, without their number."""
+
+    name: str
+    requests: Mapping[str, int] = {}
+
+
+class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
+    """What a job is to Kueue: a workload, whose name, queue and priority are the job's."""
+
+    podsets: tuple[PodTemplate, ...] = ()
+    """Of the job's groups of tasks, in their order; those of further groups ask for nothing."""
+    created_ns: int = 0
+    """Its age, which Kueue compares, also if its submission comes late in a live run."""
+    endless: bool = False
+    """Whether it does not end by itself."""
+
+    def workload(self, name: str, queue: str, priority: int, tasks: Mapping[str, int]) -> Workload:
+        """The workload of a job with these facts; ``tasks``: how many, by group."""
+        templates = (*self.podsets, *map(PodTemplate, [*tasks][len(self.podsets) :]))
+        podsets = map(PodSet, (each.name for each in templates), tasks.values(), (each.requests for each in templates))
+        return Workload(name, queue, tuple(podsets), priority, self.created_ns)
+
+
+class Arrival(Frozen):
+    """A workload, submitted at its ``created_ns``, and how long it runs."""
+
+    workload: Workload
+    duration_ns: int | None = None
+    """None: it never ends."""
+
+    @property
+    def details(self) -> WorkloadDetails:
+        """What its job is to Kueue."""
+        templates = tuple(PodTemplate(each.name, each.requests) for each in self.workload.podsets)
+        return WorkloadDetails(templates, self.workload.created_ns, self.duration_ns is None)
+
+
+class FlavorNode(Frozen):
+    """A node, and the flavors whose ``nodeLabels`` it has."""
+
+    name: str
+    flavors: tuple[str, ...]
+    allocatable: Mapping[str, int]
+
+
+CIRCLE = "goes round in a circle, or is too deep"
+"""What is wrong with the parents of a cohort."""
+
+
+class Kueue(Frozen):
+    """What natjam knows of a cluster with Kueue.  Times count from the first arrival.
+
+    Raises ValueError if a cohort is above itself, or the queue of an arrival is unknown.
+    """
+
+    cluster: Cluster
+    priorities: Mapping[str, int] = {}
+    """By name of the class."""
+    arrivals: tuple[Arrival, ...] = ()
+    nodes: tuple[FlavorNode, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.cluster.circle is not None:
+            raise ValueError(f"cluster.cohorts: {self.cluster.circle}: parent: {CIRCLE}")
+        names = {queue.name for queue in self.cluster.queues}
+        for arrival in self.arrivals:
+            if arrival.workload.queue not in names:
+                raise ValueError(f"arrivals: {arrival.workload.name}: its queue is not one of kueue.cluster.queues")
