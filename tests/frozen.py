@@ -438,7 +438,7 @@ def validated(contents: Sequence[bytes], natjam: Natjam, folder: Path) -> Iterat
         (folder / name).write_bytes(content)
     ended = natjam(folder, "validate", *names, statuses=(2,))
     yield "valid", printed_lines(ended.out)
-    yield "refused", printed_lines(ended.errors)
+    yield "refused", printed_lines(ended.errors.replace(str(folder), "FOLDER"))
 
 
 def broken_cases(natjam: Natjam) -> Iterator[tuple[str, Take]]:

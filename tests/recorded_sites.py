@@ -1,7 +1,7 @@
 """Recorded days and cases of other systems as the files that their own tools would print, for ``natjam import``.
 
-The records are those of ``tests/data`` and ``analysis/claims/slurm``; where they come from is in the PROVENANCE.md beside
-them.  Nothing here is of natjam, so that the same files serve any version of it.
+The records are those of ``tests/data`` and ``analysis/claims/slurm``; where they come from is in the PROVENANCE.md
+beside them.  Nothing here is of natjam, so that the same files serve any version of it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _groups(record: Record) -> dict[str, Any]:
 
 
 def write_kubernetes_day(day: Record, path: Path) -> None:
-    """Every pod of a day as it is when all have ended, each as long as it works; its owner makes an evicted one anew."""
+    """Every pod of a day as it is when all have ended, each as long as it works; its owner replaces an evicted one."""
     owner = {"kind": "StatefulSet" if day["replace"] == "gone" else "ReplicaSet", "controller": True}
     pods = []
     for each in day["workloads"]:
@@ -149,11 +149,11 @@ def write_kubernetes_case(case: Record, path: Path) -> str:
     for each in case["pods"]:
         pod = _pod(each["name"], each, each.get("start", 0))
         pod["spec"]["nodeName"] = each["node"]
-        pod["status"] = {"phase": "Running", "startTime": _time(each.get("start", 0))}
+        conditions = [{"type": "DisruptionTarget", "status": "True"}] if each.get("preempted") else []
+        start = _time(each.get("start", 0))
+        pod["status"] = {"phase": "Running", "startTime": start, "conditions": conditions}
         if each.get("terminating"):
             pod["metadata"]["deletionTimestamp"] = _time(case["now"])
-        if each.get("preempted"):
-            pod["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
         pods.append(pod)
     incoming, gang = case["incoming"], case.get("gang")
     count = case["count"] if gang else 1
