@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed
 TOOLS := $(VENV)/installed-tools
 
-.PHONY: install tools demo test test-units test-live test-alone slow cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
+.PHONY: install tools demo test test-units test-live test-alone hygiene slow cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
 
 install: $(RUN)
 
@@ -33,25 +33,29 @@ demo: install
 NOT_SLOW := $(BIN)/python -m pytest -m 'not slow' --durations 20
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py
 test: tools
-	.ci/beside '$(MAKE) test-units' '$(MAKE) test-live'
+	.ci/beside units '$(MAKE) test-units' live '$(MAKE) test-live'
 	$(MAKE) test-alone
 
 test-units: tools
 	$(NOT_SLOW) -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/hosts \
-		--ignore tests/benchmarks
+		--ignore tests/benchmarks --ignore tests/hygiene
 
 test-live: tools
-	$(NOT_SLOW) -n 2 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(NOT_SLOW) -v -n 2 --dist loadfile --no-loadscope-reorder tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 
 test-alone: tools
 	$(NOT_SLOW) $(ALONE)
+
+# Whether the pages build and say what is so, and whether natjam installs: .ci/run does this beside the tests.
+hygiene: tools
+	$(NOT_SLOW) tests/hygiene
 
 # All that `make test` and .ci/run leave out, for it takes long: some three hours.
 slow: tools
 	-.ci/get-criu
 	-.ci/get-hadoop
 	.ci/get-sshd
-	$(BIN)/python -m pytest -m slow -v -rs --durations 20 $(addprefix tests/,unit browser property hosts live)
+	$(BIN)/python -m pytest -m slow -v -rs --durations 20 $(addprefix tests/,unit browser property hosts hygiene live)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

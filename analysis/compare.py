@@ -26,7 +26,7 @@ from analysis.statistics import Difference, compare_pairs, pair_jobs
 from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 
 QUANTITIES = {
     "completion_s": "completion time, s",

@@ -50,8 +50,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from emulator.campaign.processes import ProcessWorkers
-from emulator.campaign.spread import spread
+from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.core.job import JobSpec, ProgramSpec
 from emulator.errors import printable
 from emulator.storage.tree_digest import tree_digest

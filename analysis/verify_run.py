@@ -27,7 +27,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import ROW_TYPES, tables_of
-from emulator.records.replay_run import replay_journal, whole_records
+from emulator.records.replay import replay_journal, whole_records
 from emulator.records.run_directory import (
     EXPERIMENT_NAME,
     JOURNAL_NAME,

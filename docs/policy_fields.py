@@ -22,7 +22,7 @@ GIVEN = {
     vocabulary: ("JobFacts", "MeasuredCosts", "Tier"),
     capacity: ("Capacity",),
 }
-RETURNED = ("AllocationDecision", "ShareDecision", "CycleDecision", "MechanismDecision", "PlacementDecision")
+RETURNED = ("AllocationDecision", "ShareDecision", "MechanismDecision", "PlacementDecision")
 _RULES = {
     "allocation": "AllocationRule",
     "job_selection": "JobSelection",

@@ -23,7 +23,6 @@ from emulator.core.settings import (
     AvailabilitySettings,
     News,
     NodeSettings,
-    OverheadSettings,
     ProtocolSettings,
     QueueSettings,
     SchedulerSettings,
@@ -31,7 +30,7 @@ from emulator.core.settings import (
     SpareAfter,
     SpeculationSettings,
 )
-from emulator.costs.overheads import OverheadProfile, load_overheads
+from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.experiment.availability import capacity_of, forecast_of
 from emulator.experiment.model import Cluster, Experiment, Speculation
@@ -47,27 +46,18 @@ from emulator.vocabulary import Mechanism, Tier
 GIB_BYTES = 1 << 30
 
 
-def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile | None = None) -> Settings:
+def make_settings(experiment: Experiment, seed: int) -> Settings:
     """The settings that all machines of one run share; ``seed`` is the seed of this repeat.
 
     Raises:
         ConfigError: a policy or an overhead profile cannot be loaded.
     """
-    profile = overheads or load_overheads(experiment.overheads, Path.cwd())
+    overheads = load_overheads(experiment.overheads, Path.cwd())
     scheduler = _scheduler(experiment)
     return Settings(
         seed=seed,
         protocol=_protocol(experiment),
-        overheads=OverheadSettings(
-            profile.schedule_ns,
-            profile.suspend_ns,
-            profile.resume_ns,
-            profile.launch_ns,
-            profile.launch_more_ns,
-            profile.application_start_ns,
-            profile.cleanup_ns,
-            profile.amrm_client,
-        ),
+        overheads=overheads,
         scheduler=scheduler,
         nodes=nodes_of(experiment.cluster, scheduler.mechanism.among),
         tier=_storage_tier(experiment),

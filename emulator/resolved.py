@@ -6,13 +6,11 @@ written from it.  The hosts of a live run, which are other processes, get what w
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from emulator.assemble import make_settings
 from emulator.core.job import JobSpec
 from emulator.core.settings import Settings
-from emulator.costs.overheads import OverheadProfile, load_overheads
 from emulator.experiment.availability import Transactional
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment, Power
@@ -30,8 +28,6 @@ class Resolved(Frozen):
     jobs: tuple[JobSpec, ...]
     settings: Settings
     """What all machines share: policies, nodes, storage tier, and what a transactional workload leaves."""
-    profile: OverheadProfile
-    """What operations are padded to."""
     name: str
     engine: Literal["live", "sim", "fluid"]
     seed: int
@@ -89,13 +85,12 @@ def resolve(experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None) -> 
     Raises:
         ConfigError: a policy, an overhead profile, a tier, an availability or the workload cannot be loaded.
     """
-    profile = load_overheads(experiment.overheads, Path.cwd())
+    settings = make_settings(experiment, experiment.seed)
     cluster, poisson = experiment.cluster, experiment.workload.poisson
     return Resolved(
         experiment=experiment,
         jobs=expand(experiment, experiment.seed) if jobs is None else jobs,
-        settings=make_settings(experiment, experiment.seed, profile),
-        profile=profile,
+        settings=settings,
         name=experiment.name,
         engine=experiment.engine,
         seed=experiment.seed,

@@ -14,12 +14,10 @@ EXAMPLES = {
     "test_application_master_alone": {"ApplicationMasterAlone": 60},
     "test_calibration": {"test_whatever_a_file_holds_it_is_refused_in_words": 40},
     "test_clusters": {
-        "test_every_job_succeeds": 100,
-        "test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders": 200,
-        "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 200,
+        "test_every_job_succeeds_and_reduces_suspended_again_and_again_are_done_once": 150,
+        "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 150,
         "test_no_node_is_above_its_resources_whatever_is_lost_and_late": 40,
         "test_room_on_one_node_is_taken_from_less_urgent_jobs_whatever_is_lost_and_late": 30,
-        "test_reduces_suspended_again_and_again_are_done_once": 120,
         "test_a_user_suspends_resumes_and_kills_single_tasks": 60,
         "test_of_two_attempts_at_a_reduce_one_wins": 80,
         "test_the_same_at_length": 4000,
@@ -41,16 +39,13 @@ EXAMPLES = {
     },
     "test_gangs": {
         "test_gangs_of_several_sizes_start_whole_and_none_starves_another": 40,
-        "test_every_gang_succeeds": 60,
-        "test_every_gang_succeeds_over_a_network_that_loses_repeats_and_reorders": 80,
-        "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 100,
+        "test_every_gang_succeeds": 50,
+        "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 50,
         "test_the_same_at_length": 3000,
     },
     "test_groups": {"test_groups_start_when_they_may_and_are_spared_when_they_must": 40},
     "test_heartbeats": {
-        "test_leaving_out_empty_heartbeats_makes_an_equal_journal": 60,
-        "test_the_same_whatever_crashes_and_whatever_is_lost": 60,
-        "test_the_same_over_a_network_that_loses_repeats_and_reorders": 60,
+        "test_leaving_out_empty_heartbeats_makes_an_equal_journal_whatever_goes_wrong": 60,
         "test_the_same_at_length": 1000,
         "test_the_same_with_containers_of_several_sizes": 15,
     },
@@ -64,11 +59,11 @@ EXAMPLES = {
     },
     "test_kueue_victims": {"test_victims_make_room_and_none_of_them_goes_in_vain": 300},
     "test_journals": {
-        "test_a_journal_replays_the_same_from_what_was_written": 60,
-        "test_a_corrupted_effect_is_found_where_it_is": 60,
+        "test_a_journal_replays_the_same_from_what_was_written": 30,
+        "test_a_corrupted_effect_is_found_where_it_is": 30,
         "test_a_missing_record_is_found": 20,
         "test_a_machine_whose_revision_stays_has_not_changed": 20,
-        "test_more_empty_heartbeats_make_an_equal_journal": 60,
+        "test_more_empty_heartbeats_make_an_equal_journal": 30,
     },
     "test_node_contracts": {
         "test_a_job_gives_the_first_tasks_in_its_order_that_are_enough_and_none_in_vain": 200,
@@ -103,17 +98,12 @@ EXAMPLES = {
     },
     "test_withheld_containers": {"test_containers_in_use_never_exceed_what_there_is_after_the_grace": 60},
     "test_yarn_clusters": {
-        "test_every_job_succeeds_in_containers_of_several_sizes": 40,
-        "test_every_job_ends_in_containers_of_several_sizes_whatever_goes_wrong": 60,
-        "test_heartbeats_left_out_make_no_difference_in_containers_of_several_sizes": 15,
-        "test_a_machine_whose_revision_stays_has_not_changed_in_containers_of_several_sizes": 15,
-        "test_a_round_takes_no_container_in_vain": 200,
-        "test_the_same_at_length_in_containers_of_several_sizes": 2_000,
-        "test_every_job_succeeds": 60,
-        "test_every_job_ends_whatever_goes_wrong": 80,
+        "test_every_job_succeeds": 50,
+        "test_every_job_ends_whatever_goes_wrong": 70,
         "test_heartbeats_left_out_make_no_difference": 15,
-        "test_a_machine_whose_revision_stays_has_not_changed": 8,
-        "test_the_same_at_length": 3000,
+        "test_a_machine_whose_revision_stays_has_not_changed": 12,
+        "test_a_round_takes_no_container_in_vain": 200,
+        "test_the_same_at_length": 5000,
     },
 }
 """By module and test; where none stands here it is hypothesis' own hundred."""
@@ -138,7 +128,7 @@ DAMAGED = {
 }
 """Damaged inputs of each kind; ``make fuzz`` tries more."""
 
-CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4 = 15, 10
+CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4 = 10, 5
 """Fixed seeds of each variant of a small cluster, and of Fig. 4; ``make chaos`` draws more."""
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.run_results import RunResults, matching
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 120.0
 END_BOUND_S = 120.0
-COMMAND_BOUND_S = 90.0
+COMMAND_BOUND_S = 200.0
 LEFT_BOUND_S = 5.0
 """After its end, for any reason, a run must leave nothing behind within this time."""
 
@@ -141,7 +142,107 @@ class TaskProcess:
     """Job of the partial output that it has open; a reduce that is not stopped has one."""
 
 
-class NatjamRun(RunResults):
+class LiveRun(RunResults, ABC):
+    """A live run, wherever its hosts are: what can be seen of its processes and files."""
+
+    @property
+    @abstractmethod
+    def run_id(self) -> str:
+        """The run's id."""
+
+    @property
+    @abstractmethod
+    def log(self) -> str:
+        """What it has printed, or why it has failed."""
+
+    @abstractmethod
+    def is_going_on(self) -> bool:
+        """Whether it has not ended."""
+
+    @abstractmethod
+    def wait(self) -> int:
+        """Wait for its end; returns its exit status."""
+
+    @abstractmethod
+    def work_directories(self) -> list[Path]:
+        """The work directories of the run's node hosts."""
+
+    def until(self, true: Callable[[], T], what: str) -> T:
+        """Ask often until ``true()`` holds; fails after a bound, or if the run ends."""
+
+        def asked() -> T:
+            assert self.is_going_on(), f"the run has ended before {what}:\n{self.log}"
+            return true()
+
+        return until(asked, what)
+
+    def supervisor(self, host: str | None = None) -> int:
+        """The supervisor of a node host, or of the only one."""
+        return self.until(lambda: self.modules("tasks.supervisor", host), f"supervisor of {host}")[0]
+
+    def shuffle_service(self, host: str | None = None) -> int:
+        """The shuffle service of a node host, or of the only one."""
+        return self.until(lambda: self.modules("services.shuffle_service", host), f"shuffle service of {host}")[0]
+
+    def modules(self, name: str, host: str | None = None) -> list[int]:
+        """Processes that run one of the modules of ``emulator.live``, without their forks."""
+        ours = find_run_processes(self.run_id, host)
+        found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
+        return [pid for pid in found if _parent(pid) not in found]
+
+    def tasks(self, host: str | None = None) -> list[TaskProcess]:
+        """Map and reduce processes of all node hosts, or of ``host``."""
+        supervisors = self.modules("tasks.supervisor", host)
+        found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
+        return [task for task in found if task is not None]
+
+    def walking(self, job: str, keys: int = 3) -> list[TaskProcess]:
+        """Running reduces of ``job``, the oldest first; waits until one has done some keys."""
+        self.until(
+            lambda: any(p.keys_done >= keys for p in self.progress() if p.state is WorkState.RUNNING), "keys done"
+        )
+        return sorted((task for task in self.tasks() if task.writes == job), key=lambda task: task.started)
+
+    def progress(self) -> list[Progress]:
+        """The slots of all progress pages found."""
+        found = []
+        for path in (path for directory in self.work_directories() for path in matching(directory, "page-*")):
+            try:
+                page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
+            except (OSError, ValueError):
+                continue  # not yet complete, or gone
+            found += [page.read(slot) for slot in range(page.slots)]
+            page.close()
+        return found
+
+    def stopped(self) -> list[TaskProcess]:
+        """Suspended reduces."""
+        return [task for task in self.tasks() if task.stopped]
+
+    def journalled(self, kind: type[Message]) -> Callable[[], bool]:
+        """A test whether the journal on disk already has such a message."""
+
+        def look() -> bool:
+            with contextlib.suppress(JournalError):  # the journal is not complete yet
+                _, records = read_journal(self.out / "journal.jsonl.zst.unfinished")
+                return any(type(record.message) is kind for record in records)
+            return False
+
+        return look
+
+    def check_verified(self) -> dict[str, Any]:
+        """Check that it has succeeded with the right output; returns its summary."""
+        assert self.wait() == 0, self.log
+        summary = self.summary
+        output = summary["output"]
+        assert output["verified"] is True
+        assert output["keys_lost"] == output["keys_duplicated"] == output["files_differing"] == 0
+        assert output["keys_written"] == output["keys_expected"] > 0
+        assert {job["state"] for job in summary["jobs"]} == {"succeeded"}
+        return summary
+
+
+class NatjamRun(LiveRun):
     """A ``natjam run`` in a temporary directory of its own; leaving the block ends it and checks what is left.
 
     ``options`` are options of the command line.  It starts its own Ray unless a ``cluster`` is given.  ``variables``
@@ -208,6 +309,10 @@ class NatjamRun(RunResults):
         """Its output."""
         return self._log.read_text(errors="replace")
 
+    def is_going_on(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
     def wait(self) -> int:
         """Wait for its end; returns its exit status."""
         return self.process.wait(END_BOUND_S)
@@ -248,15 +353,6 @@ class NatjamRun(RunResults):
             self._found_run_id = names[0].removeprefix("natjam-")
         return self._found_run_id
 
-    def until(self, true: Callable[[], T], what: str) -> T:
-        """Ask often until ``true()`` holds; fails after a bound, or if the run ends."""
-
-        def asked() -> T:
-            assert self.process.poll() is None, f"the run has ended before {what}:\n{self.log}"
-            return true()
-
-        return until(asked, what)
-
     def host(self, name: str) -> int:
         """Process of a Ray actor: ``rm``, ``nodes-1``, ``applications-1``, ..."""
 
@@ -274,72 +370,7 @@ class NatjamRun(RunResults):
         """The process that cleans up after the driver."""
         return next(pid for pid in _children(self.process.pid) if "emulator.live.janitor" in command_line(pid))
 
-    def supervisor(self, host: str = "nodes-1") -> int:
-        """The supervisor of a node host."""
-        return self.until(lambda: self.modules("tasks.supervisor", host), f"supervisor of {host}")[0]
-
-    def shuffle_service(self, host: str = "nodes-1") -> int:
-        """The shuffle service of a node host."""
-        return self.until(lambda: self.modules("services.shuffle_service", host), f"shuffle service of {host}")[0]
-
-    def modules(self, name: str, host: str | None = None) -> list[int]:
-        """Processes that run one of the modules of ``emulator.live``, without their forks."""
-        ours = find_run_processes(self.run_id, host)
-        found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
-        return [pid for pid in found if _parent(pid) not in found]
-
-    def tasks(self, host: str | None = None) -> list[TaskProcess]:
-        """Map and reduce processes of all node hosts, or of ``host``."""
-        supervisors = self.modules("tasks.supervisor", host)
-        found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
-        return [task for task in found if task is not None]
-
-    def walking(self, job: str, keys: int = 3) -> list[TaskProcess]:
-        """Running reduces of ``job``, the oldest first; waits until one has done some keys."""
-        self.until(
-            lambda: any(p.keys_done >= keys for p in self.progress() if p.state is WorkState.RUNNING), "keys done"
-        )
-        return sorted((task for task in self.tasks() if task.writes == job), key=lambda task: task.started)
-
-    def progress(self) -> list[Progress]:
-        """The slots of all progress pages found."""
-        found = []
-        for path in (path for directory in self.work_directories() for path in matching(directory, "page-*")):
-            try:
-                page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
-            except (OSError, ValueError):
-                continue  # not yet complete, or gone
-            found += [page.read(slot) for slot in range(page.slots)]
-            page.close()
-        return found
-
-    def stopped(self) -> list[TaskProcess]:
-        """Suspended reduces."""
-        return [task for task in self.tasks() if task.stopped]
-
-    def journalled(self, kind: type[Message]) -> Callable[[], bool]:
-        """A test whether the journal on disk already has such a message."""
-
-        def look() -> bool:
-            with contextlib.suppress(JournalError):  # the journal is not complete yet
-                _, records = read_journal(self.out / "journal.jsonl.zst.unfinished")
-                return any(type(record.message) is kind for record in records)
-            return False
-
-        return look
-
     # ---- afterwards ----
-
-    def check_verified(self) -> dict[str, Any]:
-        """Check that it has succeeded with the right output; returns its summary."""
-        assert self.wait() == 0, self.log
-        summary = self.summary
-        output = summary["output"]
-        assert output["verified"] is True
-        assert output["keys_lost"] == output["keys_duplicated"] == output["files_differing"] == 0
-        assert output["keys_written"] == output["keys_expected"] > 0
-        assert {job["state"] for job in summary["jobs"]} == {"succeeded"}
-        return summary
 
     def check_failed(self, *said: str) -> None:
         """Check that it has ended with status 1, a message that has all texts of ``said``, and no traceback."""
@@ -350,10 +381,19 @@ class NatjamRun(RunResults):
         assert "Traceback" not in self.log
 
 
-def natjam(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """What a command says and its exit status, within a bound."""
-    command = [sys.executable, "-c", "from emulator.cli.script import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=COMMAND_BOUND_S)
+def natjam(*arguments: str | Path, cwd: Path = REPOSITORY, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """What a command says and its exit status, within a bound.  ``variables`` are added to its environment."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "COLUMNS": "160",
+        **{name: str(value) for name, value in variables.items()},
+    }
+    # -P: Python finds no more than for an installed script
+    command = [sys.executable, "-P", "-c", "from emulator.cli.script import main; main()", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=COMMAND_BOUND_S, check=False
+    )
 
 
 # ---- /proc ----

@@ -12,7 +12,7 @@ import pytest
 
 from emulator.live.cgroups import mounted, unified
 from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
-from emulator.live.memory.containers import why_no_containers
+from emulator.live.memory.nodes import why_no_containers
 
 MIB = 1 << 20
 

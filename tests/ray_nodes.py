@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 
-from emulator.live.session.lean_ray import lean
+from emulator.live.session.ray_runtime import lean
 
 MEGABYTE = 1024 * 1024
 

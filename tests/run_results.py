@@ -14,7 +14,7 @@ from emulator.assemble import make_machine
 from emulator.core.machine import Machine
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import Record
-from emulator.records.replay_run import whole_records
+from emulator.records.replay import whole_records
 from emulator.resolved import resolve
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from emulator.display.tables import or_dash
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 
 _ALONE_S = {"research": 192.3, "production": 70.4}
 """Each job alone on the cluster (natjam, Fig. 3)."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.demo.load import Load
 from analysis.demo.rows import VARIANTS
-from emulator.records.disturbance import MOST_OVERRUNNING
+from emulator.records.gaps import MOST_OVERRUNNING
 from emulator.records.history.overheads import OVERRUN_TOLERANCE_REAL_NS
 from emulator.run.results import LAG_BOUND_HEARTBEATS
 

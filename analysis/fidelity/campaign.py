@@ -14,9 +14,8 @@ from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
-from emulator.campaign.processes import ProcessWorkers
 from emulator.campaign.runner import CampaignStatus, run_campaign
-from emulator.campaign.spread import spread
+from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.costs.calibration_file import AUTO, chosen_path, load_calibration
 from emulator.display.work_display import WorkStatus
 from emulator.errors import RunError

@@ -16,7 +16,7 @@ from analysis.fidelity.figures import choices
 from emulator.core.mechanisms import makes_images
 from emulator.experiment.model import Experiment
 from emulator.policies import axes as policies
-from emulator.policies.allocation_forms import ShareAllocation, TakesBack, ToldAllocation
+from emulator.policies.allocation_forms import SchedulerAllocation, ShareAllocation, TakesBack
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")
@@ -66,7 +66,7 @@ def in_both_engines() -> dict[str, tuple[str, ...]]:
         "allocation": tuple(
             policy.name
             for policy in policies.ALLOCATION.policies
-            if not isinstance(policy, ShareAllocation | ToldAllocation)
+            if not isinstance(policy, ShareAllocation | SchedulerAllocation)
         ),
         "job_eviction": policies.JOB_EVICTION.names,
         "task_eviction": policies.TASK_EVICTION.names,

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emulator.display.grids import Cell, Grid, figure, in_columns, percent, text
-from emulator.display.result_grids import WORK_KEPT, failed, has_missed, mean_completion_s
+from emulator.display.grids import (
+    WORK_KEPT,
+    Cell,
+    Grid,
+    failed,
+    figure,
+    has_missed,
+    in_columns,
+    mean_completion_s,
+    percent,
+    text,
+)
 from emulator.display.tables import names, numbers, words
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 from emulator.records.summary import shown_state
 from emulator.vocabulary import Frozen
 

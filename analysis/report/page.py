@@ -15,7 +15,7 @@ from markupsafe import Markup
 from analysis.report import facts
 from analysis.report.differences import difference_charts, differences_grid, differences_of
 from analysis.report.variants import find_variants, interval_charts, variants_grid
-from emulator.display import result_grids
+from emulator.display import grids
 from emulator.errors import ConfigError
 from emulator.vocabulary import Frozen
 
@@ -56,7 +56,7 @@ def render_report(runs: Sequence[ReportRun], baseline: str | None = None) -> str
             runs=runs,
             shown=shown,
             facts=facts,
-            results=result_grids,
+            results=grids,
             variants=variants_grid(variants) if variants else None,
             differences=differences,
             differences_grid=differences_grid(differences) if differences else None,

@@ -7,8 +7,18 @@ from functools import partial
 from typing import Any
 
 from analysis.statistics import Spread, spread_if_any
-from emulator.display.grids import Cell, Grid, figure, in_columns, on_terminal, percent, text
-from emulator.display.result_grids import failed, mean_completion_s, missed
+from emulator.display.grids import (
+    Cell,
+    Grid,
+    failed,
+    figure,
+    in_columns,
+    mean_completion_s,
+    missed,
+    on_terminal,
+    percent,
+    text,
+)
 from emulator.display.tables import FittedTable, names, numbers
 from emulator.vocabulary import Frozen
 

@@ -14,7 +14,7 @@ from analysis.reproduce.measure import Measured
 from analysis.reproduce.verdict import Verdict
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.runner import CampaignResult
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 
 DISTURBED_LAG_REAL_MS = 25.0
 """If 1% of a live run's timers were later than this, the run was not alone on the machine."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,15 +28,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from emulator.campaign.plan import Variant, names_given_twice
-from emulator.campaign.variant_problems import Setting, VariantProblems
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.problems import validated
 from emulator.files.strict import Strict, written_as
-from emulator.files.yaml_positions import read_document
-from emulator.files.yaml_values import Location
+from emulator.files.yaml_positions import Document, read_document
+from emulator.files.yaml_values import Location, dotted
 
 LARGEST_SEED_COUNT = 100_000
 MOST_VARIANTS = 10_000
@@ -176,3 +175,43 @@ def _label(value: Any, place: int) -> str:
     if isinstance(value, dict | tuple) or len(text) > 40:
         return str(place + 1)
     return re.sub(r"[^A-Za-z0-9._+-]", "_", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a variant: where it is in the campaign's file, and its key in the experiment."""
+
+    location: Location
+    key: str
+
+
+class VariantProblems:
+    """Collects the problems of the variants of one campaign."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.found: dict[str, list[str]] = {}
+        """By problem: the variants that have it."""
+        self._by_setting: set[str] = set()
+
+    def add(self, variant: str, message: str, settings: Mapping[str, Setting]) -> None:
+        """Add the lines of a variant's ConfigError; ``settings`` by the text of the override that each was given as."""
+        for line in message.splitlines():
+            text = line
+            for override, setting in settings.items():
+                given = f"override {override}: "
+                if line.startswith(given):
+                    place = f"{self._document.origin(setting.location)}: {dotted(setting.location[:-1])}.{setting.key}"
+                    what = line.removeprefix(given).removeprefix(f"{setting.key}: ")
+                    text = f"{place}: {what}"
+                    self._by_setting.add(text)
+            self.found.setdefault(text, []).append(variant)
+
+    def lines(self) -> Iterator[str]:
+        """A line for each problem.  One whose place is not in the campaign's file names the variants that have it."""
+        for text, variants in self.found.items():
+            if text in self._by_setting:
+                yield text
+            else:
+                more = f" and {len(variants) - 1:,} more" if len(variants) > 1 else ""
+                yield f"{self._document.path}: variant '{variants[0]}'{more}: {text}"

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.campaign.processes import ProcessWorkers
-from emulator.campaign.spread import spread
+from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.chaos.simulated import Cost, Judged, judge, judge_seeds, undisturbed_ns
 from emulator.core.messages import JobState

@@ -1,4 +1,4 @@
-"""The command ``natjam advise``."""
+"""The command ``natjam advise``: for experiments and traces, and for imported sites of Slurm and Kueue."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from emulator.cli.options import Set
-from emulator.cli.traces import Columns, columns_of
+from emulator.cli.options import Columns, Set, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from analysis.advise.candidates import Candidate, Question
     from analysis.advise.outcomes import CandidateResults
     from analysis.advise.verdict import Verdict
+    from emulator.display.tables import FittedTable
 
 _SIMULATED, _LIVE = "simulated", "live"
 
@@ -118,10 +119,8 @@ def advise(
 
     system = system_of(file)
     if system in ("slurm", "kueue"):
-        from emulator.cli.advise_imported import advise_kueue, advise_slurm
-
         _refuse_options(context, file)
-        (advise_kueue if system == "kueue" else advise_slurm)(file, _made(context, out, file), as_json)
+        (_advise_kueue if system == "kueue" else _advise_slurm)(file, _made(context, out, file), as_json)
         return
     if system == "kubernetes":
         raise ConfigError(
@@ -182,7 +181,7 @@ def _prepared(
     Says in ``notes`` which part of a trace is used, and what was assumed about it.
     """
     from analysis.advise.traces import experiment_of_trace, with_window_kept
-    from emulator.cli.traces import format_of, reading
+    from emulator.cli.options import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
     from emulator.experiment.load import load_experiment
     from workloads.importers.source import ignore
@@ -318,3 +317,87 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
         cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]
         table.add_row(fact["name"], *(or_dash(value, ",.1f") for value in cells))
     return table
+
+
+# ---- an imported site, played by its own scheduler's rules ----
+
+
+def _advise_slurm(file: Path, out: Path, as_json: bool) -> None:
+    """Play the site's jobs under each way to preempt: a table, ``advise.json`` and a picture.  Raises ConfigError."""
+    from analysis.advise.slurm import (
+        is_urgent,
+        result_of,
+        results_figure,
+        results_table,
+        site_candidates,
+        urgent_names,
+        words,
+    )
+    from analysis.figures import style
+    from emulator.display.work_display import progress_bar
+    from emulator.sites.slurm import Slurm
+    from workloads.saved import read_saved
+
+    site = read_saved(file, Slurm)
+    urgent = urgent_names(site.cluster)
+    why = "may preempt others, and nobody them" if site.cluster.qos else "the highest PriorityTier"
+    called = f"{', '.join(sorted(urgent))} ({why})"
+    sides = {is_urgent(job, site.cluster) for job in site.jobs}
+    if sides != {True, False}:
+        missing = "urgent" if True not in sides else "other"
+        raise ConfigError(
+            f"{file}: slurm.jobs: there are no {missing} jobs (urgent: those of {called}); give natjam import slurm a"
+            " table with --sacct that has both"
+        )
+    chosen = [*site_candidates(site.cluster)]
+    found = []
+    with progress_bar(
+        results_console(stderr=as_json), "playing {task.description}", "{task.completed} of {task.total} ways"
+    ) as bar:
+        task = bar.add_task("", total=len(chosen))
+        for candidate in chosen:
+            bar.update(task, description=f"{counted(len(site.jobs), 'job')}, {candidate.mode}")
+            found.append(result_of(candidate, site.jobs))
+            bar.advance(task)
+    facts = {"urgent": sorted(urgent), "ways": msgspec.to_builtins(found), "text": [*words(found)]}
+    style.save(results_figure(found), [out / "advise.png"])
+    heads = [f"urgent: the jobs of {called}"]
+    _tell(out, as_json, facts, heads, results_table(found), f"; the picture: {out / 'advise.png'}")
+
+
+def _advise_kueue(file: Path, out: Path, as_json: bool) -> None:
+    """Play days like the cluster's with each minimum runtime: a table and ``advise.json``.  Raises ConfigError."""
+    from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
+    from emulator.display.work_display import progress_bar
+    from emulator.sites.kueue import Kueue
+    from workloads.saved import read_saved
+
+    kueue = read_saved(file, Kueue)
+    if len({arrival.workload.priority for arrival in kueue.arrivals}) < 2:
+        raise ConfigError(
+            f"{file}: kueue.arrivals: all workloads have one priority, so none is urgent; give natjam import kueue"
+            " Workloads, or a table with --arrivals, of several priorities"
+        )
+    with progress_bar(results_console(stderr=as_json), "playing days", "{task.completed} of {task.total}") as bar:
+        task = bar.add_task("", total=PLAYS)
+        found = list(results_of(kueue.cluster, kueue.arrivals, lambda: bar.advance(task)))
+    facts = {"release_s": RELEASE_NS / 1e9, "ways": msgspec.to_builtins(found), "text": [*words(found)]}
+    _tell(out, as_json, facts, [], results_table(found))
+
+
+def _tell(
+    out: Path, as_json: bool, facts: dict[str, Any], heads: Sequence[str], table: FittedTable, and_where: str = ""
+) -> None:
+    """Write ``advise.json``; print it, or the table between lines."""
+    from emulator.files.whole_files import write_json
+
+    write_json(out / "advise.json", facts)
+    if as_json:
+        typer.echo(msgspec.json.encode(facts).decode())
+        return
+    console = results_console()
+    for line in heads:
+        console.print(Text(line), soft_wrap=True)
+    console.print(table)
+    for line in (*facts["text"], f"results in {out}{and_where}"):
+        console.print(Text(line), soft_wrap=True)

@@ -1,4 +1,7 @@
-"""Detached runs, campaigns and measurements, here or on a cluster: start them; the commands attach, status and stop."""
+"""Runs that go on, here or on a cluster: their start in the background; attach, status, stop; orders for tasks.
+
+What is started may also be a campaign or a measurement.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Annotated
 import typer
 
 from emulator.display.console import printable_lines, say
+from emulator.vocabulary import Order
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.", show_default=False)]
 OnCluster = Annotated[
@@ -124,3 +128,51 @@ def _show(pieces: Iterable[bytes]) -> None:
 def _say_how_to_go_on(out_dir: Path, cluster: Path | None = None) -> None:
     at = f"{out_dir}{'' if cluster is None else f' --cluster {cluster}'}"
     say(f"the run continues in the background: natjam attach {at}, natjam status {at}, natjam stop {at}")
+
+
+_HELP = "JOB/m0 is a job's first map, JOB/r0 its first reduce, or the first of its programs."
+_Task = Annotated[str, typer.Argument(metavar="TASK", help=_HELP, show_default=False)]
+
+
+def suspend(run: Run, task: _Task, cluster: OnCluster = None) -> None:
+    """Stop a task of a live run (SIGTSTP) until you resume it.
+
+    Its process keeps its memory, and another task may have its container. If its node has no room for a stopped
+    process, the command says so and does nothing.
+
+    \b
+    Examples:
+      natjam suspend runs/fig4 research-XL/r3
+      natjam suspend runs/fig4 research-XL/r3 --cluster cluster.yaml
+    """
+    _give(Order.SUSPEND, run, task, cluster)
+
+
+def resume(run: Run, task: _Task, cluster: OnCluster = None) -> None:
+    """Let a suspended task of a live run go on (SIGCONT), as soon as its node has a container free.
+
+    \b
+    Example:
+      natjam resume runs/fig4 research-XL/r3
+    """
+    _give(Order.RESUME, run, task, cluster)
+
+
+def kill(run: Run, task: _Task, cluster: OnCluster = None) -> None:
+    """Kill a task of a live run: it begins anew as soon as it is given a container.
+
+    \b
+    Example:
+      natjam kill runs/fig4 research-XL/r3
+    """
+    _give(Order.KILL, run, task, cluster)
+
+
+def _give(order: Order, run: Path, task: str, cluster: Path | None) -> None:
+    from emulator.live.session import orders
+    from emulator.live.session.remote import RemoteCluster
+
+    if cluster is None:
+        say(orders.give(run, task, order))
+    else:
+        say(RemoteCluster(cluster).natjam(order.value, run.name, task))

@@ -76,7 +76,7 @@ def replay(
       natjam replay runs/fig4/journal.jsonl.zst
     """
     from emulator.errors import RunError
-    from emulator.records.replay_run import journals_of, replay_journal
+    from emulator.records.replay import journals_of, replay_journal
 
     differing = []
     for journal in journals_of(path):

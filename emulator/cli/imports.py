@@ -65,7 +65,7 @@ def yarn(
       curl -s http://rm:8088/ws/v1/cluster/apps > apps.json
       natjam import yarn --site yarn-site.xml --scheduler capacity-scheduler.xml --apps apps.json --out mine.yaml
     """
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from workloads.yarn.experiment import Sources, import_yarn, write_import
 
     if scheduler is None and fair is None:
@@ -122,7 +122,7 @@ def kueue(
     """
     from msgspec.structs import replace
 
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from workloads.kueue.arrivals import drawn, read_arrivals
     from workloads.kueue.nodes import shortages
     from workloads.kueue.state import read_kueue
@@ -190,7 +190,7 @@ def kubernetes(
     """
     from msgspec.structs import replace
 
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from workloads.kubernetes.arrivals import drawn, read_arrivals
     from workloads.kubernetes.cluster import read_kubernetes
     from workloads.saved import write_saved

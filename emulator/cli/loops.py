@@ -53,7 +53,7 @@ def loops(
       natjam loops queues.yaml
       natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
     """
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk

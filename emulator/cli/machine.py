@@ -1,25 +1,29 @@
-"""Commands about the machine at hand: doctor and probe."""
+"""Commands about machines: doctor and probe about the one at hand, hosts about those that are to form a cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from emulator.cli.options import Out, new_directory
 from emulator.display.console import results_console
-from emulator.display.tables import names, new_table, words
-from emulator.errors import ConfigError
+from emulator.display.tables import names, new_table, numbers, words
+from emulator.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from rich.console import RenderableType
     from rich.table import Table
 
+    from emulator.costs.probe_result import ImageCost, Probed
     from emulator.live.session.doctor import Finding
 
 
@@ -43,8 +47,6 @@ def doctor(
 
 
 def _findings_table(findings: Sequence[Finding]) -> Table:
-    from rich.text import Text
-
     table = new_table(None, [*names("what", ""), *words("found", "without it")])
     for finding in findings:
         mark = Text("yes", "green") if finding.works else Text("no", "yellow")
@@ -77,7 +79,6 @@ def probe(
       natjam probe --after 5 -- python workloads/programs/kmeans.py --memory-mb 200 --iterations 1000
       natjam probe --store ssd=/mnt/ssd --store share=/mnt/nfs --json -- ./simulate --input day.bin
     """
-    from emulator.display.probe_table import probe_tables
     from emulator.display.work_display import WorkDisplay, WorkStatus
     from emulator.files.whole_files import write_json, written_whole
     from emulator.live.probe.measure import probe as measure
@@ -115,3 +116,121 @@ def _stores(given: list[str] | None) -> dict[str, Path]:
             raise ConfigError(f"--store {text}: two stores have the name '{name}'")
         stores[name] = Path(directory)
     return stores
+
+
+def hosts(
+    machines: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Machines by their SSH names; the first is the head."),
+    ] = None,
+    write: Annotated[Path, typer.Option(help="The file to write; an existing one is kept.")] = Path("cluster.yaml"),
+    cloud: Annotated[str | None, typer.Option(help="aws or azure, instead of machines of your own.")] = None,
+    user: Annotated[str | None, typer.Option(help="Who logs in [default: as SSH's configuration says]")] = None,
+    key: Annotated[str | None, typer.Option(help="Private SSH key [default: as SSH's configuration says]")] = None,
+) -> None:
+    """Write a cluster file for machines that you have, after checking that they can form a cluster.
+
+    Each machine is asked, over SSH, for Python with its venv module, openssl, rsync and a way to the head. Nothing is
+    installed and nothing changed there. Token and certificates for the cluster are made in ~/.ray if they are missing.
+    The two commands that come next are printed. For Google's cloud, natjam's cluster.yaml is ready.
+
+    \b
+    Examples:
+      natjam hosts --write cluster.yaml a b c
+      natjam hosts --write cluster.yaml --user me --key ~/.ssh/lab 10.0.0.1 10.0.0.2
+      natjam hosts --write aws.yaml --cloud aws
+    """
+    from emulator.live.machines.cluster_file import CLOUDS
+
+    if write.exists():
+        raise ConfigError(f"--write {write}: exists already; name another file")
+    if cloud is None and not machines:
+        raise ConfigError("name the machines, as in 'natjam hosts --write cluster.yaml a b c', or --cloud aws or azure")
+    if cloud is not None and (machines or cloud not in CLOUDS):
+        raise ConfigError(f"--cloud {cloud}: must be {' or '.join(CLOUDS)}, without names of machines")
+    if cloud is None:
+        text, up, before = _of_machines(machines or [], user, key), "RAY_UP_enable_autoscaler_v2=0 ray up", ()
+    else:
+        from emulator.live.machines.cluster_file import for_cloud
+
+        text, up, before = for_cloud(cloud), "ray up", CLOUDS[cloud].to_set
+    _write(write, text)
+    for line in (f"set in {write}: {before[0]}", *before[1:]) if before else ():
+        typer.echo(line)
+    at = shlex.quote(str(write))
+    typer.echo(f"{write}: written. Next, with a directory that all machines share in place of /mnt/shared:")
+    typer.echo(f"  {up} -y {at}")
+    typer.echo(f"  natjam run catalog:natjam-fig4 --cluster {at} --time-scale 20 --set storage.url=/mnt/shared")
+
+
+def _of_machines(names: list[str], user: str | None, key: str | None) -> str:
+    from emulator.live.machines.cluster_file import for_hosts
+    from emulator.live.machines.ssh_hosts import Answer, ask, known_host, make_secrets
+
+    found = [known_host(name, user, key) for name in dict.fromkeys(names)]
+    if len({(host.user, host.key) for host in found}) > 1:
+        raise ConfigError("SSH uses several users or keys for these machines, and Ray only one: give --user and --key")
+    if twice := [
+        host.name for place, host in enumerate(found) if host.address in [one.address for one in found[:place]]
+    ]:
+        raise ConfigError(f"{twice[0]}: has the address of another machine; name each once")
+
+    def said(answer: Answer) -> None:
+        typer.echo(f"{answer.host.name}: " + ("; ".join(answer.problems) or f"ready, Python {answer.python}"))
+
+    answers = ask(found, said)
+    if unready := [answer.host.name for answer in answers if answer.problems]:
+        raise RunError(f"not ready: {', '.join(unready)}; nothing was written")
+    if len({answer.python for answer in answers}) > 1:
+        raise RunError(
+            "the machines have different versions of Python, and Ray needs the same on all; nothing was written"
+        )
+    make_secrets()
+    head, *workers = (host.address for host in found)
+    return for_hosts(head, workers, found[0].user, found[0].key)
+
+
+def _write(path: Path, text: str) -> None:
+    from emulator.files.whole_files import written_whole
+
+    with written_whole(path, keep=False) as unfinished:
+        unfinished.write_text(text)
+
+
+def probe_tables(probed: Probed) -> Iterator[RenderableType]:
+    """The tables of a probe, and notes on them."""
+    memory = probed.memory
+    yield Text(
+        f"{' '.join(probed.command)}: {memory.processes} process{'es' if memory.processes > 1 else ''},"
+        f" {memory.resident_bytes / 1e6:.1f} MB resident, {memory.own_bytes / 1e6:.1f} MB private"
+        f", {memory.swapped_bytes / 1e6:.1f} MB swapped"
+    )
+    yield Text(f"stop (SIGTSTP) {_milliseconds(probed.stop_s)}, continue (SIGCONT) {_milliseconds(probed.go_on_s)}")
+    if probed.stores:
+        yield _images_table(probed)
+        yield Text(
+            "break-even: if the program has done less than this since it was last saved, kill it; if more, save it.\n"
+            f"Incremental: only the pages changed in one second, found by {probed.changed_pages_by}."
+        )
+    for note in probed.notes:
+        yield Text(note)
+
+
+def _images_table(probed: Probed) -> Table:
+    columns = [*words("store"), *names("image"), *numbers("written MB", "dump s", "restore s")]
+    columns += numbers("break-even s", importance=3)
+    table = new_table(f"images, by {probed.dumper}", columns, also_in="probe.json")
+    for store in probed.stores:
+        speeds = f"{store.write_mb_s:.0f}, {store.read_mb_s:.0f} MB/s"
+        how = "measured" if store.measured else "estimated"
+        table.add_row(Text(f"{store.name} ({how})"), "full", *_cells(store.full))
+        table.add_row(Text(speeds), "incremental", *_cells(store.incremental), end_section=True)
+    return table
+
+
+def _cells(cost: ImageCost) -> list[str]:
+    return [f"{cost.written_bytes / 1e6:.2f}", *(f"{s:.3f}" for s in (cost.dump_s, cost.restore_s, cost.break_even_s))]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "could not be measured" if seconds is None else f"{seconds * 1e3:.3f} ms"

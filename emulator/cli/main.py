@@ -23,11 +23,9 @@ from emulator.cli import (
     detached,
     engines,
     fidelity,
-    hosts,
     imports,
     loops,
     machine,
-    orders,
     play,
     results,
     start,
@@ -170,7 +168,7 @@ def run(
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
-    from emulator.records.disturbance import disturbed_text
+    from emulator.records.gaps import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -360,7 +358,7 @@ app.command(short_help="Say which way to preempt suits a workload.")(advise.advi
 for command in (
     *(engines.measure, engines.replay),
     *(detached.attach, detached.status, detached.stop),
-    *(orders.suspend, orders.resume, orders.kill),
+    *(detached.suspend, detached.resume, detached.kill),
     fidelity.fidelity,
     *(results.compare, results.explain, results.report, results.verify),
     *(campaign.campaign, campaign.reproduce),
@@ -368,7 +366,7 @@ for command in (
     loops.loops,
     play.play,
     who.who,
-    *(machine.doctor, machine.probe, hosts.hosts),
+    *(machine.doctor, machine.probe, machine.hosts),
 ):
     app.command()(command)
 app.add_typer(workload.group, name="workload")

@@ -1,12 +1,21 @@
-"""What several commands ask for in the same way, and the new directory that their results go to."""
+"""What several commands ask for in the same way, such as a trace and its form, and how they show that it is read."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from emulator.display.console import results_console
+from emulator.display.work_display import ReadingDisplay
+from emulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from workloads.importers.source import OnBytes
 
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
@@ -30,3 +39,64 @@ def new_directory(name: str, out: Path | None) -> Path:
         names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
         out = next(path for path in map(stem.with_name, names) if not path.exists())
     return RunDirectory.create(out).path
+
+
+_FORMATS = "swim, rumen, sls, synth, swf, google, yarn, table (CSV, Parquet) or natjam"
+
+Format = Annotated[str | None, typer.Option("--format", help=f"{_FORMATS} [default: by its name and content]")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=COLUMN,...",
+        help="Of CSV or Parquet: where submit, length, tasks ... are; may be repeated.",
+    ),
+]
+
+
+def columns_of(given: list[str] | None) -> dict[str, str]:
+    """Column by field, of ``--columns submit=Submit,length=Elapsed``.  Raises ConfigError."""
+    from workloads.columns import field_and_unit
+
+    found: dict[str, str] = {}
+    for text in ",".join(given or ()).split(","):
+        field, equals, column = text.partition("=")
+        if not text:
+            continue
+        if not equals or not column:
+            raise ConfigError(f"--columns {text}: write FIELD=COLUMN, as in submit=Submit")
+        try:
+            field_and_unit(field.strip())
+        except ValueError as error:
+            raise ConfigError(f"--columns {text}: {error}") from None
+        if field.strip() in found:
+            raise ConfigError(f"--columns {text}: {field.strip()} is given twice; keep one")
+        found[field.strip()] = column.strip()
+    return found
+
+
+@contextlib.contextmanager
+def reading(file: Path, *others: Path) -> Iterator[OnBytes]:
+    """Shows the progress of reading files, in bytes, on standard error."""
+    parts = [part for path in (file, *others) for part in (path.rglob("*") if path.is_dir() else [path])]
+    total = sum(path.stat().st_size for path in parts if path.is_file())
+    with ReadingDisplay(results_console(stderr=True), f"reading {file.name}", total) as display:
+        yield display.add
+
+
+def format_of(file: Path, given: str | None) -> Any:
+    """The format of a trace, as given or guessed.  Raises ConfigError."""
+    from typing import get_args
+
+    from emulator.files.problems import suggestion
+    from workloads.importers.guess import guess_format
+    from workloads.schema import Format as Known
+
+    known = get_args(Known)
+    name = given or guess_format(file)
+    if name is None:
+        if not file.exists():
+            raise ConfigError(f"{file}: there is no such file")
+        raise ConfigError(f"{file}: its format is not clear from name or content; give --format: {_FORMATS}")
+    if name not in known:
+        raise ConfigError(f"--format {name}: must be {_FORMATS}{suggestion(name, known)}")
+    return name

@@ -14,7 +14,7 @@ from emulator.files.whole_files import write_csv
 from emulator.policies.kubernetes.outcome import PriorityOutcome, outcomes
 from emulator.policies.kubernetes.player import Day, Player
 from emulator.policies.kubernetes.terms import first_of_best
-from emulator.policies.news import CannotGoOnError
+from emulator.policies.schedulers.protocol import CannotGoOnError
 from emulator.sites.kubernetes import Kubernetes
 from emulator.vocabulary import counted
 from workloads.saved import read_saved

@@ -43,7 +43,7 @@ def who(
       natjam who cluster.json shop/train-7
       natjam who cluster.json new-pod.yaml
     """
-    from emulator.cli.traces import reading
+    from emulator.cli.options import reading
     from emulator.sites.kubernetes import Kubernetes
     from workloads.kubernetes.cluster import read_kubernetes
     from workloads.saved import read_saved, system_of

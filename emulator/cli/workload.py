@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from emulator.cli.traces import Columns, Format, columns_of, format_of, reading
+from emulator.cli.options import Columns, Format, columns_of, format_of, reading
 from emulator.display.console import results_console, say
 from emulator.errors import ConfigError
 from emulator.vocabulary import counted

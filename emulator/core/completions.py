@@ -144,14 +144,14 @@ class Exited(_Completion):
 
 
 class DecidedOutside(_Completion):
-    """Answer to ``AskOutside``: the lines that the process has said, without the last, ``Done``."""
+    """Answer to ``AskOutside``: the lines of the process, without the last, ``Done``."""
 
     question: int
     first_line: int
     """Number of the first of ``lines`` among all lines of the process, from 1."""
     lines: tuple[str, ...]
     again_ns: int | None = None
-    """See ``emulator.policies.news.Done``."""
+    """See ``emulator.policies.schedulers.protocol.Done``."""
 
 
 Completion: TypeAlias = (

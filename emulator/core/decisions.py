@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.core.mechanisms import TRAITS
 from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
+    LEAST_WAIT_NS,
     FitPolicy,
     JobEviction,
     JobSelection,
@@ -24,7 +25,6 @@ from emulator.policies.policy import (
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
-    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
@@ -36,11 +36,9 @@ from emulator.policies.views import (
 )
 from emulator.vocabulary import Mechanism, Resources
 
-LEAST_WAIT_NS = 10_000_000
-"""A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")
-DecisionT = TypeVar("DecisionT", AllocationDecision, ShareDecision, CycleDecision)
+DecisionT = TypeVar("DecisionT", AllocationDecision, ShareDecision)
 
 
 class PolicyError(Exception):
@@ -93,30 +91,12 @@ def share_out(policy: AllocationPolicy, view: ClusterView) -> ShareDecision:
     return decision if decision.valid_until_ns is None else _lasting(policy, decision, view)
 
 
-def cycle(policy: AllocationPolicy, view: ClusterView) -> CycleDecision:
-    """One cycle of a scheduler that chooses nodes for requests.  Raises PolicyError."""
-    decision = policy.function(view)
-    if not isinstance(decision, CycleDecision):
-        raise _error("allocation", policy, decision, "a CycleDecision")
-    pairs = _items(decision.grants)
-    if pairs is None or not all(_is_grant(pair, view) for pair in pairs):
-        raise _error("allocation", policy, decision.grants, "as grants pairs of a job and a node of its view")
-    containers = {task.container for job in view.jobs for task in view.tasks(job)} if decision.takes else ()
-    _distinct("allocation", policy, decision.takes, containers, "as takes containers of the tasks")
-    return decision if decision.valid_until_ns is None else _lasting(policy, decision, view)
-
-
 def _lasting(policy: AllocationPolicy, decision: DecisionT, view: ClusterView) -> DecisionT:
     """The decision, valid for at least ``LEAST_WAIT_NS``."""
     until_ns = decision.valid_until_ns
     if type(until_ns) is not int:
         raise _error("allocation", policy, until_ns, "as valid_until_ns None or a whole number of nanoseconds")
     return replace(decision, valid_until_ns=max(until_ns, view.now_ns + LEAST_WAIT_NS))
-
-
-def _is_grant(pair: Any, view: ClusterView) -> bool:
-    items = _items(pair)
-    return items is not None and len(items) == 2 and items[0] in view.jobs and items[1] in view.nodes
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:

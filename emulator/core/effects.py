@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from emulator.core.messages import Message
 from emulator.core.saved import Saved
-from emulator.policies.news import News
+from emulator.policies.schedulers.protocol import Event
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Work
 
@@ -32,6 +32,8 @@ class SetTimer(_Effect):
     name: str
     at_ns: int
     generation: int
+    is_last: bool = False
+    """Whether it is delivered after all else that happens at that time but ticks, and after all that this leads to."""
 
 
 class ReadProgress(_Effect):
@@ -40,12 +42,12 @@ class ReadProgress(_Effect):
     containers: tuple[str, ...]
 
 
-class AskOutside(_Effect):
-    """Say these lines to the process that decides from outside, a new one if they begin with ``Begin``; what it says
-    comes back in exactly one ``DecidedOutside``."""
+class AskOutside(_Effect, rename={"events": "news"}):
+    """Notify the process that decides from outside, a new one if the events begin with ``Begin``; what it decides comes
+    back in exactly one ``DecidedOutside``."""
 
     question: int
-    news: tuple[News, ...]
+    events: tuple[Event, ...]
 
 
 class AllFinished(_Effect):

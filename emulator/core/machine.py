@@ -20,7 +20,8 @@ The contract for heartbeats that a driver may leave out:
   its heartbeat reports something.  It does not record ids, so a heartbeat that only acknowledges something changes
   nothing.
 * Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
-  machine in answer to an effect comes after the messages that waited before it.
+  machine in answer to an effect comes after the messages that waited before it.  Timers with ``is_last`` fire when none
+  is left; ticks come after them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from emulator.core.effects import Effect, SetTimer
 from emulator.core.messages import Message, TimerFired
@@ -156,10 +159,10 @@ class Timers:
         self._pending: dict[str, SetTimer] = {}
         self._count = 0
 
-    def set(self, name: str, at_ns: int) -> SetTimer:
-        """Set (or reset) the timer ``name`` to the emulated time ``at_ns``."""
+    def set(self, name: str, at_ns: int, is_last: bool = False) -> SetTimer:
+        """Set (or reset) the timer ``name`` to the emulated time ``at_ns``; ``is_last``: see ``SetTimer``."""
         self._count += 1
-        timer = self._pending[name] = SetTimer(name, at_ns, self._count)
+        timer = self._pending[name] = SetTimer(name, at_ns, self._count, is_last)
         return timer
 
     def take(self, fired: TimerFired) -> bool:
@@ -176,7 +179,7 @@ class Timers:
 
     def again(self, now_ns: int) -> list[SetTimer]:
         """The timers that are set, for a driver that has lost them; overdue timers fire now."""
-        return [SetTimer(timer.name, max(now_ns, timer.at_ns), timer.generation) for timer in self._pending.values()]
+        return [replace(timer, at_ns=max(now_ns, timer.at_ns)) for timer in self._pending.values()]
 
 
 class Phase:

@@ -7,40 +7,73 @@ ApplicationMaster asking the task to the container free at the ResourceManager.
 A profile may instead give the time of a *launch* alone, from the order to the first key (for an ApplicationMaster, to
 its start), and of the *cleanup* of a killed task, during which its container stays taken.  Waits for containers and
 heartbeats then come from the emulation.
+
+``natjam probe`` writes a profile of one program, with the stores that it has measured, for ``storage.tier``.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
+from pydantic import Field
+
+from emulator.core.settings import OverheadSettings
 from emulator.costs.calibration_file import is_calibration, is_file_spec, load_calibration
-from emulator.costs.probe_file import PROBE_KEY, OverheadNumbers, ProbeFile
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
+from emulator.files.strict import Strict
 from emulator.files.times import seconds_to_ns
 from emulator.files.yaml_positions import read_document
-from emulator.vocabulary import Frozen
+
+PROBE_KEY = "natjam_probe"
+LARGEST_OVERHEAD_S = 1e6
+_LARGEST_MB_S = 1e6
+_LARGEST_LATENCY_MS = 1e6
+LARGEST_AT_ONCE = 16
+
+
+class TierNumbers(Strict):
+    """A storage tier in a file; MB is 10^6 bytes."""
+
+    write_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    read_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    network_mb_s: float | None = Field(default=None, gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    """Speed to another node; null: the cluster's ``network_mbit_s``."""
+    latency_ms: float = Field(default=0.0, ge=0, le=_LARGEST_LATENCY_MS, allow_inf_nan=False)
+    """Delay of each dump and each restore before its first byte."""
+    at_once: int = Field(default=1, ge=1, le=LARGEST_AT_ONCE)
+    """Most dumps and restores of a node at the same time; they share the device's speed."""
+
+
+class OverheadNumbers(Strict):
+    """Totals of an overhead profile in a file, in emulated seconds."""
+
+    name: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    schedule_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    suspend_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    launch_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    launch_more_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    application_start_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    cleanup_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    amrm_client: bool = False
+    heartbeat_s: float | None = Field(default=None, gt=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    """Heartbeat period with which they were measured, for the reader's information."""
+
+
+class ProbeFile(OverheadNumbers):
+    """An overhead profile, with the measured stores."""
+
+    natjam_probe: Literal[1]
+    tiers: dict[str, TierNumbers]
+
 
 NATIVE = "native"
 """The profile that pads nothing: a run has the overheads of its machine."""
-
-
-class OverheadProfile(Frozen):
-    """Totals that each operation is padded to, in emulated nanoseconds; 0 pads nothing."""
-
-    name: str
-    schedule_ns: int
-    suspend_ns: int
-    resume_ns: int
-    launch_ns: int = 0
-    launch_more_ns: int = 0
-    """How much longer a launch takes for each other job that starts in the same pass, where the scheduler says so."""
-    application_start_ns: int = 0
-    cleanup_ns: int = 0
-    amrm_client: bool = False
-    """Whether ApplicationMasters talk to the ResourceManager as Hadoop's client does: they request containers when they
-    register, and learn of a container's end from the answers to their own heartbeats, not from its node."""
 
 
 def profile_names() -> list[str]:
@@ -50,7 +83,7 @@ def profile_names() -> list[str]:
     return [NATIVE, *sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))]
 
 
-def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
+def load_overheads(spec: str, base_dir: Path) -> OverheadSettings:
     """The profile that ``overheads:`` names: ``native``, one that comes with natjam, or a file.
 
     A calibration file (``emulator.costs.calibration``) is accepted too and pads nothing.
@@ -64,7 +97,7 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
         ConfigError: no such profile or file, or a missing or impossible number in it.
     """
     if spec == NATIVE:
-        return OverheadProfile(NATIVE, 0, 0, 0)
+        return OverheadSettings()
     if is_file_spec(spec):
         return _read_profile(base_dir / spec)
     names = profile_names()
@@ -77,20 +110,14 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
         return _read_profile(path)
 
 
-def _read_profile(path: Path) -> OverheadProfile:
+def _read_profile(path: Path) -> OverheadSettings:
     document = read_document(path)
     if is_calibration(document):
         load_calibration(path)
-        return OverheadProfile(path.name, 0, 0, 0)  # a calibration has costs of a machine, not totals to pad to
+        return OverheadSettings()  # a calibration has costs of a machine, not totals to pad to
     profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
-    return OverheadProfile(
-        profile.name,
-        seconds_to_ns(profile.schedule_s),
-        seconds_to_ns(profile.suspend_s),
-        seconds_to_ns(profile.resume_s),
-        seconds_to_ns(profile.launch_s),
-        seconds_to_ns(profile.launch_more_s),
-        seconds_to_ns(profile.application_start_s),
-        seconds_to_ns(profile.cleanup_s),
-        profile.amrm_client,
+    totals_ns = [field.name for field in fields(OverheadSettings) if field.name.endswith("_ns")]
+    seconds = {name: getattr(profile, name.removesuffix("_ns") + "_s") for name in totals_ns}
+    return OverheadSettings(
+        **{name: seconds_to_ns(each_s) for name, each_s in seconds.items()}, amrm_client=profile.amrm_client
     )

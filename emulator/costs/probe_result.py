@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from emulator.costs.probe_file import ProbeFile, TierNumbers
+from emulator.costs.overheads import ProbeFile, TierNumbers
 from emulator.vocabulary import Tier
 
 

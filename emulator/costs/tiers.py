@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from emulator.costs.calibration_file import default_path, is_file_spec, load_calibration
-from emulator.costs.overheads import NATIVE
-from emulator.costs.probe_file import ProbeFile, TierNumbers
+from emulator.costs.overheads import NATIVE, ProbeFile, TierNumbers
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict

@@ -10,8 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.grids import figure, on_terminal, percent
-from emulator.display.result_grids import groups_grid, jobs_grid, overheads_grid, queues_grid
+from emulator.display.grids import figure, groups_grid, jobs_grid, on_terminal, overheads_grid, percent, queues_grid
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.summary import ended_well, shown_state

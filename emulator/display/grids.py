@@ -1,12 +1,19 @@
-"""Tables that the terminal and the pages of ``natjam report`` both show: figures, each with its text, in columns."""
+"""Tables that the terminal and the pages of ``natjam report`` both show: figures, each with its text, in columns.
+
+Those of a run's queues, jobs, groups of tasks and operations are made from its ``summary.json``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy
 from rich.text import Text
 
-from emulator.display.tables import Column, FittedTable, Kind, new_table
+from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, numbers
+from emulator.records.history import percentiles
+from emulator.records.summary import ended_well, shown_state
 from emulator.vocabulary import Frozen
 
 ONLY_ON_PAGES = -1
@@ -82,3 +89,132 @@ def in_columns(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Gri
 
 def _coloured(cell: Cell) -> Text:
     return Text(cell.text, _COLOURS.get(cell.tone, ""))
+
+
+WORK_KEPT = "preempted,\nwork kept"
+"""Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
+_Row = Mapping[str, Any]
+
+_ATTEMPTS = {"attempts": Column("attempts", Kind.NUMBER, 1)}
+_EVICTIONS = {
+    "suspensions": Column(WORK_KEPT, Kind.NUMBER, 3),
+    "kills": Column("kills", Kind.NUMBER, 3),
+    "lost_work_s": Column("lost work, s", Kind.NUMBER, 3),
+}
+_DEADLINES = {"deadline_s": Column("deadline\nat, s", Kind.NUMBER, 2), "margin_s": Column("margin, s", Kind.NUMBER, 4)}
+_OF_JOBS = {
+    "name": Column("job", Kind.NAME, ALWAYS),
+    "queue": Column("queue", Kind.NAME, 5),
+    "state": Column("state", Kind.NAME, ALWAYS),
+    "submit_s": Column("submitted\nat, s", Kind.NUMBER, 2),
+    "start_s": Column("started\nat, s", Kind.NUMBER, ONLY_ON_PAGES),
+    "finish_s": Column("finished\nat, s", Kind.NUMBER, ONLY_ON_PAGES),
+    "completion_s": Column("completion, s", Kind.NUMBER, ALWAYS),
+    **_DEADLINES,
+    **_ATTEMPTS,
+    **_EVICTIONS,
+}
+_OF_GROUPS = {
+    "job": Column("job", Kind.NAME, ALWAYS),
+    "group": Column("group", Kind.NAME, ALWAYS),
+    "tasks": Column("tasks", Kind.NUMBER, 2),
+    "succeeded": Column("succeeded", Kind.NUMBER, 2),
+    "start_s": Column("begins\nat, s", Kind.NUMBER, 4),
+    "finish_s": Column("ends\nat, s", Kind.NUMBER, 4),
+    **_ATTEMPTS,
+    **_EVICTIONS,
+}
+
+
+def queues_grid(jobs: Sequence[_Row]) -> Grid:
+    """One row for each queue."""
+    by_queue: dict[str, list[_Row]] = {}
+    for job in jobs:
+        by_queue.setdefault(job["queue"], []).append(job)
+    columns = [*names("queue"), *numbers("jobs", "failed", "mean completion, s", importance=4)]
+    columns += [*numbers("p50", "p95", importance=ONLY_ON_PAGES), *numbers("longest")]
+    columns += numbers("deadlines\nmissed", importance=4) if _have_deadlines(jobs) else []
+    return in_columns(
+        [*columns, *_EVICTIONS.values()], [[*_queue_cells(queue, mine, jobs)] for queue, mine in by_queue.items()]
+    )
+
+
+def _queue_cells(queue: str, mine: Sequence[_Row], jobs: Sequence[_Row]) -> Iterator[Cell]:
+    completions = numpy.array([job["completion_s"] for job in mine if job["completion_s"] is not None], dtype=float)
+    yield from (text(queue), figure(len(mine)), failed(mine), figure(mean_completion_s(mine)))
+    yield from map(figure, percentiles(completions, (50, 95, 100)))
+    if _have_deadlines(jobs):
+        yield missed(mine)
+    yield from (figure(sum(job[key] for job in mine)) for key in _EVICTIONS)
+
+
+def jobs_grid(jobs: Sequence[_Row]) -> Grid:
+    """One row for each job, in this order; deadlines only if one has any."""
+    keys = [key for key in _OF_JOBS if key not in _DEADLINES or _have_deadlines(jobs)]
+    return in_columns([_OF_JOBS[key] for key in keys], [[_job_cell(job, key) for key in keys] for job in jobs])
+
+
+def _job_cell(job: _Row, key: str) -> Cell:
+    if key == "state":
+        reason = f": {job['reason']}" if job["reason"] else ""
+        return Cell(job[key], shown_state(job) + reason, "" if ended_well(job) else "bad")
+    if key == "margin_s" and has_missed(job):
+        return Cell(None, "missed", "bad") if job[key] is None else figure(job[key], tone="bad")
+    return _cell(job[key])
+
+
+def groups_grid(groups: Sequence[_Row]) -> Grid:
+    """One row for each group of tasks."""
+    return in_columns([*_OF_GROUPS.values()], [[_cell(group[key]) for key in _OF_GROUPS] for group in groups])
+
+
+def _cell(value: Any) -> Cell:
+    return text(value) if isinstance(value, str) else figure(value)
+
+
+def overheads_grid(summary: _Row) -> Grid:
+    """One row for each operation; of a live run with its parts in real time."""
+    figures, is_live = ("mean", "p50", "p95", "p99"), summary["engine"] == "live"
+    columns = [*names("operation"), *numbers("n", "mean, s", importance=4), *numbers("p50", "p95")]
+    columns += numbers("p99", importance=3) + (numbers("overruns", importance=3) if is_live else [])
+    real = [(part, which) for part in ("heartbeat", "key", "mechanism", "total") for which in ("p50", "p99") if is_live]
+    for part, which in real:
+        columns += numbers(f"{part}\n{which}, ms", importance=1 if part == "mechanism" else ONLY_ON_PAGES)
+    rows = []
+    for name, cost in summary["overheads"].items():
+        row = [text(name.removesuffix("_s").replace("_", " ")), *(figure(cost[key]) for key in ("n", *figures))]
+        row += [figure(cost["overruns"])] if is_live else []
+        rows.append([*row, *(figure(cost["real_ms"][part][which]) for part, which in real)])
+    return in_columns(columns, rows)
+
+
+# ---- figures of several jobs ----
+
+
+def failed(jobs: Sequence[_Row]) -> Cell:
+    """How many jobs did not end as they were to."""
+    count = sum(not ended_well(job) for job in jobs)
+    return figure(count, tone="bad" if count else "")
+
+
+def mean_completion_s(jobs: Sequence[_Row]) -> float | None:
+    """Of the jobs that have ended; None if there are none."""
+    known = [job["completion_s"] for job in jobs if job["completion_s"] is not None]
+    return sum(known) / len(known) if known else None
+
+
+def has_missed(job: _Row) -> bool:
+    """Whether a job has missed its deadline: it was late, or did not end well."""
+    if job["deadline_s"] is None:
+        return False
+    return not ended_well(job) or job["margin_s"] is None or job["margin_s"] < 0
+
+
+def missed(jobs: Sequence[_Row]) -> Cell:
+    """How many of the jobs with a deadline missed it, as "2 of 5"."""
+    count, of = sum(map(has_missed, jobs)), sum(job["deadline_s"] is not None for job in jobs)
+    return Cell(count, f"{count:,} of {of:,}") if of else figure(None)
+
+
+def _have_deadlines(jobs: Sequence[_Row]) -> bool:
+    return any(job["deadline_s"] is not None for job in jobs)

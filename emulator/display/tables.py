@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from enum import Enum
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import StyleType
-from rich.table import Column as ShownColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -141,7 +139,7 @@ class FittedTable(Table):
         return "; ".join(" ".join(_text(self.specs[place].head).plain.split()) for place in places)
 
     def _is_empty(self, place: int) -> bool:
-        spec, cells = self.specs[place], self.columns[place]._cells
+        spec, cells = self.specs[place], [*self.columns[place].cells]
         if spec.kind is not Kind.NUMBER or spec.importance == ALWAYS or not cells:
             return False
         return all(_ZERO.fullmatch(_text(cell).plain) for cell in cells)
@@ -153,7 +151,7 @@ class FittedTable(Table):
 
     def _lines(self, place: int) -> tuple[list[str], list[str]]:
         """The lines of a column's head, and of its cells."""
-        cells = [line for cell in self.columns[place]._cells for line in _text(cell).plain.split("\n")]
+        cells = [line for cell in self.columns[place].cells for line in _text(cell).plain.split("\n")]
         return (_text(self.specs[place].head).plain.split("\n") if self.show_header else []), cells
 
     def _width(self, place: int, *, least: bool) -> int:
@@ -182,18 +180,17 @@ class FittedTable(Table):
                 break
             widths[max(wrapped, key=lambda place: natural[place] / widths[place])] += 1
         found = Table(show_header=self.show_header, box=self.box)
-        found.rows = self.rows
-        for place in shown:
-            column: ShownColumn = copy(self.columns[place])
-            column.width, column._index = widths[place], len(found.columns)
-            found.columns.append(column)
+        columns = [self.columns[place] for place in shown]
+        for place, column in zip(shown, columns, strict=True):
+            found.add_column(column.header, justify=column.justify, overflow=column.overflow, width=widths[place])
+        for row, *cells in zip(self.rows, *(column.cells for column in columns), strict=True):
+            found.add_row(*cells, style=row.style, end_section=row.end_section)
         return found
 
     def _stacked(self, shown: Sequence[int]) -> Iterator[Text]:
         """A block of lines for each row."""
-        for row in range(len(self.rows)):
-            for place in shown:
-                cell = _text(self.columns[place]._cells[row])
+        for cells in zip(*(self.columns[place].cells for place in shown), strict=True):
+            for place, cell in zip(shown, map(_text, cells), strict=True):
                 head = " ".join(_text(self.specs[place].head).plain.split())
                 if cell.plain:
                     yield Text.assemble(f"{head}: " if head else "", cell, overflow="fold")

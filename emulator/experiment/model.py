@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from emulator.costs.probe_file import TierNumbers
+from emulator.costs.overheads import TierNumbers
 from emulator.experiment.availability import Availability
 from emulator.experiment.sizes import filled_in, usual_containers
 from emulator.files.strict import Name, Strict, written_as

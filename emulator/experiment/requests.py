@@ -17,7 +17,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload, l
 from emulator.experiment.sizes import CPU, MEMORY, filled_in
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, ShareAllocation, ToldAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
 from emulator.policies.resources import (
     PARTS,
     WHOLE_PPM,
@@ -189,7 +189,7 @@ def check_sizes(
 def _no_gangs(cluster: Cluster, scheduler: Scheduler | None) -> str | None:
     """Why gangs cannot be started in nodes of several sizes; None: they can."""
     known = None if scheduler is None else scheduler.allocation.known
-    if isinstance(known, ToldAllocation):
+    if isinstance(known, SchedulerAllocation):
         return None
     if not isinstance(known, PacedAllocation) and type(known) is not AllocationPolicy:
         return _GANGS
@@ -249,7 +249,7 @@ def _scheduler(scheduler: Scheduler) -> Iterator[Problem]:
     where: Location = ("scheduler", "allocation")
     if isinstance(known, ShareAllocation):
         yield where, f"{known.name} counts containers of one size; name an allocation of queues, or remove node_groups"
-    elif not isinstance(known, ToldAllocation):
+    elif not isinstance(known, SchedulerAllocation):
         yield from _taking_back(scheduler, known)
 
 

@@ -4,6 +4,9 @@ libyaml gives the events of a text.  The values are built here, because we refus
 the expansion of aliases, and return sequences as tuples, frozen like the models.  Plain words mean what YAML 1.2 says
 (``yes`` is a word); numbers may have underscores.  The lines of values are recorded only on request: this doubles the
 time, and only errors need them.
+
+The library's nodes would make values and lines in one, but a text of 20,000 jobs then takes 1.2 s before any value is
+made, against 0.6 s for its values here.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from yaml._yaml import CParser  # type: ignore
+from yaml import CSafeLoader
 
 from emulator.errors import ConfigError
 
@@ -137,7 +140,7 @@ class _Builder:
     """Builds the values of one document from its events."""
 
     def __init__(self, text: str, source: str, numbered: bool, lines: list[tuple[Location, int]] | None) -> None:
-        self.next = CParser(text).get_event
+        self.next = CSafeLoader(text).get_event
         self.source = source
         self.numbered = numbered
         self.lines = lines

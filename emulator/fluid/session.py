@@ -20,7 +20,7 @@ from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationRule
-from emulator.policies.views import AllocationDecision, ClusterView, CycleDecision, QueueView, ShareDecision
+from emulator.policies.views import AllocationDecision, ClusterView, QueueView, ShareDecision
 from emulator.records.journal import Record
 from emulator.records.parquet_tables import table_of
 from emulator.records.run_directory import SHARES_NAME, RunDirectory
@@ -99,7 +99,7 @@ def simulated(run: Resolved, write: Callable[[Sequence[Record]], object]) -> tup
 def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRule:
     """The same function; records how long each call takes."""
 
-    def timed(view: ClusterView) -> AllocationDecision | ShareDecision | CycleDecision:
+    def timed(view: ClusterView) -> AllocationDecision | ShareDecision:
         began_real_s = time.perf_counter()
         decision = function(view)
         took_real_ms.append((time.perf_counter() - began_real_s) * 1e3)

@@ -8,6 +8,8 @@ held it up, its own work included.  The clock counts the time during which the m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from emulator.live.clock import ScaledClock
 from emulator.records.gaps import Gap
@@ -41,3 +43,28 @@ def gap(process: str, late_real_ns: int, real_ns: int, clock: ScaledClock) -> Ga
     """The gap of a process that was so late, and went on at ``real_ns``."""
     began_ns, ended_ns = map(clock.to_emulated_ns, (real_ns - late_real_ns, real_ns))
     return Gap(ended_ns - began_ns, ended_ns, process)
+
+
+@contextmanager
+def watched(process: str, clock: ScaledClock, period_real_ns: int, on_gap: Callable[[Gap], None]) -> Iterator[None]:
+    """Watch this process from a thread; ``on_gap`` gets what it is late beyond a period.
+
+    For a process without an event loop.
+    """
+    import threading  # here, because a supervisor must not: it would make each of its forks slower
+
+    ended = threading.Event()
+    beat = Beat(awake_or_not_real_ns(), period_real_ns)
+
+    def watch() -> None:
+        while not ended.wait(PERIOD_REAL_NS / 1e9):
+            if late_real_ns := beat.late_real_ns(awake_or_not_real_ns()):
+                on_gap(gap(process, late_real_ns, time.monotonic_ns(), clock))
+
+    thread = threading.Thread(target=watch, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -29,8 +29,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.live.memory.left_over import end_memory
+from emulator.live.memory.cgroup import remove_groups
+from emulator.live.memory.swap_file import end_swap
 from emulator.live.program_members import remove_program_groups
+
+
+def end_memory(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> None:
+    """Clean up a run, or one of its hosts, whose processes have been killed; ``directories`` are its own."""
+    remove_groups(run_id if host is None else f"{run_id}-{host}")
+    end_swap(directories)  # last: before, its content might not have fitted into memory
+
 
 RUN_VARIABLE = "NATJAM_RUN"
 """Set in the environment of every process of a run, so that leaks can be found."""

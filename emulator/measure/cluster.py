@@ -17,9 +17,8 @@ from emulator.core.effects import Launch, Send
 from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, Tick, TimerFired
 from emulator.experiment.model import Experiment
 from emulator.live.session.session import LiveSession
-from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
-from emulator.measure.samples import Samples
+from emulator.measure.samples import WARM_UP_ROUNDS, Samples, Surroundings
 from emulator.records.journal import Record
 from emulator.resolved import resolve
 from emulator.vocabulary import Work

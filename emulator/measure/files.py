@@ -13,9 +13,8 @@ from pathlib import Path
 from emulator.core.job import JobSpec
 from emulator.live.tasks import checkpoint, mapper, records, shuffle
 from emulator.measure.host import MeasuredHost, make_job, records_of
-from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS
-from emulator.measure.samples import Samples
+from emulator.measure.samples import WARM_UP_ROUNDS, Samples, Surroundings
 from emulator.storage.local import atomic_file
 
 

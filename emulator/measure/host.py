@@ -16,7 +16,7 @@ from emulator.errors import RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import deferred
 from emulator.live.janitor import run_directory, start_janitor
-from emulator.live.services.shuffle_process import ShuffleProcess
+from emulator.live.services.service_process import ShuffleProcess
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.records.lag import LagRecord

@@ -16,8 +16,7 @@ from emulator.live.memory.cgroup import NoMemoryGroups
 from emulator.live.memory.holder import MemoryHolder
 from emulator.live.memory.nodes import NodeMemories, why_no_swap
 from emulator.live.memory.swap_file import SwapFailed
-from emulator.measure.parts import Surroundings
-from emulator.measure.samples import Samples
+from emulator.measure.samples import Samples, Surroundings
 
 _SIZE_BYTES, _QUICK_SIZE_BYTES = 256 << 20, 64 << 20
 _ROUNDS = 10

@@ -30,8 +30,8 @@ from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
 from emulator.core.job import PYTHON
 from emulator.errors import RunError
-from emulator.policies.allocation_forms import AllocationPolicy, ExternalAllocation, Outside
-from emulator.policies.news import Begin, Decide, Done, NotSaid, said, shown
+from emulator.policies.allocation_forms import AllocationPolicy, Outside, SchedulerAllocation
+from emulator.policies.schedulers.protocol import Begin, Decide, Done, UnknownLine, decision_of, shown
 
 _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16
@@ -43,7 +43,7 @@ _END_PATIENCE_REAL_S = 1.0
 
 def process_of(allocation: AllocationPolicy) -> OutsideProcess | None:
     """The process that decides under this allocation, not started yet; None: it is decided here."""
-    outside = allocation.outside if isinstance(allocation, ExternalAllocation) else None
+    outside = allocation.outside if isinstance(allocation, SchedulerAllocation) else None
     return None if outside is None else OutsideProcess(outside)
 
 
@@ -62,11 +62,11 @@ class OutsideProcess:
     def ask(self, question: AskOutside) -> DecidedOutside:
         """Ask it.  Raises RunError if it does not answer as it must; then it has ended."""
         try:
-            if isinstance(question.news[0], Begin):
+            if isinstance(question.events[0], Begin):
                 self.close()
                 self._start()
             first_line = self._lines + 1
-            data, decide = _encoder.encode_lines(question.news), question.news[-1]
+            data, decide = _encoder.encode_lines(question.events), question.events[-1]
             now_ns = decide.time_ns if isinstance(decide, Decide) else 0
             lines, done = self._exchange(data, question.question, now_ns)
         except BaseException:
@@ -164,8 +164,8 @@ class OutsideProcess:
     def _done(self, line: str, question: int, now_ns: int) -> Done | None:
         """The end of the answer, if this line is it.  Raises RunError if it is none that it may say."""
         try:
-            what = said(line)
-        except NotSaid as error:
+            what = decision_of(line)
+        except UnknownLine as error:
             raise self._error(f"{shown(self._lines, line)}: {error}") from None
         if not isinstance(what, Done):
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from emulator.policies.allocation_forms import (
     FLUID,
     AllocationPolicy,
-    ExternalAllocation,
     Outside,
     SchedulerAllocation,
     ShareAllocation,
@@ -17,6 +16,13 @@ from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, o
 from emulator.policies.yarn import YARN_CAPACITY
 
 _READS_FORECAST = frozenset({Reads.FORECAST})
+
+
+def _external() -> SchedulerAllocation:
+    from emulator.policies.schedulers.external import ExternalScheduler
+
+    source = "your own program; docs/outside.md"
+    return SchedulerAllocation("external", ExternalScheduler, source, options=Outside, spares=True)
 
 
 def _kube_scheduler() -> SchedulerAllocation:
@@ -47,12 +53,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         HARD_CAP,
         SOFT_CAP,
         YARN_CAPACITY,
-        ExternalAllocation(
-            "external",
-            Outside,
-            "your own program; docs/outside.md",
-            options=Outside,
-        ),
+        Elsewhere("external", _external),
         Elsewhere("kube-scheduler", _kube_scheduler),
         Elsewhere("kueue", _kueue),
         Elsewhere("slurm", _slurm),

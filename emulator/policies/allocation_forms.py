@@ -1,9 +1,8 @@
 """The forms that an allocation can have; each is a record, and the machines have a strategy for each.
 
 An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
-containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``CycleAllocation``
-chooses a node for each request; an ``ExternalAllocation`` is decided by another process; a ``SchedulerAllocation`` by
-the rules of a scheduler that people run.
+containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``SchedulerAllocation``
+is decided by a scheduler that chooses the nodes: one that people run, or another process.
 """
 
 from __future__ import annotations
@@ -113,13 +112,8 @@ class PacedAllocation(AllocationPolicy):
         return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
 
 
-class CycleAllocation(AllocationPolicy):
-    """An allocation that is asked whenever something has changed, and chooses nodes for requests."""
-
-
 class Outside(Frozen):
-    """Another process decides: it is told in JSON lines what happens, and says who gets a container of which node, and
-    from whom one is taken back."""
+    """Options of ``external``: the process that decides."""
 
     command: Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(min_length=1)]
     """The program and its arguments; ``{python}`` is the Python that runs natjam."""
@@ -127,27 +121,21 @@ class Outside(Frozen):
     """Real seconds within which it must have answered a question."""
 
 
-class ToldAllocation(AllocationPolicy):
-    """An allocation by a scheduler that is told what happens, and says who gets what; also whole gangs of any size."""
+class SchedulerAllocation(AllocationPolicy):
+    """An allocation by a scheduler that is notified of what happens and chooses the nodes, also for gangs of any size
+    (``emulator.policies.schedulers.protocol``)."""
 
     function: Callable[..., Any]
-    """Makes from its options what decides."""
+    """Makes the scheduler from its options."""
     takes_back: TakesBack = TakesBack.IF_NAMED
     queues: QueueRules = QueueRules(may_be_left_out=True)
-
-
-class ExternalAllocation(ToldAllocation):
-    """An allocation by another process."""
-
-    outside: Outside | None = None
-
-    def with_options(self, options: Frozen) -> ExternalAllocation:
-        """See ``Policy``."""
-        return replace(self, outside=cast(Outside, options), options=None)
-
-
-class SchedulerAllocation(ToldAllocation):
-    """An allocation by the rules of a scheduler that people run."""
-
     spares: bool = False
-    """Whether nobody is a victim under it before the ``minimum_runtime_s`` of its queue."""
+    """Whether it heeds the ``minimum_runtime_s`` of a queue, before which nobody is to be a victim."""
+    outside: Outside | None = None
+    """The process that it is, if it is one."""
+
+    def with_options(self, options: Frozen) -> SchedulerAllocation:
+        """See ``Policy``; a process outside gets its options from its driver."""
+        if isinstance(options, Outside):
+            return replace(self, outside=options, options=None)
+        return cast(SchedulerAllocation, Policy.with_options(self, options))

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
-    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
@@ -32,9 +31,9 @@ from emulator.vocabulary import Frozen, Mechanism, Resources
 
 class AllocationRule(Protocol):
     """Which queue gets the next container, and who may take back from whom; or how many containers each job is to
-    hold; or which nodes the requests get."""
+    hold."""
 
-    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision | CycleDecision: ...
+    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision: ...
 
 
 class JobSelection(Protocol):
@@ -91,6 +90,8 @@ class Reads(Enum):
 
 
 EVERYTHING = frozenset(Reads)
+LEAST_WAIT_NS = 10_000_000
+"""A policy is asked again no sooner: time would hardly pass for one that always wants the next nanosecond."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 PolicyT = TypeVar("PolicyT", bound="Policy[Any]")
 _UNKNOWN = 1 << 62

@@ -234,19 +234,6 @@ class ShareDecision(Frozen):
     when something changes."""
 
 
-class CycleDecision(Frozen):
-    """What one cycle of a scheduler gives and takes: it chooses a node for each request."""
-
-    grants: tuple[tuple[str, str], ...] = ()
-    """Pairs of a job and a node with a free container for it; the job's own order says which task gets it.  A gang gets
-    at least as many as it needs at once (``JobView.at_once``), or none."""
-    takes: tuple[str, ...] = ()
-    """Containers of tasks to take back by name."""
-    valid_until_ns: int | None = None
-    """When the next cycle begins even if nothing changes before, at least 10 ms from now; None: only when something
-    changes."""
-
-
 class Take(Frozen):
     """Containers to take back from ``jobs``: from the first as long as it has any, then from the next."""
 

@@ -7,7 +7,7 @@ Read it with ``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect i
 them its type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
 
 A journal of *messages* leaves out the effects, which halves the work.  Machines are pure, so replay computes the
-effects again (``emulator.records.replay_run.whole_records``).  The end mark of such a journal has the SHA-256 of all
+effects again (``emulator.records.replay.whole_records``).  The end mark of such a journal has the SHA-256 of all
 effects, in the form they have in a full journal.
 
 The end mark has the number of records of each actor and the SHA-256 of all lines before it, with their newlines.  A
@@ -391,3 +391,38 @@ def _summary(message: Message) -> str:
     about = getattr(message if report is None else report, "container", None) or getattr(message, "name", None)
     state = "" if report is None else f" {report.state.value}"
     return type(message).__name__ + (f"({about}{state})" if about else "")
+
+
+_MARK_BEGINS = b'{"natjam_journal'
+"""Of the header and of the end mark."""
+
+
+class JournalTail:
+    """Reads on where it stopped the last time.  Checks less than ``read_journal``: there is no end mark yet."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the beginning of ``path``.  Raises JournalError."""
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._rest = b""
+
+    def news(self) -> list[Record]:
+        """The records written since the last call.  Raises JournalError."""
+        try:
+            records: list[Record] = []
+            while not self._frame.eof and (chunk := self._file.read(CHUNK_BYTES)):
+                *lines, self._rest = (self._rest + self._frame.decompress(chunk)).split(b"\n")
+                records += [decode_record(line) for line in lines if not line.startswith(_MARK_BEGINS)]
+                if len(self._rest) > MAX_LINE_BYTES:
+                    raise JournalError("a line is too long for a record")
+            return records
+        except (OSError, zstandard.ZstdError, JournalError) as error:
+            raise JournalError(f"{self._path}: cannot be read: {error}") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

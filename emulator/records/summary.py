@@ -9,13 +9,18 @@ from typing import Any
 from emulator.core.messages import JobState
 from emulator.files.times import ns_to_seconds
 from emulator.intervals import half_of_interval
-from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
-from emulator.records.deadlines import deadline_facts
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 from emulator.records.history import GroupRow, History, JobRow, OverheadTimes
 from emulator.records.history.columns import Column, Mark, Unit, columns_of
-from emulator.records.shortfall import transactional_facts
-from emulator.records.storage_use import device_ns, storage_facts
+from emulator.records.measures import (
+    busy_share,
+    deadline_facts,
+    device_ns,
+    sized_work_share,
+    storage_facts,
+    transactional_facts,
+    wasted_share,
+)
 from emulator.resolved import Resolved
 
 FINISHED, FAILED = "finished", "failed"
@@ -52,7 +57,7 @@ def build_summary(
         times: those of all operations, if the history has none.
     """
     makespan_ns, settings = makespan_of(history.jobs), run.settings
-    overheads = (times or OverheadTimes(history.operations)).statistics(run.profile, run.time_scale)
+    overheads = (times or OverheadTimes(history.operations)).statistics(run.settings.overheads, run.time_scale)
     return {
         "name": run.name,
         "state": state,

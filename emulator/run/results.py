@@ -16,7 +16,7 @@ from emulator.records.gaps import gap_bound_ns, worst_gaps
 from emulator.records.history import History, HistoryBuilder, JobRow, OverheadTimes, joined
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
-from emulator.records.replay_run import whole_records
+from emulator.records.replay import whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import FAILED, FINISHED, build_summary
 from emulator.resolved import Resolved, resolve

@@ -295,7 +295,8 @@ class SimulatedCluster:
     def _set_timer(self, address: str, effect: fx.SetTimer) -> None:
         fired = TimerFired(effect.name, effect.generation, effect.at_ns)
         fires_ns = effect.at_ns + self._costs.timer_lag(address, effect.at_ns)
-        self.kernel.at(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))
+        plan = self.kernel.last if effect.is_last else self.kernel.at
+        plan(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))
 
     def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
         self.finished = True

@@ -11,16 +11,17 @@ from typing import TypeAlias
 
 Action: TypeAlias = Callable[[], None]
 
-_EVENT, _BEAT = 0, 1
+_EVENT, _LAST, _BEAT = 0, 1, 2
 
 
 class Kernel:
     """The event loop of a simulation.  Time is emulated nanoseconds and never goes back.
 
     At equal times, events come first, in the order in which they were set, together with all that they set for the same
-    instant.  Then come the beats of machines, in the order of the machines, each with all that it sets in turn.  So
-    whether a beat is run does not affect the order of anything else.  ``settle`` is called when everything that an
-    event or beat has set for its instant is done; it may plan beats.
+    instant; then those that are to be the last, one by one, each with all that it sets in turn.  Then come the beats of
+    machines, in the order of the machines, each with all that it sets, in the same order.  So whether a beat is run
+    does not affect the order of anything else.  ``settle`` is called when everything that an event or beat has set for
+    its instant is done; it may plan beats.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,13 @@ class Kernel:
             self._soon.append(action)
         else:
             self._set(at_ns, _EVENT, 0, action)
+
+    def last(self, at_ns: int, action: Action) -> None:
+        """Run ``action`` at ``at_ns``, when nothing else is left to happen then but beats.
+
+        Raises ValueError for a time in the past.
+        """
+        self._set(at_ns, _LAST, 0, action)
 
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
         """Run ``action`` at ``at_ns``, as a beat of the machine with this ``rank``.
@@ -85,7 +93,7 @@ class Kernel:
                 take()()
 
     def _begin_next(self, limit_ns: int) -> None:
-        """Begin the next instant with its events, or else with its first beat; or the next beat of this one."""
+        """Begin the next instant, or go on with this one: with its events, or what comes last, or its next beat."""
         self.settle()
         heap = self._heap
         if not heap:
@@ -98,7 +106,7 @@ class Kernel:
             self.now_ns, self.beat_rank = at_ns, -1
         if priority == _BEAT:
             self.beat_rank = rank
-        else:
+        elif priority == _EVENT:
             while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
                 self.soon(heappop(heap)[4])
 

@@ -16,9 +16,15 @@ from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.costs.calibration_file import chosen_path, load_calibration
-from emulator.display.machine_status import cluster_status, job_status, unstarted_job_status
-from emulator.display.standstill import standstill, stuck_attempts
-from emulator.display.status import JobStatus, RunStatus
+from emulator.display.status import (
+    JobStatus,
+    RunStatus,
+    cluster_status,
+    job_status,
+    standstill,
+    stuck_attempts,
+    unstarted_job_status,
+)
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment

@@ -14,7 +14,7 @@ from tests.second_chance import pytest_runtest_protocol
 
 __all__ = ["pytest_runtest_protocol"]
 
-_LONGEST = ("test_tutorial", "test_run_programs", "test_successive_runs", "test_run_images", "test_two_nodes")
+_LONGEST = ("test_run_programs", "test_successive_runs", "test_run_images", "test_two_nodes")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,7 +18,8 @@ from emulator.live import cgroups
 from emulator.live.cgroups import members, mounted
 from emulator.live.memory.fitting import fitted_to_machine, memory_warnings
 from emulator.live.memory.nodes import NodeMemories
-from tests.live_runs import NatjamRun, RayCluster, until
+from tests.hosts_here import HostsHere
+from tests.live_runs import until
 from tests.memory import MIB, groups_of, needs_containers
 from tests.run_results import job_of
 
@@ -48,8 +49,8 @@ workload:
 
 @needs_containers
 @pytest.mark.skipif(mounted("memory") is None, reason="reads the files of version 1")
-def test_a_task_that_uses_more_than_it_asks_for_is_killed_alone(ray_node: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=SIZES, cluster=ray_node) as run:
+def test_a_task_that_uses_more_than_it_asks_for_is_killed_alone(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=SIZES) as run:
         assert len(run.walking("small")) == 2
         run.walking("large")
         of_node = {group.parent.name: group for group in groups_of(run.run_id)}
@@ -64,7 +65,11 @@ def test_a_task_that_uses_more_than_it_asks_for_is_killed_alone(ray_node: RayClu
             (process,) = members(folder)
             assert members(of_processors) == [process]
             assert int((folder / "memory.usage_in_bytes").read_text()) > (64 if asked == 1.5 else 32) * MIB
-        run.check_failed("job greedy", "the kernel killed it: it used more than the 48 MiB of its container")
+        assert run.wait() == 1
+        assert (
+            "the kernel killed it: it used more than the 48 MiB of its container"
+            in job_of(run.summary, "greedy")["reason"]
+        )
         assert job_of(run.summary, "small")["state"] == job_of(run.summary, "large")["state"] == "succeeded"
 
 

@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from emulator.costs.calibration import dump_calibration
 from tests.calibrations import make_calibration
-from tests.live_runs import REPOSITORY
+from tests.live_runs import natjam
 
 _WORKLOAD = """\
 name: compared
@@ -39,25 +37,9 @@ def test_a_simulation_predicts_a_live_run(tmp_path: Path) -> None:
     calibration = tmp_path / "calibration.yaml"
     calibration.write_text(dump_calibration(make_calibration(1_000_000, 4_000_000)))
     temporary = tempfile.mkdtemp(prefix="nj-", dir="/tmp")  # the paths of Ray's sockets must be short
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    command = [
-        sys.executable,
-        "-c",
-        "from emulator.cli.script import main; main()",
-        "fidelity",
-        str(file),
-        "--repeats",
-        "1",
-    ]
     try:
-        ended = subprocess.run(
-            [*command, "--set", f"calibration={calibration}", "--out", str(tmp_path / "out")],
-            env=environment | {"TMPDIR": temporary},
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        options = ("--repeats", "1", "--set", f"calibration={calibration}", "--out", tmp_path / "out")
+        ended = natjam("fidelity", file, *options, TMPDIR=temporary)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert os.listdir(temporary) == []
     finally:

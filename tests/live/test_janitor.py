@@ -9,13 +9,13 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from emulator.live.janitor import RUN_VARIABLE, Janitor, find_run_processes, start_janitor
+from tests.live_runs import until
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _BOUND_S = 20.0
@@ -47,10 +47,8 @@ def sleepers(run_id: str) -> Iterator[list[Sleeper]]:
 
 
 def test_only_processes_of_exactly_this_run_are_found(run_id: str, sleepers: list[Sleeper]) -> None:
-    deadline = time.monotonic() + _BOUND_S
-    while len(found := find_run_processes(run_id)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)  # between fork and exec a process still has our environment
-    assert found == sorted(sleeper.process.pid for sleeper in sleepers[:2])
+    ours = sorted(sleeper.process.pid for sleeper in sleepers[:2])
+    until(lambda: find_run_processes(run_id) == ours, "both")  # before exec a process still has our environment
     assert find_run_processes(secrets.token_hex(4)) == []
 
 

@@ -19,7 +19,7 @@ from emulator.sites.kueue import (
     Workload,
 )
 from emulator.vocabulary import SECOND_NS
-from tests.live_runs import NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
 from workloads.saved import write_saved
 
 
@@ -29,14 +29,14 @@ def gang(name: str, priority: int, at_s: int, length_s: int) -> Arrival:
     return Arrival(Workload(name, "team", podsets, priority, at_s * SECOND_NS), length_s * SECOND_NS)
 
 
-def test_a_gang_is_stopped_for_another_and_goes_on(ray_node: RayCluster, tmp_path: Path) -> None:
+def test_a_gang_is_stopped_for_another_and_goes_on(tmp_path: Path) -> None:
     group = ResourceGroup(("cpu",), (FlavorQuotas("default", {"cpu": Quota(4000)}),))
     queue = ClusterQueue("team", groups=(group,), preemption=Preemption(Policy.LOWER_PRIORITY))
     arrivals = (gang("low", 0, 0, 40), gang("high", 1, 10, 10))
     write_saved(tmp_path / "mine.yaml", Kueue(Cluster((queue,)), arrivals=arrivals), ())
     settings = "engine: live\ntime_scale: 20\nscheduler: {mechanism: suspend}\n"
     experiment = f"name: kueue\nsite: {tmp_path / 'mine.yaml'}\n{settings}"
-    with NatjamRun(tmp_path, experiment=experiment, cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=experiment) as run:
         run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] == "pod"]
         assert replay(run.records(), run.machine) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from emulator.records.replay import replay
-from tests.live_runs import NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
 
 MAPS = """\
 name: maps
@@ -24,8 +24,8 @@ workload:
 """
 
 
-def test_maps_are_stopped_and_go_on(ray_node: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=MAPS, cluster=ray_node) as run:
+def test_maps_are_stopped_and_go_on(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=MAPS) as run:
         run.check_verified()
         tasks = run.table("tasks")
         assert replay(run.records(), run.machine) is None

@@ -19,8 +19,7 @@ from emulator.costs.fingerprint import this_machine
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import held_directory
 from emulator.measure import campaign
-from emulator.measure.parts import Part, Surroundings
-from emulator.measure.samples import Samples
+from emulator.measure.samples import Part, Samples, Surroundings
 from tests.live_runs import REPOSITORY, until
 from tests.other_user import reached_by_another_user
 

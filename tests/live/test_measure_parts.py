@@ -12,9 +12,8 @@ from emulator.live.janitor import find_run_processes
 from emulator.live.memory.nodes import why_no_swap
 from emulator.measure.files import measure_files
 from emulator.measure.memory import measure_memory
-from emulator.measure.parts import Surroundings
 from emulator.measure.processes import measure_processes
-from emulator.measure.samples import Samples
+from emulator.measure.samples import Samples, Surroundings
 
 ROUNDS = 2
 LAUNCHES = {"launch", "map_begin", "map_end", "input_fetch", "input_local", "commit", "commit_resumed", "kill"}

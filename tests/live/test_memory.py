@@ -15,9 +15,9 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live import cgroups
+from emulator.live.janitor import end_memory
 from emulator.live.memory.fitting import fitted_to_machine
 from emulator.live.memory.held import HeldMemory, MemoryChanged
-from emulator.live.memory.left_over import end_memory
 from emulator.live.memory.nodes import NodeMemories
 from emulator.live.memory.swap_file import SwapFailed, make_swap_file
 from tests.full_disk import file_size_limit

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from emulator.core.messages import OrderTask
 from tests.commands import invoked, run_natjam
-from tests.live_runs import NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
+from tests.live_runs import LiveRun, NatjamRun, RayCluster
 
 ONE_TASK = """\
 name: by-hand
@@ -58,11 +59,8 @@ def test_a_task_is_suspended_resumed_and_killed_by_hand_and_the_run_replays(
         _refused(1, "the run is over", "suspend", run.out, "low/r0")
 
 
-def test_a_task_that_its_node_has_no_room_to_stop_is_refused_with_the_reason(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
-    no_room = ("--set", "cluster.max_suspended_per_node=0")
-    with NatjamRun(tmp_path, *no_room, experiment=ONE_TASK, cluster=ray_node) as run:
+def test_a_task_that_its_node_has_no_room_to_stop_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, "cluster.max_suspended_per_node=0", experiment=ONE_TASK) as run:
         run.walking("low")
         _refused(1, "low/r000: refused at ", "suspend", run.out, "low/r0")
         assert "low/r000: goes on" in _done("resume", run.out, "low/r0")  # it is no longer asked
@@ -74,7 +72,7 @@ def test_orders_to_what_is_no_run_are_refused(tmp_path: Path) -> None:
     _refused(1, "no live run is at work there", "kill", tmp_path, "low/r0")
 
 
-def _at_work(run: NatjamRun) -> set[int]:
+def _at_work(run: LiveRun) -> set[int]:
     """The processes of the task; one that was made ahead of any task writes nothing yet."""
     return {task.pid for task in run.tasks() if task.writes == "low"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from emulator.files.yaml_values import dump_yaml
 from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, State
-from tests.live_runs import NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
 from tests.run_results import job_of
 from workloads.saved import write_saved
 
@@ -28,10 +28,10 @@ OPTIONS = {
 }
 
 
-def test_the_pod_that_started_last_goes_by_sigterm_for_the_urgent_one(ray_node: RayCluster, tmp_path: Path) -> None:
+def test_the_pod_that_started_last_goes_by_sigterm_for_the_urgent_one(tmp_path: Path) -> None:
     write_saved(tmp_path / "mine.yaml", CLUSTER, ())
     experiment = dump_yaml({"name": "pods", "site": str(tmp_path / "mine.yaml"), **OPTIONS})
-    with NatjamRun(tmp_path, experiment=experiment, cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=experiment) as run:
         assert run.wait() == 0, run.log
         summary, attempts = run.summary, [row for row in run.table("attempts") if row["kind"] == "pod"]
     assert summary["output"]["verified"]

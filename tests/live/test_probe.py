@@ -19,6 +19,7 @@ from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError
 from emulator.files.whole_files import held_directory
+from tests.commands import invoked
 from tests.live_runs import REPOSITORY, until, with_variable
 from tests.programs import criu_or_skip, kmeans_command
 
@@ -59,18 +60,29 @@ def start(tmp_path: Path, *arguments: str, before: tuple[str, ...] = (), **envir
     )
 
 
-def probe(tmp_path: Path, *arguments: str, **more: Any) -> tuple[int, str, str]:
+def probe(tmp_path: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
     """Exit status, output, errors; nothing but results is left in the working directory."""
-    with start(tmp_path, *arguments, **more) as process:
-        printed, complained = process.communicate(timeout=BOUND_S)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        done = invoked("probe", *arguments)
+    check_left(tmp_path)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def check_left(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} <= {"runs", "results", "printed"}
-    return process.returncode, printed, complained
 
 
-def probed(tmp_path: Path, *command: str, after_s: float = 0.5, **more: Any) -> dict[str, Any]:
+def probed(tmp_path: Path, *command: str, after_s: float = 0.5, **environment: str) -> dict[str, Any]:
     options = ("--json", "--after", str(after_s), "--out", "results")
-    status, printed, complained = probe(tmp_path, *options, "--", *command, **more)
+    status, printed, complained = probe(tmp_path, *options, "--", *command, **environment)
     assert status == 0, complained
+    return written(tmp_path, printed)
+
+
+def written(tmp_path: Path, printed: str) -> dict[str, Any]:
     found = json.loads(printed)
     assert found == json.loads((tmp_path / "results" / "probe.json").read_text())
     return found
@@ -135,7 +147,12 @@ def test_without_criu_images_are_of_memory_alone_and_say_so(tmp_path: Path) -> N
 def test_without_root(tmp_path: Path) -> None:
     if subprocess.run(["unshare", "--user", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system gives no user namespace of one's own")
-    found = probed(tmp_path, "sleep", "100", before=("unshare", "--user"))
+    options = ("--json", "--after", "0.5", "--out", "results")
+    with start(tmp_path, *options, "--", "sleep", "100", before=("unshare", "--user")) as process:
+        printed, complained = process.communicate(timeout=BOUND_S)
+    assert process.returncode == 0, complained
+    check_left(tmp_path)
+    found = written(tmp_path, printed)
     check_costs(found)
     assert found["dumper"] == "pages"
 

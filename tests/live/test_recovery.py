@@ -37,14 +37,12 @@ def kill(run: NatjamRun, host: str) -> None:
     run.until(lambda: run.host(host) != before and "Actor" in command_line(run.host(host)), f"another {host}")
 
 
-@pytest.mark.parametrize(("host", "times"), [("rm", 2), pytest.param("applications-1", 1, marks=pytest.mark.slow)])
-def test_a_killed_host_is_replaced_and_what_runs_goes_on(
-    ray_node: RayCluster, tmp_path: Path, host: str, times: int
-) -> None:
-    """The second time, its successor is killed before it has taken over."""
-    with NatjamRun(tmp_path, *ALONE, experiment=LONGER, cluster=ray_node) as run:
+def test_killed_hosts_are_replaced_and_what_runs_goes_on(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    """The ResourceManager's second host is killed before it has taken over."""
+    with NatjamRun(tmp_path, *ALONE, experiment=LONGER, cluster=ray_cluster) as run:
         run.walking("research")
-        for _ in range(times):
+        os.kill(run.janitor(), signal.SIGKILL)  # it is not needed as long as all goes well
+        for host in ("applications-1", "rm", "rm"):
             kill(run, host)
         summary = run.check_verified()
         attempts = run.table("attempts")
@@ -54,7 +52,7 @@ def test_a_killed_host_is_replaced_and_what_runs_goes_on(
     assert {outcome for _, outcome in tasks} == {"succeeded"}, "processes go on"
     assert len(tasks) == 2 + 7, "none was launched again"
     masters = [row["outcome"] for row in attempts if row["attempt"].startswith("research/am")]
-    assert masters == (["succeeded"] if host == "rm" else ["crashed", "succeeded"])
+    assert (len(masters), masters[0]) == (2, "crashed"), "the run may be over before the end of the second is known"
 
 
 @pytest.mark.slow

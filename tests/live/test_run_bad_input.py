@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_natjam
+from tests.hosts_here import HostsHere
 from tests.live_runs import NatjamRun, RayCluster
+from tests.run_results import job_of
 
 POLICY = '''
 def raising(view, jobs, random):
@@ -63,10 +66,11 @@ def few_processes() -> Iterator[Path]:
     group.rmdir()
 
 
-def test_more_containers_than_the_machine_can_fork(ray_node: RayCluster, tmp_path: Path, few_processes: Path) -> None:
-    with NatjamRun(tmp_path, cluster=ray_node) as run:
+def test_more_containers_than_the_machine_can_fork(tmp_path: Path, few_processes: Path) -> None:
+    with HostsHere(tmp_path) as run:
         (few_processes / "cgroup.procs").write_text(str(run.supervisor()))
-        run.check_failed("job research failed: ", "cannot fork another process", "run fewer containers")
+        assert run.wait() == 1
+    assert re.search("cannot fork another process.*run fewer containers", job_of(run.summary, "research")["reason"])
 
 
 @pytest.fixture
@@ -82,9 +86,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_an_output_directory_on_a_full_disk(ray_node: RayCluster, tmp_path: Path, small_disk: Path) -> None:
-    with NatjamRun(tmp_path, cluster=ray_node, out=small_disk / "out") as run:
-        run.check_failed(str(run.out), "No space left on device")
+def test_an_output_directory_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    with HostsHere(tmp_path, out=small_disk / "out") as run:
+        assert run.wait() == 1
+        assert str(run.out) in run.log
+        assert "No space left on device" in run.log
         assert not (run.out / "summary.json").exists()
         assert all(path.stat().st_size for path in (run.out / "output").glob("*/part-*"))
         subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)

@@ -36,7 +36,14 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
             run.until(run.stopped, "a suspended reduce")
             assert killed.process.poll() is None, "it is not touched by the other's end"
             run.until(run.journalled(Suspended), "a suspension in the journal on the disk")
-            _end(run, number, status)
+            host = run.host("applications-1")
+            _send(run, number)
+            if run is interrupted:  # signals that follow do not stop the cleaning up
+                run.until(lambda run=run: "cleaning up" in run.log, "the cleaning up")
+                _send(run, signal.SIGINT)
+                until(lambda host=host: gone([host]), "the end of Ray's processes")
+                _send(run, signal.SIGTERM)
+            _check_ended(run, status)
             _check_reported(run)
     assert others <= ray_cluster.processes()
 
@@ -47,7 +54,8 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
 def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.Signals, sign: str) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.until(lambda: sign in run.log or any(sign in process for process in run.left()), sign)
-        _end(run, number, KILLED if number == signal.SIGKILL else INTERRUPTED)
+        _send(run, number)
+        _check_ended(run, KILLED if number == signal.SIGKILL else INTERRUPTED)
 
 
 def _check_reported(run: NatjamRun) -> None:
@@ -55,20 +63,6 @@ def _check_reported(run: NatjamRun) -> None:
     run_natjam("report", run.out, "--out", run.out / "again.html")
     assert run.summary["state"] == "failed"
     assert any(row["suspended_spans"] for row in run.table("attempts"))
-
-
-def test_a_second_signal_does_not_stop_the_cleaning_up(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
-        run.walking("research")
-        host = run.host("applications-1")
-        _send(run, signal.SIGTERM)
-        run.until(lambda: "cleaning up" in run.log, "the cleaning up")
-        _send(run, signal.SIGINT)
-        until(lambda: gone([host]), "the end of Ray's processes")
-        _send(run, signal.SIGTERM)
-        assert run.wait() == INTERRUPTED, run.log
-        assert "Traceback" not in run.log
-        run.check_nothing_left()
 
 
 def test_the_next_run_ends_what_a_driver_killed_with_its_janitor_has_left(tmp_path: Path) -> None:
@@ -92,8 +86,7 @@ def _send(run: NatjamRun, number: signal.Signals) -> None:
             os.kill(run.process.pid, number)
 
 
-def _end(run: NatjamRun, number: signal.Signals, status: int) -> None:
-    _send(run, number)
+def _check_ended(run: NatjamRun, status: int) -> None:
     assert run.wait() == status, run.log
     run.check_nothing_left()
     assert "Traceback" not in run.log

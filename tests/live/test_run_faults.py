@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts_here import HostsHere
 from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of, matching
 
@@ -16,13 +17,10 @@ LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
-def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
-    with NatjamRun(tmp_path, experiment=LONGER, cluster=ray_node) as run:
+def test_killed_reduces_and_a_killed_supervisor_are_made_good(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=LONGER) as run:
         os.kill(run.walking("research", keys=4)[0].pid, signal.SIGKILL)
         os.kill(run.until(run.stopped, "a suspended reduce")[0].pid, signal.SIGKILL)
-        os.kill(run.janitor(), signal.SIGKILL)
         run.until(lambda: run.committed("production") == 3, "production's end")
         before = run.supervisor()
         os.kill(before, signal.SIGKILL)
@@ -48,9 +46,9 @@ def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(
     assert summary["work"]["wasted_fraction"] > 0
 
 
-def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(ray_node: RayCluster, tmp_path: Path) -> None:
+def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(tmp_path: Path) -> None:
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [60]")
-    with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=two_waves) as run:
         run.walking("research")
         outputs = [path for directory in run.work_directories() for path in matching(directory, "node-*/map/research")]
         assert outputs
@@ -65,15 +63,12 @@ def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(ray_node: 
 
 
 @pytest.mark.slow
-def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_not(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
+def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_not(tmp_path: Path) -> None:
     long_key = SMALL.replace("reduce_s: [30]", "reduce_s: [30, 900]").replace("key_s: 1}", "key_s: 900}", 1)
-    options = ("--set", "protocol.task_timeout_s=600", "--set", "scheduler.mechanism=wait")
-    with NatjamRun(tmp_path, *options, experiment=long_key, cluster=ray_node) as run:
+    settings = ("protocol.task_timeout_s=600", "scheduler.mechanism=wait")
+    with HostsHere(tmp_path, *settings, experiment=long_key) as run:
         frozen = run.until(lambda: [task for task in run.tasks() if task.writes == "research"], "a reduce")[0]
         os.kill(frozen.pid, signal.SIGSTOP)
-        run.process.wait(240)
         run.check_verified()
         crashed = [row for row in run.table("attempts") if row["outcome"] == "crashed"]
     assert [row["reason"] for row in crashed] == ["no sign of life for 30 real seconds"]
@@ -87,15 +82,13 @@ def test_the_only_node_host_cannot_be_done_without(ray_node: RayCluster, tmp_pat
         check_failed_summary(run, "nodes-1 has died and no node is left to go on with")
 
 
-def test_a_killed_shuffle_service_is_replaced_where_it_was(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_killed_shuffle_service_is_replaced_where_it_was(tmp_path: Path) -> None:
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [30]")
-    with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_cluster) as run:
+    with HostsHere(tmp_path, experiment=two_waves) as run:
         run.walking("research")
-        before = {host: run.shuffle_service(host) for host in ("nodes-1", "nodes-2")}
-        for service in before.values():
-            os.kill(service, signal.SIGKILL)
-        for host in before:
-            run.until(lambda host=host: run.shuffle_service(host) != before[host], "a new shuffle service")
+        before = run.shuffle_service()
+        os.kill(before, signal.SIGKILL)
+        run.until(lambda: run.shuffle_service() != before, "a new shuffle service")
         run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] != "application_master"]
     assert "crashed" not in {row["outcome"] for row in attempts}

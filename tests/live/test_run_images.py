@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live_runs import SMALL, NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
+from tests.live_runs import SMALL
 from tests.programs import criu_or_skip
 from tests.run_results import job_of
 
@@ -21,15 +22,11 @@ def experiment(mechanism: str) -> str:
 
 
 @pytest.mark.parametrize("dumper", ["pages", "criu"])
-def test_victims_are_saved_and_made_again_with_the_output_of_an_undisturbed_run(
-    ray_node: RayCluster, tmp_path: Path, dumper: str
-) -> None:
+def test_victims_are_saved_and_made_again_with_the_output_of_an_undisturbed_run(tmp_path: Path, dumper: str) -> None:
     if dumper == "criu":
         criu_or_skip()
-    options = () if dumper == "criu" else ("--set", f"storage.url={tmp_path / 'shared'}")
-    with NatjamRun(
-        tmp_path, *options, experiment=experiment(f"{{name: image, dumper: {dumper}}}"), cluster=ray_node
-    ) as run:
+    settings = () if dumper == "criu" else (f"storage.url={tmp_path / 'shared'}",)
+    with HostsHere(tmp_path, *settings, experiment=experiment(f"{{name: image, dumper: {dumper}}}")) as run:
         summary = run.check_verified()
         attempts = run.table("attempts")
         left = [path for path in tmp_path.rglob("*") if "image" in path.name]
@@ -42,11 +39,9 @@ def test_victims_are_saved_and_made_again_with_the_output_of_an_undisturbed_run(
     assert left == []
 
 
-def test_a_task_that_dies_and_a_supervisor_that_dies_go_on_from_the_last_images(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
+def test_a_task_that_dies_and_a_supervisor_that_dies_go_on_from_the_last_images(tmp_path: Path) -> None:
     criu_or_skip()
-    with NatjamRun(tmp_path, experiment=experiment("image"), cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=experiment("image")) as run:
         run.until(lambda: run.committed("production") == 3, "production's end")
         before = run.supervisor()
         os.kill(before, signal.SIGKILL)

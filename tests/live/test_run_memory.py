@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.live_runs import NatjamRun, RayCluster, until
-from tests.memory import MIB, groups_of, needs_swap, swaps_below
+from tests.commands import run_natjam
+from tests.hosts_here import HostsHere
+from tests.live_runs import LiveRun, NatjamRun, RayCluster
+from tests.memory import MIB, groups_of, needs_swap
 
 pytestmark = needs_swap
 
@@ -41,8 +41,8 @@ JOBS = ("low", "high")
 ENDLESS = PAGED.replace("reduce_s: 20", "reduce_s: 9000")
 
 
-def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_node: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
+def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=PAGED) as run:
         run.until(run.stopped, "a suspended reduce")
         assert len(groups_of(run.run_id)) == 1
         summary = run.check_verified()
@@ -64,7 +64,7 @@ def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_node: RayClust
     assert summary["work"]["lost_s"] == 0
 
 
-def paged_out(run: NatjamRun) -> list[int]:
+def paged_out(run: LiveRun) -> list[int]:
     """Stopped tasks, once most of the memory of one is in swap."""
     pids = [task.pid for task in run.stopped()]
     return [pid for pid in pids if _swapped_bytes(pid) > SIZE_BYTES / 2]
@@ -78,11 +78,6 @@ def _swapped_bytes(pid: int) -> int:
     return 0
 
 
-def _interrupted(run: NatjamRun) -> None:
-    os.killpg(run.process.pid, signal.SIGINT)
-    assert run.wait() == 130, run.log
-
-
 def _killed(run: NatjamRun) -> None:
     run.process.kill()
     run.wait()
@@ -93,7 +88,7 @@ def _host_killed(run: NatjamRun) -> None:
     run.check_failed("nodes-1 has died")
 
 
-@pytest.mark.parametrize("end", [pytest.param(_interrupted, marks=pytest.mark.slow), _killed, _host_killed])
+@pytest.mark.parametrize("end", [_killed, pytest.param(_host_killed, marks=pytest.mark.slow)])
 def test_nothing_of_it_is_left_however_a_run_ends(
     ray_node: RayCluster, tmp_path: Path, end: Callable[[NatjamRun], None]
 ) -> None:
@@ -103,27 +98,11 @@ def test_nothing_of_it_is_left_however_a_run_ends(
         end(run)
 
 
-def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
-    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_node) as run:
+def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=PAGED) as run:
         run.until(lambda: paged_out(run), "a task that is paged out")
         os.kill(run.supervisor(), signal.SIGKILL)
         run.check_verified()
-
-
-@pytest.mark.slow
-def test_the_next_run_ends_the_swap_of_a_driver_killed_with_its_janitor(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
-        run.until(lambda: paged_out(run), "a task that is paged out")
-        os.kill(run.janitor(), signal.SIGKILL)
-        run.process.kill()
-        run.wait()
-        assert swaps_below(run.temporary)
-        (tmp_path / "next").mkdir()
-        nowhere = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(run.temporary)}
-        with NatjamRun(tmp_path / "next", variables=nowhere) as following:
-            following.check_failed("cannot reach the cluster")
 
 
 _HOG = """
@@ -164,17 +143,7 @@ def test_a_full_swap_fails_the_run_with_the_numbers(ray_node: RayCluster, tmp_pa
 )
 def test_what_this_machine_has_not_is_said_before_anything_starts(tmp_path: Path, change: str, said: str) -> None:
     options = [part for one in change.split() for part in ("--set", one)]
-    with NatjamRun(tmp_path, *options, experiment=PAGED) as run:
-        assert run.wait() == 2, run.log
-    assert said in run.log
-    assert not run.out.exists()
-
-
-def test_swap_on_a_file_system_without_a_disk_is_refused(ray_node: RayCluster, tmp_path: Path) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/dev/shm"))
-    try:
-        with NatjamRun(tmp_path, experiment=PAGED, variables={"TMPDIR": str(directory)}, cluster=ray_node) as run:
-            run.check_failed("starting nodes-1 failed", "cannot be switched on", "file system of a disk")
-            until(lambda: not [path for path in directory.iterdir() if path.name.startswith("natjam-")], "nothing left")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    (tmp_path / "paged.yaml").write_text(PAGED)
+    done = run_natjam("run", tmp_path / "paged.yaml", *options, "--out", tmp_path / "out", status=2)
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()

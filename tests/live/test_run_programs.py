@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from emulator.live.program_members import group_parent
-from tests.live_runs import NatjamRun, RayCluster, natjam, until
+from tests.commands import run_natjam
+from tests.hosts_here import HostsHere
+from tests.live_runs import NatjamRun, RayCluster, until
 from tests.programs import HIDDEN, criu_or_skip, kmeans_command, of_place
 from tests.run_results import job_of
 
@@ -43,10 +45,10 @@ workload:
 
 
 @pytest.mark.slow
-def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(ray_node: RayCluster, tmp_path: Path) -> None:
+def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(tmp_path: Path) -> None:
     criu_or_skip()
     subprocess.run(kmeans_command(*KMEANS, "--out", str(tmp_path / "c.npy")), stdout=subprocess.DEVNULL, check=True)
-    with NatjamRun(tmp_path, experiment=PROGRAMS, cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=PROGRAMS) as run:
         assert run.wait() == 0, run.log
         summary, attempts = run.summary, run.table("attempts")
     assert job_of(summary, "low")["suspensions"] == 1
@@ -89,23 +91,19 @@ def write_low(directory: Path) -> Path:
     return place
 
 
-def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
+def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(tmp_path: Path) -> None:
     place = write_low(tmp_path)
-    with NatjamRun(tmp_path, experiment=SUSPENDED, cluster=ray_node) as run:
+    with HostsHere(tmp_path, experiment=SUSPENDED) as run:
         assert run.wait() == 0, run.log
         assert of_place(place) == []
     assert job_of(run.summary, "low")["suspensions"] == 1
     output = run.summary["output"]
     assert (output["verified"], output["programs"], output["programs_compared"]) == (True, 3, 3)
-    assert "what 3 programs wrote, unchanged since the commit" in " ".join(run.log.split())
     stdout = run.out / "output" / "high" / "part-c-00000" / "stdout"
     assert stdout.read_text() == "hello\n"
-    assert natjam("verify", run.out).returncode == 0
+    assert "what 3 programs wrote, unchanged since the commit" in " ".join(run_natjam("verify", run.out).stdout.split())
     stdout.write_text("hallo\n")
-    found = natjam("verify", run.out)
-    assert found.returncode == 1
+    found = run_natjam("verify", run.out, status=1)
     assert "part-c-00000: is not as it was when it was committed" in found.stderr
 
 

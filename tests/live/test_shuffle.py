@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from emulator.live.tasks import records, shuffle
 from emulator.live.tasks.records import Record
 from emulator.live.tasks.shuffle import BadResponse, FetchFailed
 from tests.examples import drawn
+from tests.live_runs import gone, until
 
 BOUND_S = 20.0
 JOB = "a job/with: odd name"
@@ -366,13 +367,6 @@ def test_a_weak_or_missing_secret_and_bad_node_names_end_it(tmp_path: Path):
         assert b"Traceback" not in ended.stderr
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_it_dies_with_its_parent(tmp_path: Path):
     """The parent is killed while the service's standard input stays open."""
     script = (
@@ -397,13 +391,7 @@ def test_it_dies_with_its_parent(tmp_path: Path):
     assert b"port" in parent.stdout.readline()
     parent.kill()
     parent.wait()
-
-    def gone() -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            return Path(f"/proc/{service_pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        return True
-
-    wait_until(gone)
+    until(lambda: gone([service_pid]), "its end")
     parent.stdin.close()
     parent.stdout.close()
     parent.stderr.close()
@@ -421,7 +409,7 @@ def test_a_client_that_goes_away_does_not_disturb_it(service: Service):
     assert status == 200
     assert len(body) == 200 * (1 << 16) + 200 * (8 + 5) + shuffle.FRAME.size
     descriptors = Path("/proc", str(service.process.pid), "fd")
-    wait_until(lambda: not any("file.out" in os.readlink(fd) for fd in list(descriptors.iterdir())))
+    until(lambda: not any("file.out" in os.readlink(fd) for fd in list(descriptors.iterdir())), "its files closed")
 
 
 @given(

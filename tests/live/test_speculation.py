@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator.records.replay import replay
-from tests.live_runs import NatjamRun, RayCluster
+from tests.hosts_here import HostsHere
 from tests.run_results import job_of
 
 STRAGGLERS = """\
@@ -29,9 +29,8 @@ workload:
     "mechanism",
     ["checkpoint", pytest.param("suspend", marks=pytest.mark.slow), pytest.param("kill", marks=pytest.mark.slow)],
 )
-def test_second_attempts_win(ray_node: RayCluster, tmp_path: Path, mechanism: str) -> None:
-    options = ("--set", f"scheduler.mechanism={mechanism}")
-    with NatjamRun(tmp_path, *options, experiment=STRAGGLERS, cluster=ray_node) as run:
+def test_second_attempts_win(tmp_path: Path, mechanism: str) -> None:
+    with HostsHere(tmp_path, f"scheduler.mechanism={mechanism}", experiment=STRAGGLERS) as run:
         summary = run.check_verified()
         attempts = [row for row in run.table("attempts") if row["kind"] == "reduce" and row["job"] == "research"]
         assert replay(run.records(), run.machine) is None

@@ -22,21 +22,14 @@ from supervision import BOUND_S, Host, on_host, open_descriptors, opened_since
 from emulator.live.janitor import find_run_processes
 from emulator.live.tasks.progress_page import ProgressPage
 from emulator.live.tasks.supervisor_client import SupervisorClient, SupervisorLost
+from tests.live_runs import gone, until
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def gone(run_id: str, pids: Sequence[int] = ()) -> bool:
-    """Wait until no process of a run, nor any of `pids`, is left.
-
-    Processes have no event for others: they are looked for often.
-    """
-    deadline = time.monotonic() + BOUND_S
-    while find_run_processes(run_id) or any(_runs(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+def check_gone(run_id: str, pids: Sequence[int] = ()) -> None:
+    """Wait until no process of a run, nor any of ``pids``, is left."""
+    until(lambda: not find_run_processes(run_id) and gone(pids), "nothing left", BOUND_S)
 
 
 @on_host
@@ -47,15 +40,8 @@ async def test_a_supervisor_that_is_killed_takes_all_with_it(host: Host) -> None
     os.kill(host.client.pid, signal.SIGKILL)
     await host.until(lambda: host.lost)
     assert "status -9" in host.lost[0]
-    assert gone(host.run_id, pids)
+    check_gone(host.run_id, pids)
     host.client.send({"op": "kill", "id": "c2"})  # nobody is there: dropped
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 _DOOMED_HOST = """
@@ -89,7 +75,7 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
         run_id = host.stdout.readline().strip()
         assert len(find_run_processes(run_id)) == 3
         host.kill()
-        assert gone(run_id)
+        check_gone(run_id)
 
 
 def test_the_end_of_the_loops_thread_does_not_end_the_supervisor(tmp_path: Path) -> None:
@@ -229,7 +215,7 @@ async def test_close_is_bounded_when_the_supervisor_hangs(host: Host) -> None:
     await host.launch("c1", keys=1000)
     os.kill(host.client.pid, signal.SIGSTOP)
     await host.client.close(grace_real_s=0.1)
-    assert gone(host.run_id)
+    check_gone(host.run_id)
     assert host.lost == []
 
 

@@ -130,18 +130,6 @@ def test_an_ended_driver_leaves_nothing_on_either_node(ray_cluster: RayCluster, 
     assert before <= ray_cluster.processes(), "the cluster is as it was"
 
 
-def test_hosts_of_the_resource_manager_and_of_applications_are_replaced(
-    ray_cluster: RayCluster, tmp_path: Path
-) -> None:
-    with NatjamRun(tmp_path, experiment=CROWDED, cluster=ray_cluster) as run:
-        run.walking("research")
-        for host in ("applications-1", "rm"):
-            before = run.host(host)
-            os.kill(before, signal.SIGKILL)
-            run.until(lambda host=host, before=before: run.host(host) != before, f"another {host}")
-        run.check_verified()
-
-
 @contextmanager
 def _both(directory: Path, *names: str, cluster: RayCluster) -> Iterator[list[NatjamRun]]:
     """Runs of these names, side by side: they are not touched by each other's end."""

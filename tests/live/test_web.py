@@ -51,6 +51,7 @@ def test_latencies_are_beside_the_jobs(ray_node: RayCluster, tmp_path: Path) -> 
         run.check_verified()
         web = run.summary["web"]
         assert "web service" in run.log
+        assert (run.out / "holders.svg").exists()
     assert web["failed"] == 0
     assert 0 < web["preempting"]["requests"] < web["requests"], "the grace is half of the time that it wants containers"
     assert 1 <= web["p50_real_ms"] <= web["p95_real_ms"] <= web["p99_real_ms"], "a request takes a millisecond at least"

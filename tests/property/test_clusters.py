@@ -15,15 +15,9 @@ from emulator.sim.cost_model import CostModel
 from tests.examples import drawn, fixed
 
 
-@given(cases(CALM))
+@given(cases(CALM | BAD_NETWORK) | storms())
 @fixed
-def test_every_job_succeeds(case: Case) -> None:
-    run(case)
-
-
-@given(cases(BAD_NETWORK) | storms())
-@fixed
-def test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
+def test_every_job_succeeds_and_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
     run(case)
 
 
@@ -49,12 +43,6 @@ def test_room_on_one_node_is_taken_from_less_urgent_jobs_whatever_is_lost_and_la
         assert why.requester not in why.victims
         if len(ranks) > 1:
             assert all(rank_of[victim] > rank_of[why.requester] for victim in why.victims)
-
-
-@given(storms())
-@fixed
-def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
-    run(case)
 
 
 @given(ordered_about())

@@ -39,7 +39,7 @@ from emulator.experiment.availability import read_steps
 from emulator.experiment.expand import expand
 from emulator.experiment.jobs_file import encode_jobs
 from emulator.experiment.load import load_experiment
-from emulator.records.replay_run import replay_journal
+from emulator.records.replay import replay_journal
 from tests.calibrations import make_calibration
 from tests.damage import PIECES, YAML_PIECES, damaged, try_many
 from tests.simulated_runs import CATALOGUE, simulate

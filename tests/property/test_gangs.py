@@ -23,15 +23,9 @@ from hypothesis import given
 from tests.examples import drawn, fixed
 
 
-@given(with_gangs(cases(CALM)))
+@given(with_gangs(cases(CALM | BAD_NETWORK) | storms()))
 @fixed
 def test_every_gang_succeeds(case: Case) -> None:
-    run(case)
-
-
-@given(with_gangs(cases(BAD_NETWORK) | storms()))
-@fixed
-def test_every_gang_succeeds_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
     run(case)
 
 

@@ -51,19 +51,25 @@ def yarns(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: boo
     )
 
 
-@given(yarns(CALM))
+SIZED = yarns(CALM).flatmap(sized)
+
+
+@given(yarns(CALM) | SIZED | with_sized_gangs(SIZED))
 @fixed
 def test_every_job_succeeds(case: Case) -> None:
     run(case)
 
 
-@given(yarns(CALM | BAD_NETWORK, faults=True))
+FAULTY = yarns(CALM | BAD_NETWORK, faults=True)
+
+
+@given(FAULTY | FAULTY.flatmap(sized))
 @fixed
 def test_every_job_ends_whatever_goes_wrong(case: Case) -> None:
     run(case)
 
 
-@given(yarns(CALM))
+@given(yarns(CALM) | SIZED)
 @fixed
 def test_heartbeats_left_out_make_no_difference(case: Case) -> None:
     left_out, all_run = (run(case, every_heartbeat=every) for every in (False, True))
@@ -71,38 +77,9 @@ def test_heartbeats_left_out_make_no_difference(case: Case) -> None:
     assert ends[0] == ends[1]
 
 
-@given(yarns(CALM))
+@given(yarns(CALM) | SIZED)
 @fixed
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
-    run(case, watch_revisions=True, repeat_empty_heartbeats=True)
-
-
-SIZED = yarns(CALM).flatmap(sized)
-
-
-@given(SIZED | with_sized_gangs(SIZED))
-@fixed
-def test_every_job_succeeds_in_containers_of_several_sizes(case: Case) -> None:
-    run(case)
-
-
-@given(yarns(CALM | BAD_NETWORK, faults=True).flatmap(sized))
-@fixed
-def test_every_job_ends_in_containers_of_several_sizes_whatever_goes_wrong(case: Case) -> None:
-    run(case)
-
-
-@given(SIZED)
-@fixed
-def test_heartbeats_left_out_make_no_difference_in_containers_of_several_sizes(case: Case) -> None:
-    left_out, all_run = (run(case, every_heartbeat=every) for every in (False, True))
-    ends = [{name: master.finish_ns for name, master in cluster.masters.items()} for cluster in (left_out, all_run)]
-    assert ends[0] == ends[1]
-
-
-@given(SIZED)
-@fixed
-def test_a_machine_whose_revision_stays_has_not_changed_in_containers_of_several_sizes(case: Case) -> None:
     run(case, watch_revisions=True, repeat_empty_heartbeats=True)
 
 
@@ -134,15 +111,7 @@ def test_a_round_takes_no_container_in_vain(amount: tuple, at_most: tuple, held:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@given(yarns(CALM | BAD_NETWORK, faults=True))
+@given(FAULTY | FAULTY.flatmap(sized))
 @drawn
 def test_the_same_at_length(case: Case) -> None:
-    run(case)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@given(yarns(CALM | BAD_NETWORK, faults=True).flatmap(sized))
-@drawn
-def test_the_same_at_length_in_containers_of_several_sizes(case: Case) -> None:
     run(case)

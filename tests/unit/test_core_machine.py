@@ -7,6 +7,7 @@ import pytest
 from emulator.core.effects import Effect
 from emulator.core.machine import IllegalTransition, StateMachine
 from emulator.core.messages import Message, NodeLost, Start, Tick
+from emulator.sim.kernel import Kernel
 
 
 class Listener(StateMachine):
@@ -37,3 +38,27 @@ def test_a_message_for_somebody_else_is_refused_and_changes_nothing() -> None:
     with pytest.raises(IllegalTransition, match="somebody: NodeLost is not for this machine"):
         machine.handle(NodeLost("node-1"), 5)
     assert machine.revision == 0
+
+
+def test_what_comes_last_at_an_instant_comes_after_all_that_the_others_lead_to_and_before_the_next_beat() -> None:
+    kernel, happened = Kernel(), list[str]()
+
+    def event() -> None:
+        happened.append("event")
+        kernel.soon(lambda: happened.append("what it leads to"))
+
+    def beat(name: str) -> None:
+        happened.append(name)
+        kernel.last(kernel.now_ns, lambda: happened.append(f"last after {name}"))
+        kernel.soon(lambda: happened.append(f"of {name}"))
+
+    kernel.beat(5, 1, lambda: beat("beat 1"))
+    kernel.beat(5, 2, lambda: beat("beat 2"))
+    kernel.last(5, lambda: happened.append("last"))
+    kernel.at(5, event)
+    kernel.at(6, kernel.stop)
+    kernel.run(10)
+    assert happened == [
+        *("event", "what it leads to", "last"),
+        *("beat 1", "of beat 1", "last after beat 1", "beat 2", "of beat 2", "last after beat 2"),
+    ]

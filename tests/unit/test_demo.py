@@ -33,7 +33,7 @@ from analysis.demo.scale import (
 )
 from analysis.whole_run import run_experiment
 from emulator.experiment.load import load_experiment
-from emulator.records.disturbance import disturbances
+from emulator.records.gaps import disturbances
 from tests.simulated_runs import FIG4
 
 

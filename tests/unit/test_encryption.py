@@ -13,10 +13,9 @@ import pytest
 
 from emulator.live import encryption
 from emulator.live.hosts import links
-from emulator.live.hosts.batches import Batch
-from emulator.live.hosts.links import Address, LinkError, Links
+from emulator.live.hosts.links import Address, Batch, LinkError, Links
 from emulator.live.hosts.plan import HOST, ProgressReadings
-from emulator.live.services.shuffle_process import ShuffleProcess
+from emulator.live.services.service_process import ShuffleProcess
 from emulator.live.tasks import records, shuffle
 from tests.certificates import certificates_in
 

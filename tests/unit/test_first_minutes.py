@@ -1,10 +1,7 @@
-"""What a new user meets first: the catalogue by name, ``init``, and a wheel without the checkout."""
+"""What a new user meets first: the catalogue by name, and ``init``."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +10,7 @@ from emulator.campaign.definition import load_campaign
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory, examples, located
 from emulator.experiment.load import load_experiment
-from tests.wheels import REPOSITORY, installed_wheel
-
-_NATJAM = "from emulator.cli.script import main; main()"
-
-
-def natjam(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "160", **variables}
-    command = [sys.executable, "-P", "-c", _NATJAM, *arguments]  # -P: Python finds no more than for an installed script
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+from tests.live_runs import natjam
 
 
 def test_every_example_has_a_summary_and_is_found_by_its_name() -> None:
@@ -44,7 +33,7 @@ def test_a_campaign_may_name_the_catalogue(tmp_path: Path) -> None:
 
 
 def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
-    assert natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
+    assert natjam("init", "mine", cwd=tmp_path).returncode == 0
     mine = tmp_path / "mine"
     campaign = mine / "campaign.yaml"
     assert "seeds: 10" in campaign.read_text()
@@ -52,32 +41,14 @@ def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
     own = ("--set", "scheduler.task_eviction=my_policies:newest", "--out", "own")
     runs = (("run", "experiment.yaml", "--engine", "sim", *own), ("verify", "own"))
     for arguments in (*runs, ("campaign", "campaign.yaml")):
-        done = natjam(*arguments, cwd=mine, PYTHONPATH=str(REPOSITORY))
+        done = natjam(*arguments, cwd=mine)
         assert done.returncode == 0, done.stderr
-    again = natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+    again = natjam("init", "mine", cwd=tmp_path)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
 def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Path) -> None:
-    assert natjam("init", ".", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
+    assert natjam("init", ".", cwd=tmp_path).returncode == 0
     settings = ("--set", "scheduler.task_eviction=my_policies:newest")
-    done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+    done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_wheel_works_from_an_empty_directory(tmp_path: Path) -> None:
-    site, empty = installed_wheel(tmp_path), tmp_path / "empty"
-    empty.mkdir()
-    done = natjam("run", "catalog:facebook-50", "--engine", "sim", "--out", "out", cwd=empty, PYTHONPATH=str(site))
-    assert done.returncode == 0, done.stderr
-    assert (empty / "out" / "report.html").stat().st_size > 50_000
-    code = "import emulator, natjam; print(emulator.__file__, natjam.__file__, len(natjam.load('out').jobs))"
-    where = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=empty,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert where.stdout.split() == [f"{site}/emulator/__init__.py", f"{site}/natjam/__init__.py", "50"]

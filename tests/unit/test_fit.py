@@ -96,18 +96,6 @@ def test_who_chooses_nodes_has_no_fit(tmp_path: Path, allocation: str) -> None:
     assert any("scheduler.fit: " in line and "chooses the nodes itself" in line for line in lines), lines
 
 
-def test_an_own_allocation_that_chooses_nodes_has_no_fit(tmp_path: Path) -> None:
-    (tmp_path / "own_cycles.py").write_text(
-        "from natjam import CycleAllocation, CycleDecision\n\n\n"
-        "def nobody(view):\n    return CycleDecision()\n\n\nNOBODY = CycleAllocation('nobody', nobody, 'mine')\n"
-    )
-    path = tmp_path / "fit.yaml"
-    head, _, rest = EXPERIMENT.replace("FIT", "best-fit").partition("  allocation: ")
-    queues = "queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}"
-    path.write_text(f"{head}  allocation: {{name: own_cycles:NOBODY, {queues}}}\n{rest[rest.index('  mechanism') :]}")
-    assert any("scheduler.fit: own_cycles:NOBODY chooses the nodes itself" in line for line in complaints(path))
-
-
 AMOUNTS = st.tuples(*[st.integers(0, 8)] * 3)
 
 

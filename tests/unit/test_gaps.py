@@ -8,11 +8,9 @@ from analysis.report.facts import facts
 from emulator.core.messages import JobState
 from emulator.engine import EngineResult
 from emulator.experiment.load import load_experiment
-from emulator.live.beat import PERIOD_REAL_NS, Beat, gap
+from emulator.live.beat import PERIOD_REAL_NS, Beat, gap, watched
 from emulator.live.clock import ScaledClock
-from emulator.live.own_beat import watched
-from emulator.records.disturbance import disturbances, disturbed_text
-from emulator.records.gaps import Gap, LongestGaps, gap_bound_ns, worst_gaps
+from emulator.records.gaps import Gap, LongestGaps, disturbances, disturbed_text, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
 from emulator.resolved import resolve
 from emulator.run.results import summary_of

@@ -15,17 +15,16 @@ from emulator.core.completions import RealCost
 from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
-from emulator.costs.overheads import OverheadProfile
+from emulator.core.settings import OverheadSettings
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
-from emulator.records.history.attempt_names import AttemptNames
+from emulator.records.history.attempt_names import AttemptNames, compressed, decompress
 from emulator.records.history.containers import OperationName
 from emulator.records.history.kept import KeptChoices, KeptStories
-from emulator.records.history.packing import compressed, decompress
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold
 
-NATIVE = OverheadProfile("native", 0, 0, 0)
+NATIVE = OverheadSettings()
 MS = 1_000_000
 
 
@@ -562,7 +561,7 @@ def test_a_sample_without_a_cost_has_a_total_only_and_a_wait_is_never_negative()
 
 
 def test_overruns_are_counted_beyond_the_profile_and_five_real_milliseconds() -> None:
-    profile = OverheadProfile("published", ns(2.63), ns(1.35), ns(3.88))
+    profile = OverheadSettings(ns(2.63), ns(1.35), ns(3.88))
     found = [
         *(operation("schedule", s) for s in (2.63, 2.72, 2.74, 9)),  # 5 ms real are 0.1 s at this scale
         *(operation("suspend", s) for s in (1.35, 1.46)),

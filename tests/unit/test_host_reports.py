@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.display.machine_status import ClusterStatus
+from emulator.display.status import ClusterStatus
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host_reports import HostReports, HostStatus
-from emulator.live.hosts.standstill import timeout_real_ns
+from emulator.live.hosts.plan import timeout_real_ns
 from emulator.records.lag import LagRecorder
 from emulator.resolved import resolve
 from tests.simulated_runs import FIG4

@@ -35,6 +35,7 @@ from emulator.core.messages import (
 from emulator.records.journal import (
     JournalError,
     JournalHeader,
+    JournalTail,
     JournalWriter,
     Record,
     Recorder,
@@ -44,7 +45,6 @@ from emulator.records.journal import (
     merge,
     read_journal,
 )
-from emulator.records.journal_tail import JournalTail
 from emulator.sites.kubernetes import PodDetails
 from emulator.sites.kueue import WorkloadDetails
 from emulator.sites.slurm import SlurmDetails

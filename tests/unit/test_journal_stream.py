@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.messages import Start
-from emulator.live.session.journal_stream import JournalStream
+from emulator.live.hosts.host_reports import JournalStream
 from emulator.records.journal import (
     JournalError,
     JournalHeader,

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.core.messages import Start
-from emulator.records.journal import JournalError, JournalHeader, JournalWriter, Record
-from emulator.records.journal_tail import JournalTail
+from emulator.records.journal import JournalError, JournalHeader, JournalTail, JournalWriter, Record
 from tests.damage import damaged
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})

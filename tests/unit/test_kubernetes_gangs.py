@@ -16,7 +16,7 @@ from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.player import Player
 from emulator.policies.kubernetes.terms import first_of_best
-from emulator.policies.news import CannotGoOnError
+from emulator.policies.schedulers.protocol import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Arrival, Group, Kubernetes, Node, Pod, Replacement, State

@@ -14,7 +14,6 @@ from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kueue.returns import MOST_IN_VAIN
-from emulator.policies.kueue.room import Room
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -118,34 +117,3 @@ def test_who_would_not_be_admitted_to_an_empty_cluster_waits_as_in_kueue(tmp_pat
 
 
 # ---- room on the nodes ----
-
-
-def test_a_gang_gets_its_room_together_or_not_at_all() -> None:
-    room = Room()
-    room.up("a", {"cpu": 4000})
-    room.up("b", {"cpu": 2000})
-    assert not room.give([("a", {"cpu": 4000}), ("b", {"cpu": 3000})], ())
-    assert room.give([("a", {"cpu": 4000}), ("b", {"cpu": 2000})], ()), "what was refused takes nothing"
-    assert not room.give([("b", {"cpu": 1})], ()), "what is being given counts at once"
-
-
-def test_what_is_given_counts_once_when_it_is_told() -> None:
-    room = Room()
-    room.up("a", {"cpu": 4000})
-    assert room.give([("a", {"cpu": 3000})], ())
-    room.begin()
-    room.uses("c1", "a", {"cpu": 3000})
-    assert not room.give([("a", {"cpu": 2000})], ())
-    assert room.give([("a", {"cpu": 1000})], ())
-    room.begin()
-    room.uses("c1", "a", None)
-    assert room.give([("a", {"cpu": 4000})], ())
-
-
-def test_a_stopped_workload_goes_on_in_what_it_holds() -> None:
-    room = Room()
-    room.up("a", {"cpu": 4000, "memory_gb": 8000})
-    room.uses("c1", "a", {"memory_gb": 6000})
-    whole = {"cpu": 4000, "memory_gb": 6000}
-    assert not room.give([("a", whole)], ()), "another workload finds too little memory"
-    assert room.give([("a", whole)], ["c1"])

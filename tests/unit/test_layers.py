@@ -50,7 +50,7 @@ SIGNALLERS = {
 }
 FORKERS = {PARTER, "emulator/cli/script.py"}  # the second only takes its own place
 SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
-SPREADER = "emulator/campaign/processes.py"
+SPREADER = "emulator/campaign/spread.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
 UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 PLAIN_YAML = {("yaml", name) for name in ("safe_load", "safe_dump", "dump", "compose_all")}
@@ -188,7 +188,7 @@ ROOMS = (
         "emulator.fluid",
     ),
     *("emulator.live", "emulator.live.memory.cgroup", "emulator.live.memory.swap_file"),
-    *("emulator.live.memory.left_over", "emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
+    *("emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
     *("emulator.live.dumpers", "emulator.live.probe", "emulator.live.tasks", "emulator.live.services"),
     *("emulator.live.hosts", "emulator.live.session", "emulator.run", "emulator.campaign", "emulator.chaos"),
     *("emulator.loops", "emulator.measure", "analysis", "emulator.cli", "emulator.public"),

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from emulator.core.messages import ApplicationHeartbeat as Heartbeat
 from emulator.core.messages import Ask, ContainerReport, ContainerState, NodeHeartbeat, ResumeAsk, StartContainer
 from emulator.core.saved import KeyCheckpoint
-from emulator.live.hosts.batches import Batch, BatchError, decode_batch, encode_batch
-from emulator.live.hosts.links import Address, LinkError, Links
+from emulator.live.hosts.links import Address, Batch, BatchError, LinkError, Links, decode_batch, encode_batch
 from emulator.live.hosts.plan import HOST, LaunchApplication, ProgressReadings
 from emulator.vocabulary import MAP, REDUCE, TaskId
 

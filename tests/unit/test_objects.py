@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.errors import RunError
-from emulator.live.services.store_process import StoreProcess
+from emulator.live.services.service_process import StoreProcess
 from emulator.live.services.store_service import parse_request
 from emulator.live.tasks.kept_files import KeptFiles, kept_files
 from emulator.live.tasks.partial_output import OutputError

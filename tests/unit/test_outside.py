@@ -20,14 +20,23 @@ from hypothesis import strategies as st
 
 from emulator.assemble import make_machine
 from emulator.core.completions import DecidedOutside
-from emulator.core.decisions import LEAST_WAIT_NS
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
 from emulator.policies.allocation_forms import Outside
-from emulator.policies.news import VERSION, Begin, Decide, JobSubmitted, NodeUp, NotSaid, said, shown
+from emulator.policies.policy import LEAST_WAIT_NS
+from emulator.policies.schedulers.protocol import (
+    VERSION,
+    Begin,
+    Decide,
+    JobSubmitted,
+    NodeUp,
+    UnknownLine,
+    decision_of,
+    shown,
+)
 from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import resolve
@@ -351,7 +360,7 @@ def test_a_gang_of_any_size_starts_at_once(tmp_path: Path) -> None:
     assert len(starts) == 5
     assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
     asked = (effect for record in records for effect in record.effects if isinstance(effect, AskOutside))
-    told = [each for effect in asked for each in effect.news]
+    told = [each for effect in asked for each in effect.events]
     node = next(each for each in told if isinstance(each, NodeUp))
     assert (node.resources, node.labels) == ({"cpu": 4000, "gpu": 2000}, {"zone": "a"})
     job = next(each for each in told if isinstance(each, JobSubmitted))
@@ -402,5 +411,5 @@ def test_a_command_must_be_given(tmp_path: Path) -> None:
 @fixed
 def test_any_line_is_understood_or_refused(line: str) -> None:
     assert shown(1, line).startswith("line 1: ")
-    with contextlib.suppress(NotSaid):
-        said(line)
+    with contextlib.suppress(UnknownLine):
+        decision_of(line)

@@ -8,21 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.costs.overheads import OverheadProfile, load_overheads, profile_names
+from emulator.core.settings import OverheadSettings
+from emulator.costs.overheads import load_overheads, profile_names
 from emulator.errors import ConfigError
 
 PROFILE = "name: mine\nsource: my cluster\nschedule_s: 2.5\nsuspend_s: 1\nresume_s: 3\n"
 
 
 def test_native_pads_nothing(tmp_path: Path) -> None:
-    assert load_overheads("native", tmp_path) == OverheadProfile("native", 0, 0, 0)
+    assert load_overheads("native", tmp_path) == OverheadSettings()
 
 
 def test_the_published_profile(tmp_path: Path) -> None:
     """natjam, section 5: 2.63 s to schedule, 1.35 s to suspend, 3.88 s to resume a task."""
-    assert load_overheads("hadoop-0.23", tmp_path) == OverheadProfile(
-        "hadoop-0.23", 2_630_000_000, 1_350_000_000, 3_880_000_000
-    )
+    assert load_overheads("hadoop-0.23", tmp_path) == OverheadSettings(2_630_000_000, 1_350_000_000, 3_880_000_000)
     assert profile_names() == ["native", "hadoop-0.23", "hadoop-1", "none", "slurm-22", "yarn-3"]
 
 
@@ -37,7 +36,7 @@ def test_what_a_kill_pays_for_is_in_the_profiles_that_know_it(tmp_path: Path) ->
 
 def test_a_file_beside_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(PROFILE + "heartbeat_s: 0.5\n")
-    expected = OverheadProfile("mine", 2_500_000_000, 1_000_000_000, 3_000_000_000)
+    expected = OverheadSettings(2_500_000_000, 1_000_000_000, 3_000_000_000)
     assert load_overheads("mine.yaml", tmp_path) == expected
     assert load_overheads(str(tmp_path / "mine.yaml"), Path("/")) == expected
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from analysis.load import read_table
 from emulator.errors import ConfigError
 from emulator.files import parquet_files
-from emulator.files.parquet_files import TooLargeError, parquet_file
-from emulator.files.parquet_pages import values_in_pages
+from emulator.files.parquet_files import TooLargeError, parquet_file, values_in_pages
 from tests.simulated_runs import simulate
 from tests.traces import FIVE_JOBS, read
 from workloads import store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,9 @@ import pytest
 
 import natjam
 from emulator.policies import policy, views
+from tests import live_runs
 from tests.experiment_files import VALID
-from tests.wheels import REPOSITORY
-
-_NATJAM = "from emulator.cli.script import main; main()"
+from tests.live_runs import REPOSITORY
 
 
 def python(code: str, cwd: Path, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -24,17 +24,6 @@ def python(code: str, cwd: Path, *path: Path) -> subprocess.CompletedProcess[str
         [sys.executable, "script.py"],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def command(cwd: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-c", _NATJAM, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(path or ""), "COLUMNS": "160"},
         capture_output=True,
         text=True,
         check=False,
@@ -51,6 +40,18 @@ def test_it_has_every_view_decision_and_record_of_a_policy() -> None:
     of_the_axes = {"Axis", "Elsewhere", "_ByName"}
     assert wanted - of_the_axes <= set(natjam.__all__)
     assert all(hasattr(natjam, name) for name in natjam.__all__)
+
+
+@pytest.mark.parametrize("name", ["CycleAllocation", "CycleDecision"])
+def test_a_policy_that_chose_nodes_in_cycles_is_told_what_to_do(name: str, tmp_path: Path) -> None:
+    (tmp_path / "own_cycles.py").write_text(f"from natjam import {name}\n")
+    allocation = "{name: own_cycles:MINE, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}"
+    (tmp_path / "mine.yaml").write_text(VALID)
+    override = f"scheduler.allocation={allocation}"
+    done = live_runs.natjam("run", "mine.yaml", "--set", override, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    words = f"natjam.{name} is gone: .*name: external.*docs/outside.md has the protocol"
+    assert re.search(words, " ".join(done.stderr.split())), done.stderr
 
 
 def test_an_experiment_is_simulated_and_loaded(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_what_hides_a_package_of_ours_is_named(name: str, tmp_path: Path) -> Non
 
 def test_the_command_line_names_it_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "analysis.py").touch()
-    done = command(tmp_path, "--help", path=tmp_path)
+    done = live_runs.natjam("--help", cwd=tmp_path, PYTHONPATH=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"natjam: {tmp_path}/analysis.py has the name of natjam's own package 'analysis'")
     assert len(done.stderr.splitlines()) == 1
@@ -126,6 +127,6 @@ def test_a_policy_beside_a_package_of_that_name_says_so(tmp_path: Path) -> None:
 def test_a_live_run_beside_a_module_of_that_name_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(VALID)
     (tmp_path / "workloads.py").touch()
-    done = command(tmp_path, "run", "small.yaml", "--engine", "live", path=REPOSITORY)
+    done = live_runs.natjam("run", "small.yaml", "--engine", "live", cwd=tmp_path)
     assert done.returncode == 2
     assert f"{tmp_path}/workloads.py has the name of natjam's own package 'workloads'" in done.stderr

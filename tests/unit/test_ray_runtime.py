@@ -15,8 +15,14 @@ import pytest
 
 from emulator.errors import RunError
 from emulator.interruption import deferred, interruptible
-from emulator.live.session.lean_ray import NODE_PARAMETERS, lean
-from emulator.live.session.ray_runtime import RayRuntime, _Thread, allow_open_files, allow_processes
+from emulator.live.session.ray_runtime import (
+    NODE_PARAMETERS,
+    RayRuntime,
+    _Thread,
+    allow_open_files,
+    allow_processes,
+    lean,
+)
 from emulator.live.session.setup_worker import command_of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.application_master.task import RateEstimate
-from emulator.live.hosts.readings import Readings
+from emulator.live.hosts.application_host import Readings
 
 
 def test_readings_later_than_the_last_refresh_come_again() -> None:

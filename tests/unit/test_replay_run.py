@@ -15,7 +15,7 @@ from emulator.core.completions import Suspended
 from emulator.core.effects import Suspend
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import JournalWriter, Record, read_journal
-from emulator.records.replay_run import JOURNAL_NAME
+from emulator.records.replay import JOURNAL_NAME
 from tests.commands import invoked, run_natjam
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"

@@ -20,7 +20,7 @@ from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.player import Player
 from emulator.policies.kubernetes.terms import first_of_best
-from emulator.records.replay_run import replay_journal
+from emulator.records.replay import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Arrival, Kubernetes, Node, Pod, PriorityClass, Replacement, State
@@ -242,7 +242,8 @@ def test_an_imported_file_is_known_by_its_first_line(folder: Path, tmp_path: Pat
     write_saved(long, CLUSTER, [f"left out {number}" for number in range(20_000)])
     assert system_of(long) == "kubernetes"
     assert read_saved(long, Kubernetes) == CLUSTER
-    assert run_natjam("play", long).output == run_natjam("play", folder / "mine.yaml").output
+    played = [run_natjam("play", file).output.partition("cycles")[0] for file in (long, folder / "mine.yaml")]
+    assert played[0] == played[1]
     assert system_of(tmp_path) is system_of(tmp_path / "none") is None
 
 

@@ -31,7 +31,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.policies.resources import dominant_ppm
-from emulator.records.capacity_use import busy_share, sized_work_share, wasted_share
+from emulator.records.measures import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.session import simulate, simulated_history

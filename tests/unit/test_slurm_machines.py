@@ -20,18 +20,18 @@ from emulator.core.messages import JobState
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     ContainerEnded,
     ContainerStarted,
+    Event,
     Give,
-    GroupNews,
+    GroupFacts,
     JobSubmitted,
     JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    SchedulerDecision,
 )
 from emulator.policies.slurm.player import NO_COSTS, Player
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
@@ -195,21 +195,21 @@ def test_a_gang_that_loses_a_node_or_a_process_goes_on_where_it_is_stopped(
 def test_a_job_whose_node_is_lost_is_requeued() -> None:
     scheduler = SlurmScheduler(SlurmRules(cluster()))
 
-    def answer(now_s: int, *news: News) -> list[Said]:
-        heard = scheduler.hear(news, now_s * SECOND_NS)
-        decides = heard.again_ns == now_s * SECOND_NS
-        return [*heard.decisions, *(scheduler.decide(now_s * SECOND_NS).decisions if decides else ())]
+    def answer(now_s: int, *events: Event) -> list[SchedulerDecision]:
+        notified = scheduler.notify(events, now_s * SECOND_NS)
+        decides = notified.valid_until_ns == now_s * SECOND_NS
+        return [*notified.decisions, *(scheduler.decide(now_s * SECOND_NS).decisions if decides else ())]
 
     def waits(new: int, at_once: int) -> JobWaits:
         return JobWaits("low", 0, {"task": new} if new else {}, (), (), at_once)
 
-    groups = (GroupNews("task", 2, True, {"cpu": 8000}),)
+    groups = (GroupFacts("task", 2, True, {"cpu": 8000}),)
     submitted = JobSubmitted("low", "low", 0, groups, None, 0, details=SlurmDetails())
-    first = answer(0, *(NodeUp(node, "", 8) for node in NODES), submitted, waits(2, 2))
+    first = answer(0, *(NodeUp(node, "", 8, {"cpu": 8000}) for node in NODES), submitted, waits(2, 2))
     assert first == [Give("low", "n0", "task"), Give("low", "n1", "task")]
     started = [ContainerStarted(f"c{number}", "low", "task", f"n{number}", None) for number in range(2)]
     assert answer(1, *started, waits(0, 0)) == []
-    assert answer(2, ContainerEnded("c1", "low", "n1"), NodeGone("n1"), waits(1, 0)) == [TakeBack("c0")]
+    assert answer(2, ContainerEnded("c1", "low", "n1"), NodeGone("n1"), waits(1, 0)) == [Reclaim("c0")]
     assert answer(3, ContainerEnded("c0", "low", "n0"), waits(2, 2)) == []
     assert answer(9) == [Give("low", "n2", "task"), Give("low", "n3", "task")]  # after cred_expire
 

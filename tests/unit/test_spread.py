@@ -7,8 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 
-from emulator.campaign.processes import ProcessWorkers
-from emulator.campaign.spread import spread
+from emulator.campaign.spread import ProcessWorkers, spread
 
 
 class AtOnce:
@@ -36,7 +35,7 @@ def test_processes_do_every_task_once() -> None:
 
 _SERVES_NOBODY = """\
 import multiprocessing
-from emulator.campaign.processes import _serve
+from emulator.campaign.spread import _serve
 ours, its = multiprocessing.Pipe()
 watched, held = multiprocessing.Pipe(duplex=False)
 ours.close()

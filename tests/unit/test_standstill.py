@@ -10,7 +10,8 @@ from analysis.whole_run import run_experiment
 from emulator.core import effects as fx
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
-from emulator.live.hosts.standstill import Standstill, timeout_real_ns
+from emulator.live.hosts.host_reports import Standstill
+from emulator.live.hosts.plan import timeout_real_ns
 from emulator.records.journal import read_journal
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import resolve

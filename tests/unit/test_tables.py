@@ -46,7 +46,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.core.settings import NodeSettings
 from emulator.costs.probe_result import ImageCost, Probed, StoreCost
-from emulator.display import closing_tables, probe_table, run_display, status
+from emulator.display import closing_tables, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
@@ -258,7 +258,7 @@ def probed(runs: Path) -> Iterator[RenderableType]:
     cost = ImageCost(10**15, 10**15, SECONDS, SECONDS)
     store = StoreCost("a-share-of-the-department", True, 12345.0, 12345.0, cost, cost)
     memory = MemoryUse(processes=1, resident_bytes=1, own_bytes=1, swapped_bytes=1)
-    yield from probe_table.probe_tables(Probed(("sleep",), 1, memory, 1, 1, "criu", "soft-dirty", (store,), ()))
+    yield from machine.probe_tables(Probed(("sleep",), 1, memory, 1, 1, "criu", "soft-dirty", (store,), ()))
 
 
 def played(runs: Path) -> Iterator[RenderableType]:
@@ -370,7 +370,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables.closing_tables": closing,
     "emulator.display.grids.on_terminal": campaign,
-    "emulator.display.probe_table._images_table": probed,
+    "emulator.cli.machine._images_table": probed,
     "emulator.display.run_display.__rich_console__": shown_while_running,
 }
 """By the function that makes the table."""
@@ -427,7 +427,7 @@ def check(table: FittedTable, text: str, width: int) -> None:
         is_left_out = any(head in line for line in below.split("not shown, only 0 or -:")[1:]) or (
             f"not shown in {width} columns:" in below and head in below.partition(f"not shown in {width} columns:")[2]
         )
-        for cell in column._cells:
+        for cell in column.cells:
             lines = [line for line in str(cell).split("\n") if len(line) <= width - 10]
             if spec.kind is not Kind.WORDS and not is_left_out:
                 assert all(line.strip() in text for line in lines), (head, str(cell))

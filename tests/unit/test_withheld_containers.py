@@ -21,7 +21,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
 from emulator.records.history import HistoryBuilder
-from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
+from emulator.records.measures import changes_of, shortfall_ns, tolerated_steps
 from emulator.resolved import resolve
 from emulator.run.results import summary_of
 from emulator.sim.session import simulated_history

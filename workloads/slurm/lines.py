@@ -153,7 +153,7 @@ def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     try:
         names = tuple(map(str, NodeSet(text, resolver=RESOLVER_NOGROUP)))
     except NodeSetException as error:
-        raise where.error(key, f"{printable(str(error))}") from error
+        raise where.error(key, printable(str(error))) from error
     if not names or len(names) > MOST_NODES:
         raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
     return names

@@ -11,8 +11,8 @@ container, which counts as gone from then on; to *cancel* a job is to end it, as
 ``emulator.core.resource_manager.contracts``.
 
 A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
-(``emulator.core.resource_manager.offers``).  A scheduler of cycles chooses a node for each request when its time has
-come (``by_cycles``); so do a process outside (``by_outside``) and the schedulers that people run (``by_scheduler``).
+(``emulator.core.resource_manager.offers``).  The schedulers that people run, and a process outside, choose a node for
+each request when its time has come (``by_scheduler``).
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from emulator.core.completions import DecidedOutside
 from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
-from emulator.core.messages import JobState
+from emulator.core.messages import JobState, TimerFired
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.vocabulary import Resources, TaskGroup, TaskId
 
 
 class Occasion(Symbol):
     """Why an allocation is asked."""
+
+    START = "the ResourceManager starts, perhaps again, after a restore"
+    MESSAGE = "a timer that it has set has fired, or the process outside that it has asked has answered"
 
     HEARTBEAT = "the heartbeat of a node"
     ARRIVAL = "a request has come in"
@@ -46,6 +50,8 @@ class Asked(NamedTuple):
     """Whose heartbeat it is."""
     planned_ns: int = 0
     """When its own time was planned for; a driver may be late."""
+    message: TimerFired | DecidedOutside | None = None
+    """The message that is for it."""
 
 
 class Grant(NamedTuple):

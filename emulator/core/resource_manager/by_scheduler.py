@@ -1,79 +1,155 @@
-"""Allocation by a scheduler that people run, whose rules are natjam's own (``emulator.policies.news.Scheduler``).
+"""Allocation by a scheduler that chooses the nodes: Kueue, kube-scheduler, Slurm, or a process outside.
 
 Theory of operation
 -------------------
-It is told what a process outside would be told, in the same words (``docs/outside.md``), and answers in the same
-instant.  It hears whenever anything has changed, and when its own time has come.  If it then wants to decide at this
-very instant, it does so after what else happens now by itself: when its timer for now has fired ``_QUIET`` times
-without any news.  What it has decided is told to it when it hears next.  A decision that cannot be carried out ends the
-run: nothing can have overtaken it.
+All speak one protocol (``emulator.policies.schedulers.protocol``).  Whenever anything has changed, the scheduler is
+notified of it, and answers what follows at once.  When its answer holds no longer, it decides, after all else that
+happens at that instant: a timer brings that time.  What it has decided it is notified of next.
+
+A process outside is asked a question instead, by an effect; its answer comes later, as a message.  One question is open
+at a time; what happens meanwhile is in the next.  A decision that could be carried out as far as the process knew, but
+that something it was not notified of has overtaken, is void: it changes nothing, and the process is notified of that.
+Any other decision that cannot be carried out ends the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from emulator.core.completions import DecidedOutside
 from emulator.core.decisions import PolicyError
-from emulator.core.effects import Effect
-from emulator.core.resource_manager.allocation import Decision
+from emulator.core.effects import AskOutside, Effect
+from emulator.core.machine import Timers
+from emulator.core.messages import TimerFired
+from emulator.core.resource_manager.allocation import Asked, Decision, Occasion
 from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.by_told import ByTold
-from emulator.core.resource_manager.said_decisions import CannotBeError
-from emulator.core.resource_manager.scheduler_news import first_news
+from emulator.core.resource_manager.checked_decisions import CannotBeError, CheckedDecisions
+from emulator.core.resource_manager.events import Events, first_event
 from emulator.policies.allocation_forms import SchedulerAllocation
-from emulator.policies.news import Answer, CannotGoOnError, News
+from emulator.policies.schedulers.external import ExternalScheduler
+from emulator.policies.schedulers.protocol import Answer, CannotGoOnError, Event, Question, Scheduler, Void, shown
 
-_QUIET = 3
-"""What happens at an instant reaches the ResourceManager in steps: a process ends, its node says so, then its job.
-
-With two, a job that ended exactly at a pass of Slurm was seen one pass late: drawn sites, compared with the player,
-showed that.
-"""
+_TIMER = "ask the scheduler"
+"""For the time until which its answer holds."""
 
 
-class ByScheduler(ByTold):
+class ByScheduler:
     """See the module's theory of operation; an ``Allocation``."""
 
-    timer = "ask the scheduler"
-
     def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
         allocation = parts.settings.scheduler.allocation
         assert isinstance(allocation, SchedulerAllocation)
+        self.changes = 0
         self._name = allocation.name
-        self._scheduler = allocation.function()
-        self._first: list[News] = [first_news(parts.settings)]
-        self._quiet = 0
-        """So often its time must still come without any news before it decides; 0: it does not want to."""
+        self._scheduler: Scheduler = allocation.function()
+        self._first = first_event(parts.settings)
+        self._events = Events(parts.state, parts.settings.scheduler.may_take)
+        self._decisions = CheckedDecisions(parts)
+        self._timers = Timers()
+        self._is_due = False
+        """Whether its answer holds no longer."""
+        self._to_notify: list[Event] = [self._first]
+        """Of what it is notified next, before what has happened since."""
+        self._question: int | None = None
+        """The one that is open."""
+        self._answer: DecidedOutside | None = None
+        """To the open question."""
+        self._effects: list[Effect] = []
 
-    def begin_anew(self, now_ns: int) -> list[Effect]:
-        """See ``ByTold``: its timers are set again."""
-        return [*self._timers.again(now_ns)]
+    # ---- an allocation ----
+
+    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+        """See ``Allocation``: whenever anything has changed."""
+        return None if occasion in (Occasion.HEARTBEAT, Occasion.TIME) else now_ns
+
+    def decide(self, asked: Asked) -> Iterator[Decision]:
+        """See ``Allocation``.  It takes in its messages first: it is asked after every message, and then decides."""
+        match asked.message:
+            case TimerFired() as fired:
+                self._is_due |= self._timers.take(fired)
+            case DecidedOutside(question=question) as answer if question == self._question:
+                self._answer = answer
+        if asked.occasion is Occasion.START:
+            self._start(asked.now_ns)
+        elif asked.message is None and self.asked_ns(asked.occasion, asked.now_ns) is not None:
+            return self._decide(asked.now_ns)
+        return iter(())
+
+    def explain(self) -> list[Effect]:
+        """See ``Allocation``; and its timer, and its question."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ---- the scheduler ----
+
+    def _start(self, now_ns: int) -> None:
+        """The ResourceManager was away, and its timers with it."""
+        self.changes += 1
+        if self._scheduler.outlives_restarts:
+            self._effects += self._timers.again(now_ns)
+        else:
+            self._events, self._question = self._events.forgotten(), None
+            self._to_notify = [self._first]
 
     def _decide(self, now_ns: int) -> Iterator[Decision]:
-        news, self._first = [*self._first, *self._news.take()], []
-        if not news and not self._is_due:
+        if self._answer is not None:
+            yield from self._answered(self._answer, now_ns)
+        if self._question is not None:
+            return
+        events, self._to_notify = [*self._to_notify, *self._events.take()], []
+        if not events and not self._is_due:
             return
         self._is_due = False
         try:
-            answer = self._answer(news, now_ns)
+            answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
         except CannotGoOnError as error:
-            raise PolicyError(f"allocation {self._name}: {error}") from None
-        self._ask_again(answer.again_ns)
-        self.changes += 1
-        self._said.begin(answer.decisions)
-        for decision in answer.decisions:
-            try:
-                yield self._said.checked(decision, now_ns)
-            except CannotBeError as error:
-                raise PolicyError(f"allocation {self._name}: {decision}: {error}") from None
-            self._effects += self._said.explained(decision)
+            raise self._error(error) from None
+        if isinstance(answer, Question):
+            self.changes += 1
+            self._question = answer.number
+            self._effects.append(AskOutside(answer.number, answer.events))
+        else:
+            yield from self._carried_out(answer, (), now_ns)
 
-    def _answer(self, news: list[News], now_ns: int) -> Answer:
-        if news or not self._quiet:
-            answer = self._scheduler.hear(news, now_ns)
-            decides = answer.again_ns is not None and answer.again_ns <= now_ns
-            self._quiet = _QUIET if decides else 0
-            return answer
-        self._quiet -= 1
-        return Answer(again_ns=now_ns) if self._quiet else self._scheduler.decide(now_ns)
+    def _answered(self, reply: DecidedOutside, now_ns: int) -> Iterator[Decision]:
+        """A process has answered the open question."""
+        assert isinstance(self._scheduler, ExternalScheduler)
+        overtaking = self._events.take()
+        try:
+            answer = self._scheduler.answered(reply.lines, reply.first_line, reply.again_ns, now_ns)
+        except CannotGoOnError as error:
+            raise self._error(error) from None
+        yield from self._carried_out(answer, overtaking, now_ns)
+        self._to_notify += overtaking
+        self._question = self._answer = None
+
+    def _carried_out(self, answer: Answer, overtaking: Sequence[Event], now_ns: int) -> Iterator[Decision]:
+        """Its decisions, each checked when the one before was carried out; ``overtaking``: what it did not know."""
+        self.changes += 1
+        unknown = {pair for event in overtaking for pair in _named_by(event)}
+        self._decisions.begin(answer.decisions)
+        for place, decision in enumerate(answer.decisions):
+            try:
+                yield self._decisions.checked(decision, now_ns)
+            except CannotBeError as error:
+                if not unknown & self._decisions.concerns(decision):
+                    what = shown(*answer.lines[place]) if answer.lines else str(decision)
+                    raise self._error(f"{what}: {error}") from None
+                self._to_notify.append(Void(answer.lines[place][0], str(error)))
+                continue
+            self._effects += self._decisions.explained(decision)
+        if answer.valid_until_ns is None:
+            self._timers.forget(_TIMER)
+        else:
+            until_ns = max(now_ns, answer.valid_until_ns)
+            self._effects.append(self._timers.set(_TIMER, until_ns, is_last=True))
+
+    def _error(self, why: object) -> PolicyError:
+        return PolicyError(f"allocation {self._name}: {why}")
+
+
+def _named_by(event: Event) -> Iterator[tuple[str, str]]:
+    for what in ("job", "node", "container"):
+        name = getattr(event, what, None)
+        if name is not None:
+            yield what, name

@@ -69,19 +69,13 @@ class Gangs:
     def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
         """Containers for the gang, no more than it needs at once; fewer if there is no room for it.
 
-        New tasks, and saved ones whose old node is full, go to the node ``first``, then to the others in turn.
+        Stopped processes come first: they have no other place.  New tasks, and saved ones whose old node is full, go to
+        the node ``first``, then to the others in turn.
         """
         free = {name: len(self._state.nodes[name].free) for name in self._state.free_nodes}
         if first is not None and first.name in free:
             free = {first.name: free.pop(first.name), **free}
         most = min(application.requests.at_once, self._state.limit - self._state.used)
-        return self.placed(application, free, most)
-
-    def placed(self, application: Application, free: dict[str, int], most: int) -> list[Grant]:
-        """The gang's requests, ``most`` at most, that have room in so many ``free`` containers of each node.
-
-        Stopped processes come first: they have no other place.
-        """
         grants: list[Grant] = []
         for group, task, home in self._in_order(application):
             if len(grants) >= most:

@@ -46,15 +46,13 @@ from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, 
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.by_outside import ByOutside
-from emulator.core.resource_manager.by_told import ByTold
 from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.master_news import MasterNews
+from emulator.core.resource_manager.notifier import Notifier
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.resource_manager.recovery import MasterRecovery
 from emulator.core.resource_manager.sized_state import cluster_state
 from emulator.core.resource_manager.strategies import strategy
-from emulator.core.resource_manager.telling import Telling
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
@@ -79,7 +77,7 @@ class ResourceManager(StateMachine):
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
-        self._telling = Telling(self.state, self._contracts, self._allocation) if settings.protocol.at_once else None
+        self._notifier = Notifier(self.state, self._contracts, self._allocation) if settings.protocol.at_once else None
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
         self._admission = Admission(settings.scheduler.queues, self._masters_outside, self.state.queue_share_of_master)
@@ -101,8 +99,8 @@ class ResourceManager(StateMachine):
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
-            if self._telling is not None:
-                effects += self._telling.tell(self._ask, now_ns)
+            if self._notifier is not None:
+                effects += self._notifier.notify(self._ask, now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -125,7 +123,7 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(name)
         if application is None:
             return name in self._ended
-        unheard = self._telling is not None and application.news.are_unheard
+        unheard = self._notifier is not None and application.news.are_unheard
         return unheard or application.news.is_awaited(heard_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
@@ -157,8 +155,8 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
-        told = self._allocation.begin_anew(now_ns) if isinstance(self._allocation, ByTold) else []
-        return [*told, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
+        begun = self._ask(Asked(Occasion.START, now_ns)) or ()
+        return [*begun, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         stepped = self._withholding.step(now_ns)
@@ -185,15 +183,8 @@ class ResourceManager(StateMachine):
         self._triggers.submitted(application.name)
         return self._admit(now_ns)
 
-    def _decided_outside(self, message: DecidedOutside, now_ns: int) -> list[Effect]:
-        assert isinstance(self._allocation, ByOutside)
-        self._allocation.take(message)  # it is asked after every message, and then makes the decisions
-        return []
-
-    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        assert isinstance(self._allocation, ByTold)
-        self._allocation.fired(message)
-        return []
+    def _for_allocation(self, message: TimerFired | DecidedOutside, now_ns: int) -> list[Effect]:
+        return self._ask(Asked(Occasion.MESSAGE, now_ns, message=message)) or []
 
     def _order_task(self, message: OrderTask, now_ns: int) -> list[Effect]:
         self._triggers.order(message.job, message.order)
@@ -243,7 +234,7 @@ class ResourceManager(StateMachine):
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus
-        heard = self._telling is not None and application.news.heard(message.answer_id)
+        heard = self._notifier is not None and application.news.heard(message.answer_id)
         answer = self.state.answer(application, message.answer_id)
         if answer is None and message.says_nothing and not (started or surplus or heard):
             self.leaves_no_trace()
@@ -441,8 +432,8 @@ class ResourceManager(StateMachine):
         Tick: _tick,
         SubmitJob: _submit,
         OrderTask: _order_task,
-        DecidedOutside: _decided_outside,
-        TimerFired: _timer,
+        DecidedOutside: _for_allocation,
+        TimerFired: _for_allocation,
         NodeHeartbeat: _node_heartbeat,
         ApplicationHeartbeat: _application_heartbeat,
         NodeLost: _node_lost,

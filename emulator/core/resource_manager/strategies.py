@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from emulator.core.resource_manager.allocation import Allocation
 from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.by_cycles import ByCycles
-from emulator.core.resource_manager.by_outside import ByOutside
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
@@ -13,8 +11,6 @@ from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.paced import Paced
 from emulator.core.resource_manager.reserving_queues import ReservingQueues
 from emulator.policies.allocation_forms import (
-    CycleAllocation,
-    ExternalAllocation,
     PacedAllocation,
     SchedulerAllocation,
     ShareAllocation,
@@ -29,10 +25,6 @@ def strategy(parts: Parts) -> Allocation:
         case PacedAllocation(pace=pace):
             offers = ReservingQueues(parts) if parts.settings.has_sizes else ByQueues(parts)
             return offers if pace is None else Paced(parts, pace, offers)
-        case CycleAllocation():
-            return ByCycles(parts)
-        case ExternalAllocation():
-            return ByOutside(parts)
         case SchedulerAllocation():
             return ByScheduler(parts)
         case _:

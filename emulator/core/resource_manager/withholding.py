@@ -11,7 +11,7 @@ fulfils an entry.
 
 If an entry is not fulfilled in time, a container is killed, early enough that it is known to be free when the grace
 ends.  Under *wait* nothing is asked back or killed.  What jobs hold after the grace is the shortfall of the
-transactional workload; ``emulator.records.shortfall`` computes it from what the processes did.  An ApplicationMaster in
+transactional workload; ``emulator.records.measures`` computes it from what the processes did.  An ApplicationMaster in
 a container counts as one, and is never taken.
 """
 

@@ -21,7 +21,7 @@ from emulator.files.problems import Problem
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies import axes as policies
-from emulator.policies.allocation_forms import CycleAllocation, ShareAllocation, ToldAllocation
+from emulator.policies.allocation_forms import SchedulerAllocation, ShareAllocation
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import Axis
 from emulator.storage.objects import is_object_url
@@ -68,7 +68,7 @@ def _fit(document: Document, base_dir: Path) -> Iterator[Problem]:
     written = {str(key): value for key, value in allocation.items() if key != "queues"}
     with suppress(ConfigError, ValidationError):  # another check says so
         known = find_policy(policies.ALLOCATION, Choice.model_validate(written), base_dir)
-        if isinstance(known, ShareAllocation | CycleAllocation | ToldAllocation):
+        if isinstance(known, ShareAllocation | SchedulerAllocation):
             message = f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
             yield ("scheduler", "fit"), message
 

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import ray
 
-from emulator.live.hosts.host_status import HostStatus
 from emulator.live.hosts.links import Address
-from emulator.live.hosts.plan import RunPlan
+from emulator.live.hosts.plan import HostStatus, RunPlan
 from emulator.live.janitor import start_janitor
 
 if TYPE_CHECKING:  # each process imports the host that it plays; below, they are named in quotes

@@ -5,18 +5,23 @@ Theory of operation
 A machine handles one message at a time and never awaits.  Messages that come up meanwhile are handled after it, first
 in, first out.  A machine's messages go to the outbox of the receiving host.  All messages of one turn of the loop are
 sent together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load,
-and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
+and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.  Those that come
+last wait until no message is queued here.
 
 An exception in a machine (or in a user's policy) ends the run: it is kept as ``fatal``, for the next status call.
 
-A host with a journal of its own can be replaced.  The machines of the new host are restored from the journal before
-they start again (``emulator.live.hosts.host_journal``).  The whole journal is then offered to the driver, which knows
-the part it already has.
+A host that keeps a journal on its own disk can be replaced.  A machine is pure: given to a new machine, its journal
+restores its state.  The records of a host's machines are written there first; only then may any message of theirs leave
+the host, and only then does the driver get the records.  So if the host is killed, a record that is missing there has
+had no effect.  To all others its message was lost, which the protocol tolerates.  Written bytes survive the death of
+the process that wrote them; the death of the computer ends the run in any case.  The new host offers the whole journal
+to the driver, which knows the part it already has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -27,15 +32,68 @@ from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
+from emulator.files.whole_files import writing
 from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns, gap
 from emulator.live.clock import ScaledClock
-from emulator.live.hosts.batches import Batch
-from emulator.live.hosts.host_journal import HostJournal, restored
-from emulator.live.hosts.links import Address, Links
+from emulator.live.hosts.links import Address, Batch, Links
 from emulator.live.hosts.plan import Note, RunPlan
 from emulator.records.gaps import LongestGaps
-from emulator.records.journal import Record, Recorder, encode_record
+from emulator.records.journal import Record, Recorder, decode_record, encode_record
 from emulator.records.lag import LagRecord, LagRecorder
+
+
+class HostJournal:
+    """Lines of records; see the module's theory of operation."""
+
+    def __init__(self, path: Path) -> None:
+        """Continue the file ``path``, or create it.  Raises OSError."""
+        self._path = path
+        self.found = _whole_lines(path)
+        """The records found in it, one encoded record each."""
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.truncate(path, sum(len(line) + 1 for line in self.found))
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._unwritten: list[bytes] = []
+
+    def add(self, line: bytes) -> None:
+        """Add a record, encoded."""
+        self._unwritten.append(line)
+
+    def write(self) -> None:
+        """Write all records that were added.
+
+        Raises:
+            RunError: they cannot be written; nothing may be added then.
+        """
+        if not self._unwritten:
+            return
+        rest = memoryview(b"\n".join([*self._unwritten, b""]))
+        with writing(self._path):
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        self._unwritten.clear()
+
+
+def restored(
+    lines: list[bytes], make_machine: Callable[[str], PeriodicMachine], sink: Callable[[Record], None]
+) -> dict[str, Recorder]:
+    """The machines that a journal restores, by address, each in a recorder that continues with ``sink``."""
+    recorders: dict[str, Recorder] = {}
+    for record in map(decode_record, lines):
+        recorder = recorders.get(record.actor)
+        if recorder is None:
+            recorder = recorders[record.actor] = Recorder(make_machine(record.actor), sink)
+        recorder.machine.handle(record.message, record.t_ns)
+        recorder.seq = record.seq + 1
+    return recorders
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """All complete lines; a line that was being written when its writer died is left out."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
 
 
 class MachineHost:
@@ -61,6 +119,8 @@ class MachineHost:
         self._journal: list[bytes] = [*found]
         self._outboxes: dict[str, Batch] = {}
         self._telling = False
+        self._queued = 0
+        """Messages of this host's machines to each other that wait to be handled."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> Address:
@@ -127,7 +187,7 @@ class MachineHost:
     def tell(self, address: str, message: Message) -> None:
         """Let a machine handle ``message`` now, or after the message that is being handled."""
         if self._telling:
-            self._loop.call_soon(self.tell, address, message)
+            self._soon(self.tell, address, message)
             return
         recorder = self._recorders.get(address)
         if recorder is None or self.fatal is not None:
@@ -141,6 +201,23 @@ class MachineHost:
             self.fail(error, f"{address} on {type(message).__name__}")
         finally:
             self._telling = False
+
+    def _soon(self, action: Callable[..., None], *arguments: object) -> None:
+        """Run ``action`` after what is queued here."""
+        self._queued += 1
+        self._loop.call_soon(self._take, action, arguments)
+
+    def _take(self, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self._queued -= 1
+        action(*arguments)
+
+    def _tell_last(self, address: str, message: Message) -> None:
+        """Let a machine handle ``message`` when nothing is queued here any more: neither what has happened until now,
+        nor what follows of it."""
+        if self._queued:
+            self._loop.call_soon(self._tell_last, address, message)
+        else:
+            self.tell(address, message)
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run with ``error``."""
@@ -177,7 +254,7 @@ class MachineHost:
             self.post(self._routes[effect.to], effect.to, effect.message)
         elif isinstance(effect, SetTimer):
             fired = TimerFired(effect.name, effect.generation, effect.at_ns)
-            self.at(effect.at_ns, self.tell, address, fired)
+            self.at(effect.at_ns, self._tell_last if effect.is_last else self.tell, address, fired)
         elif not isinstance(effect, EXPLANATIONS):  # these are for the journal only
             self.execute(address, effect)
 
@@ -206,7 +283,7 @@ class MachineHost:
     def post(self, host: str, address: str, message: Message | Note) -> None:
         """Send to a machine (or, at ``HOST``, to the host itself)."""
         if host == self.name:
-            self._loop.call_soon(self._dispatch, address, message)
+            self._soon(self._dispatch, address, message)
             return
         if not self._outboxes:
             self._loop.call_soon(self._empty_outboxes)

@@ -3,21 +3,106 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 
-from emulator.display.machine_status import unstarted_job_status
-from emulator.display.standstill import standstill
-from emulator.display.status import ClusterStatus, RunStatus
+from emulator.display.status import ClusterStatus, RunStatus, standstill, unstarted_job_status
+from emulator.engine import RecordSink
 from emulator.errors import RunError
-from emulator.live.hosts.host_status import HostStatus
-from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
-from emulator.live.hosts.standstill import Standstill, timeout_real_ns
+from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, HostStatus, timeout_real_ns
 from emulator.records.gaps import Gap
+from emulator.records.journal import Record, decode_record, merge
 from emulator.records.lag import LagRecord, LagRecorder
 from emulator.resolved import Resolved
 
+
+class JournalStream:
+    """The journal of a live run while it grows: brings its hosts' records into one order and passes them to a sink.
+
+    A few times a second, every host hands over its machines' new records, and says up to what time they are complete.
+    Before the earliest of these times no more records can come.  So all records before it are sorted, written, and
+    brought to the disk at once.  If the driver is killed, only the records since it last asked, and the few it held
+    back, are lost.
+    """
+
+    def __init__(self, sink: RecordSink) -> None:
+        self._sink = sink
+        self._held: list[Record] = []
+        self._counts: Counter[str] = Counter()
+        """Number of records taken from each actor."""
+        self._until_ns: dict[str, int] = {}
+        """For each living host: it has handed over all its records before this time."""
+
+    def take(self, host: str, lines: Iterable[bytes], until_ns: int) -> list[bytes]:
+        """Take a host's encoded records since the last call; it will have no further record before ``until_ns``.
+
+        A host that replaces another one first sends its whole journal.  Returns the lines that are new.
+        """
+        news: list[bytes] = []
+        for line in lines:
+            record = decode_record(line)
+            if record.seq >= self._counts[record.actor]:
+                self._counts[record.actor] = record.seq + 1
+                self._held.append(record)
+                news.append(line)
+        self._until_ns[host] = until_ns
+        return news
+
+    def forget(self, host: str) -> None:
+        """A host has died: no more records will come from it."""
+        self._until_ns.pop(host, None)
+
+    def write_settled(self) -> None:
+        """Write all records before the time after which others may still come.  Raises JournalError."""
+        settled_ns = min(self._until_ns.values(), default=0)
+        in_order = merge(self._held)
+        count = sum(record.t_ns < settled_ns for record in in_order)
+        self._write(in_order[:count])
+        self._held = in_order[count:]
+
+    def write_all(self) -> None:
+        """Write the remaining records at the end of the run.  Raises JournalError."""
+        held, self._held = merge(self._held), []
+        self._write(held)
+
+    def _write(self, records: list[Record]) -> None:
+        if records:
+            self._sink.write(records)
+            self._sink.flush()
+
+
 _LINK_PATIENCE_REAL_S = 5.0
 """A host whose link is broken has probably died; that is noticed within this time."""
+
+
+class Standstill:
+    """Detects that nothing moves in a live run.
+
+    Every node host counts moves: processes that start, stop, resume or end, and processes seen working when it looks
+    for silent ones, which it does eight times within a task's timeout.  If no count grows for that timeout although a
+    submitted job has not ended, the run is given up.  A single hanging task does not lead to this: it has been killed
+    by then, and that counts as a move.
+    """
+
+    def __init__(self, patience_real_ns: int) -> None:
+        self._patience_real_ns = patience_real_ns
+        self._moves: int | None = None
+        self._moved_real_ns = 0
+        self.since_ns = 0
+        """Emulated time of the last move seen."""
+
+    def is_reached(self, moves: int, has_work: bool, now_real_ns: int, now_ns: int) -> bool:
+        """Whether nothing has moved for too long.
+
+        Args:
+            moves: the count of all node hosts together.
+            has_work: whether a submitted job has not ended.
+            now_real_ns: real time.
+            now_ns: emulated time.
+        """
+        if moves != self._moves or not has_work:
+            self._moves, self._moved_real_ns, self.since_ns = moves, now_real_ns, now_ns
+        return now_real_ns - self._moved_real_ns > self._patience_real_ns
 
 
 class HostReports:

@@ -5,7 +5,8 @@ Theory of operation
 Ray's actors play the roles and start the hosts.  A message between machines would cost a millisecond of both cores as
 an actor call; here it costs some tens of microseconds.  Every host listens on the address of its Ray node.  When it
 learns the addresses of the others, it opens a link to each.  A link carries batches in one direction, each as a line of
-JSON.
+JSON: all that one host sends another at a time.  Messages between machines have the form they have in a journal, and so
+have the hosts' own notes.  Nothing that comes from a socket is ever unpickled.
 
 First both ends prove that they know the secret, which itself is never sent.  Each answers the other's random challenge
 with an HMAC of the challenge and of both names.  An end that fails is disconnected without having learned
@@ -22,9 +23,36 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
+import msgspec
+
+from emulator.core.messages import Message
+from emulator.errors import NatjamError
+from emulator.files.json_values import decoded
 from emulator.live import encryption
-from emulator.live.hosts.batches import Batch, BatchError, decode_batch, encode_batch
+from emulator.live.hosts.plan import Note
+
+Batch: TypeAlias = list[tuple[str, Message | Note]]
+"""Messages for the machines of one host: (address, message); the address ``HOST`` is the host itself."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Batch)
+
+
+class BatchError(NatjamError):
+    """Bytes that are not a batch; the message says what is wrong with them."""
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """One line, without the newline."""
+    return _encoder.encode(batch)
+
+
+def decode_batch(line: bytes) -> Batch:
+    """The batch in one line.  Raises BatchError for anything else."""
+    return decoded(line, _decoder.decode, BatchError)
+
 
 Address = tuple[str, int]
 """Where a host listens: IP address and port."""

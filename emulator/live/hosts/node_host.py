@@ -56,8 +56,7 @@ from emulator.live.hosts.plan import (
 )
 from emulator.live.memory.nodes import NodeMemories, largest_task_bytes
 from emulator.live.program_members import group_name, group_parent, remove_program_groups
-from emulator.live.services.shuffle_process import ShuffleProcess
-from emulator.live.services.store_process import StoreProcess
+from emulator.live.services.service_process import ShuffleProcess, StoreProcess
 from emulator.live.tasks import records
 from emulator.live.tasks.checkpoint import CheckpointFile
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters

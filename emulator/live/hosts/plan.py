@@ -1,4 +1,4 @@
-"""What the hosts of a run are told at their start, and their messages to each other besides machines' messages."""
+"""What the hosts of a run get when they start, their messages to each other, and their status."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
@@ -14,7 +15,6 @@ from msgspec import structs
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
 from emulator.core.settings import SchedulerSettings, Settings
-from emulator.live.hosts.standstill import timeout_real_ns
 from emulator.policies.fit import OFFERED
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import FIFO
@@ -26,6 +26,9 @@ from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.vocabulary import Frozen
 
 if TYPE_CHECKING:  # hosts get what was resolved, and do without what resolves
+    from emulator.display.status import ClusterStatus, JobStatus
+    from emulator.records.gaps import Gap
+    from emulator.records.lag import LagRecord
     from emulator.resolved import Resolved
 
 RESOURCE_MANAGER_HOST = "rm"
@@ -45,6 +48,13 @@ _OF_NODES = SchedulerSettings(
 """Nodes decide nothing; they only must know what may happen to a task."""
 HOST = "host"
 """Address of the host itself."""
+_TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
+"""A loaded machine may leave a process without a processor for some seconds."""
+
+
+def timeout_real_ns(run: Resolved) -> int:
+    """How long a task may give no sign of life, and how long a run may have no moves."""
+    return max(_TIMEOUT_AT_LEAST_REAL_NS, int(run.task_timeout_ns / Decimal(str(run.time_scale))))
 
 
 @dataclass(frozen=True)
@@ -173,3 +183,22 @@ class ProgressReadings(_Note):
 
 Note: TypeAlias = LaunchApplication | StopApplication | ApplicationLaunched | ApplicationExited | ProgressReadings
 """All messages between hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """The status of a host, asked for about three times a second."""
+
+    fatal: str | None
+    journal: list[bytes]
+    until_ns: int
+    """Emulated time up to which the host has handed over its journal."""
+    lag: LagRecord
+    unreachable: tuple[str, ...]
+    """Hosts to which its link is broken."""
+    gaps: tuple[Gap, ...] = ()
+    """The longest times for which it, or its supervisor, has stood still."""
+    jobs: tuple[JobStatus, ...] = ()
+    cluster: ClusterStatus | None = None
+    moves: int = 0
+    """For a node host; see ``emulator.live.hosts.host_reports.Standstill``."""

@@ -10,8 +10,7 @@ from emulator.core.effects import AllFinished, AskOutside, Effect
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.display.machine_status import cluster_status
-from emulator.display.status import ClusterStatus
+from emulator.display.status import ClusterStatus, cluster_status
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import RunPlan
 from emulator.outside.process import process_of

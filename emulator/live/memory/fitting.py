@@ -13,8 +13,7 @@ from emulator.assemble import GIB_BYTES
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
-from emulator.live.memory.containers import why_no_containers
-from emulator.live.memory.nodes import largest_task_bytes, why_no_swap
+from emulator.live.memory.nodes import largest_task_bytes, why_no_containers, why_no_swap
 from emulator.live.memory.swap_file import SwapFailed, check_room
 
 

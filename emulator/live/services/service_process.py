@@ -2,7 +2,7 @@
 
 The node host owns the listening socket and the service inherits it.  If the service dies, the next one listens on the
 same socket, and requests made meanwhile wait for it.  The service writes JSON to its standard output: a first line when
-it is ready, and a last one with what it has done.
+it is ready, and a last one with what it has done.  There are two: a shuffle service and a store service.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from emulator.live import encryption
+from emulator.live.tasks.kept_files import kept_files
+from emulator.live.tasks.shuffle import BACKLOG
 from emulator.live.tasks.supervisor_client import environment_without_token
 
 _START_PATIENCE_REAL_S = 30.0
@@ -96,3 +100,52 @@ class ServiceProcess:
             await process.wait()
             return {}
         return json.loads(line) if line else {}
+
+
+class ShuffleProcess(ServiceProcess):
+    """One shuffle service for the nodes under ``root``."""
+
+    def __init__(self, run_id: str, secret: str, root: Path, nodes: Sequence[str], bind: str) -> None:
+        arguments = ["--root", str(root), "--nodes", ",".join(nodes)]
+        module = "emulator.live.services.shuffle_service"
+        super().__init__(run_id, module, arguments, lambda: socket.create_server((bind, 0), backlog=BACKLOG), secret)
+        self.late: list[tuple[int, int]] = []
+        """When it has ended: the longest times for which it stood still (real ns), and when it went on."""
+        self._bind = bind
+        self._nodes = tuple(nodes)
+
+    async def urls(self) -> dict[str, str]:
+        """Start it; the base URL of each node.  Raises OSError, RuntimeError."""
+        port = (await self.start())["port"]
+        return {node: f"{encryption.scheme()}://{self._bind}:{port}/{node}" for node in self._nodes}
+
+    async def served(self) -> dict[str, int]:
+        """End it; its requests, bytes and refusals (nothing if it has died)."""
+        said = await self.close()
+        self.late = said.get("late", [])
+        return said.get("served", {})
+
+
+_BACKLOG = 1024
+
+
+class StoreProcess(ServiceProcess):
+    """One store service, for the files below ``directory``."""
+
+    def __init__(self, run_id: str, url: str, directory: Path) -> None:
+        self.socket_path = str(directory.with_name("store"))
+        arguments = ["--url", url, "--root", str(directory)]
+        super().__init__(run_id, "emulator.live.services.store_service", arguments, self._listening_socket)
+        self._directory = directory
+
+    def _listening_socket(self) -> socket.socket:
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(self.socket_path)
+        listening.listen(_BACKLOG)
+        return listening
+
+    def sees(self, name: str) -> bool:
+        """Whether an object is in the store.  Blocks.  Raises OutputError."""
+        file = self._directory / name
+        kept_files({"store": self.socket_path, "output_dir": str(self._directory)}).get(str(file))
+        return file.exists()

@@ -39,8 +39,7 @@ from emulator.files.problems import suggestion
 from emulator.files.whole_files import written_whole
 from emulator.live.hosts.links import Address, LinkError, Links
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
-from emulator.records.journal import Record
-from emulator.records.journal_tail import JournalTail
+from emulator.records.journal import JournalTail, Record
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.vocabulary import Frozen, JobFacts, Order, TaskId
 

@@ -23,28 +23,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from emulator.engine import OnStatus, RecordSink
-from emulator.errors import RunError
+from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
+from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
+from emulator.live.beat import watched
 from emulator.live.clock import ScaledClock
-from emulator.live.hosts.host_reports import HostReports
+from emulator.live.hosts.host_reports import HostReports, JournalStream
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.janitor import end_left_over_runs, run_directory, start_janitor
-from emulator.live.own_beat import watched
 from emulator.live.session.gauges import RunGauges
-from emulator.live.session.journal_stream import JournalStream
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.session.ray_runtime import RayRuntime, leave_nothing, ray_of_a_run
 from emulator.live.session.run_hosts import ANSWER_PATIENCE_REAL_S, LOOK_PERIOD_REAL_S, HostGone, RunHosts
 from emulator.live.session.web import WebService
+from emulator.own_packages import of_the_same_name
 from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
+from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
 from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.storage.objects import is_object_url
-from emulator.storage.places import place_at
+from emulator.storage.places import output_at, place_at
 
 STARTER = "starter"
 """This process, among those that may stand still."""
@@ -367,3 +368,37 @@ class LiveSession:
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def run_live(
+    run: Resolved,
+    directory: RunDirectory,
+    on_status: OnStatus,
+    open_records: OpenRecords,
+) -> EngineResult:
+    """Do ``run`` on real processes; see ``emulator.engine.Engine``."""
+    if why := of_the_same_name([str(Path.cwd())], plain_folders=False):
+        raise ConfigError(why)  # Ray's processes look in the working directory first
+    started_real_s = time.monotonic()
+    output = output_at(run.storage_url, directory.output_path)
+    place = place_at(output)
+    place.make()
+    session = LiveSession(run, directory.path, output, on_status, started_real_s)
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(session)
+        with open_records() as records:
+            live = session.run(records)
+        place.tidy()
+        return EngineResult(
+            machines=live.machines,
+            real_s=time.monotonic() - started_real_s,
+            lag=live.lag,
+            gaps=live.gaps,
+            output=output,
+            facts={
+                "shuffle_http_bytes": live.shuffle_bytes,
+                "startup_real_s": live.startup_real_s,
+                **({"web": live.web} if live.web else {}),
+            },
+            end=ending.pop_all().close,
+        )

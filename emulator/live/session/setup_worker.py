@@ -2,8 +2,8 @@
 
 Ray's own imports Ray to read a line of JSON, starts a shell, and that starts the worker, which imports Ray once more:
 that took a third of what each host of a short run cost.  Whatever is more than variables of the environment and another
-Python is left to Ray's own.  ``emulator.live.session.lean_ray`` tells Ray of this file, whose name must stay.  Standard
-library only.
+Python is left to Ray's own.  ``emulator.live.session.ray_runtime`` tells Ray of this file, whose name must stay.
+Standard library only.
 """
 
 from __future__ import annotations

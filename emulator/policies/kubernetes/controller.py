@@ -14,7 +14,7 @@ from emulator.policies.kubernetes.cycle import Decision, GangCycle, run_cycle
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms, Ties
-from emulator.policies.news import CannotGoOnError
+from emulator.policies.schedulers.protocol import CannotGoOnError
 from emulator.sites.kubernetes import BudgetSpec, Group, Node, Pending, Pod, State
 from emulator.vocabulary import SECOND_NS
 

@@ -17,8 +17,7 @@ run without an end, and those that fit nowhere.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,24 +28,21 @@ from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
-from emulator.policies.news import (
+from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
     Begin,
     CancelJob,
     CannotGoOnError,
     ContainerEnded,
-    ContainerStarted,
     ContainerStopped,
-    Give,
+    Event,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
-    NodeGone,
-    NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    Scheduler,
     details_of,
 )
 from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Node, Pod, PodDetails, Replacement
@@ -56,6 +52,13 @@ UNPLACED = "it fits on no node, and nothing more is to happen"
 ORPHANED = "it was evicted, and has no owner that makes it anew"
 _GONE = ""
 """Name of a pod that is no more, as its job has ended."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Stay(Stay):
+    """A pod on its node."""
+
+    pod: str
 
 
 @dataclass(slots=True)
@@ -73,16 +76,8 @@ class _Job:
     """The present pod."""
     made: int = 0
     """How many pods there were."""
-    wants: int = 0
-    """Containers that the job waits for."""
-    node: str | None = None
-    """Where the present pod is bound."""
-    why: str = ""
-    """Why it is bound there."""
-    container: str | None = None
-    """Of the present pod."""
-    resumes: int | None = None
-    """Number of the task, if it goes on where it was saved or stopped."""
+    stay: _Stay | None = None
+    """Of the present pod, if it is bound."""
     stopped: str | None = None
     """Node of its stopped process."""
     has_ended: bool = False
@@ -112,10 +107,10 @@ class KubeRules(Frozen):
     """Pods that are left out because no node is large enough, and what they lack."""
 
 
-class KubeScheduler:
+class KubeScheduler(Scheduler):
     """kube-scheduler decides, for the nodes and pods of an imported cluster: who goes where, and who is evicted.
 
-    A ``Scheduler``; see the module's theory of operation.
+    See the module's theory of operation.
     """
 
     def __init__(self, options: KubeRules, ties: Ties = first_of_best) -> None:
@@ -129,15 +124,7 @@ class KubeScheduler:
         self._jobs: dict[str, _Job] = {}
         self._job_of: dict[str, str] = {}
         """Of each pod."""
-        self._pod_of: dict[str, str] = {}
-        """Of each container."""
-        self._up: set[str] = set()
-        self._leaving: Counter[str] = Counter()
-        """Containers on each node that hold the room of pods which are gone already."""
-        self._to_give: dict[str, None] = {}
-        """Jobs whose present pod is bound and has no container."""
-        self._to_take: dict[str, Callable[[str], Said]] = {}
-        """Pods that are evicted before their container is known, and what is said of it then."""
+        self._cluster = KnownCluster()
         self._held: dict[str, int] = {}
         """When evicted pods are gone that had no container yet: they hold their room for their grace like others."""
         self._ends: set[str] = set()
@@ -145,7 +132,7 @@ class KubeScheduler:
         self._turns: dict[str, int] = {}
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
-        self._said: list[Said] = []
+        self._cancels: list[CancelJob] = []
 
     def _begin(self, terms: Terms) -> None:
         """With the cluster without a pod."""
@@ -153,133 +140,102 @@ class KubeScheduler:
         self._controller = Controller(rules.nodes, rules.budgets, rules.groups, self._ties, terms)
         self._snapshot = self._controller.snapshot
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        for each in news:
-            self._hear(each)
+        self._cluster.begin()
+        for event in events:
+            self._take_in_event(event, self._cluster.take(event))
+        decides = self._instant != _Instant() or self._is_over
+        return Answer([*self._cluster.carry_out()], now_ns if decides else self._until_ns())
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
         look_ns = self._controller.look_ns
         self._instant.looks = look_ns is not None and look_ns <= now_ns
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
-        decides = self._instant != _Instant() or self._is_over
-        return Answer(self._decided(), now_ns if decides else self._again_ns())
-
-    def decide(self, now_ns: int) -> Answer:
-        """See ``Scheduler``."""
         self._take_in(now_ns)
-        return Answer(self._decided(), self._again_ns())
+        cancels, self._cancels = self._cancels, []
+        return Answer([*self._cluster.carry_out(), *cancels], self._until_ns())
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more happens by itself: no pod ends or comes, and none that is bound is still to start."""
-        starts = any(self._jobs[name].node in self._up for name in self._to_give)
-        return self._all_came and bool(self._jobs) and not (self._ends or starts)
+        """Whether nothing more happens by itself: no pod ends or comes, none that is bound is still to start, and every
+        job whose pod has ended has ended, too."""
+        if not (self._all_came and self._jobs) or self._ends:
+            return False
+        starts = any(self._cluster.is_up(node) for stay in self._cluster.to_start for _, node in stay.places)
+        return not starts and not any(job.has_ended for job in self._jobs.values())
 
-    def _again_ns(self) -> int | None:
+    def _until_ns(self) -> int | None:
         times_ns = (self._controller.look_ns, *self._held.values())
         return min((each for each in times_ns if each is not None), default=None)
 
-    def _decided(self) -> list[Said]:
-        """What is to be done, and the containers that can be given now."""
-        said, self._said = self._said, []
-        for name in list(self._to_give):
-            job = self._jobs[name]
-            if job.node in self._up and job.wants and not self._leaving[job.node]:
-                del self._to_give[name]
-                job.wants -= 1
-                said.append(Give(name, job.node, job.group, job.resumes, why=job.why))
-        return said
+    # ---- what has happened ----
 
-    # ---- what is told ----
-
-    def _hear(self, news: News) -> None:
-        match news:
+    def _take_in_event(self, event: Event, stay: Stay | None) -> None:
+        """``stay``: that which the event is about."""
+        match event:
             case Begin(mechanism=mechanism, suspended_hold=holds):
                 self._kills = mechanism == Mechanism.KILL
                 names = tuple(name.removesuffix("_gb") for name in holds)
                 self._begin(Terms(self._rules.victims, names))
-            case NodeUp(node=node):
-                self._up.add(node)
-            case NodeGone(node=node):
-                self._up.discard(node)
             case JobSubmitted(job=job):
-                self._jobs[job] = self._submitted(news)
-                self._all_came |= news.is_last
+                self._jobs[job] = self._submitted(event)
+                self._all_came |= event.is_last
                 self._instant.arrived.append(job)
             case JobWaits(job=job):
-                self._waits(job, news)
-            case ContainerStarted(container=container, job=job, node=node):
-                self._started(container, node, self._jobs.get(job))
-            case ContainerStopped(container=container, node=node):
-                self._stopped(container, node)
-            case ContainerEnded(container=container, node=node):
-                self._ended(container, node)
+                self._wait(job)
+            case ContainerStopped() | ContainerEnded() if isinstance(stay, _Stay) and stay.pod in self._snapshot:
+                self._left(event, stay)
             case JobEnded(job=job):
                 self._forget(job)
             case _:
                 pass
 
-    def _submitted(self, news: JobSubmitted) -> _Job:
+    def _submitted(self, event: JobSubmitted) -> _Job:
         """Raises CannotGoOnError: the job has no details of a pod, or is several."""
-        tasks = sum(group.tasks for group in news.groups)
+        tasks = sum(group.tasks for group in event.groups)
         if tasks != 1:
-            raise CannotGoOnError(f"job {news.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
-        details = details_of(news, PodDetails, "pod")
-        pod = details.pod(news.job, news.priority, news.checkpoint_period_ns)
-        return _Job(pod, details, news.groups[0].group, news.grace_ns)
+            raise CannotGoOnError(f"job {event.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
+        details = details_of(event, PodDetails, "pod")
+        pod = details.pod(event.job, event.priority, event.checkpoint_period_ns)
+        return _Job(pod, details, event.groups[0].group, event.grace_ns)
 
-    def _waits(self, name: str, news: JobWaits) -> None:
+    def _wait(self, name: str) -> None:
         job = self._jobs[name]
-        job.wants = sum(news.new.values()) + len(news.suspended)
-        job.resumes = news.suspended[0].task if news.suspended else None
-        if job.wants and job.has_ended:  # its process has failed, or its node was lost
+        if job.has_ended and self._cluster.waits(name):  # its process has failed, or its node was lost
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _started(self, container: str, node: str, job: _Job | None) -> None:
-        if job is None:  # it has ended since it was given the container, and its pod with it
-            self._pod_of[container] = _GONE
-            self._leaving[node] += 1
-            return
-        self._pod_of[container] = job.pod
-        job.container = container
-        if job.pod in self._to_take:
-            self._said.append(self._to_take.pop(job.pod)(container))
-
-    def _stopped(self, container: str, node: str) -> None:
-        pod = self._pod_of.pop(container)
-        if pod not in self._snapshot:
-            self._leaving[node] -= 1
-            return
-        if (job := self._jobs.get(self._job_of[pod])) is not None:
-            job.stopped = node
-        self._instant.gone.append(pod)
-
-    def _ended(self, container: str, node: str) -> None:
-        pod = self._pod_of.pop(container, None)
-        if pod is None:
-            return  # an ApplicationMaster, which takes no container here
-        if pod not in self._snapshot:
-            self._leaving[node] -= 1
-        elif self._snapshot[pod].terminating:
-            self._instant.gone.append(pod)
+    def _left(self, event: ContainerStopped | ContainerEnded, stay: _Stay) -> None:
+        """The process of a pod has been stopped, or has ended."""
+        job = self._jobs.get(stay.job)
+        if isinstance(event, ContainerStopped):
+            if job is not None:
+                job.stopped = event.node
+            self._instant.gone.append(stay.pod)
+        elif self._snapshot[stay.pod].terminating:
+            self._instant.gone.append(stay.pod)
         else:
-            self._instant.finished.append(pod)
-            if (job := self._jobs.get(self._job_of[pod])) is not None:
+            self._instant.finished.append(stay.pod)
+            if job is not None:
                 job.has_ended = True
 
     def _forget(self, name: str) -> None:
         job = self._jobs.pop(name)
-        self._to_give.pop(name, None)
         self._controller.queue.discard(job.pod)
         self._held.pop(job.pod, None)
         if job.stopped is not None:
             let_go(self._snapshot, job.pod)
-        if job.container is None and job.pod in self._snapshot:
-            self._instant.finished.append(job.pod)
+        if job.stay is None or not job.stay.has_started:
+            if job.pod in self._snapshot:
+                self._instant.finished.append(job.pod)
+            if job.stay is not None:
+                job.stay.pod = _GONE  # its container, if it was given one, is only known later
 
-    # ---- what happens ----
+    # ---- what follows ----
 
     def _take_in(self, now_ns: int) -> None:
         """All that has happened at this instant, and the cycles that follow."""
@@ -305,7 +261,7 @@ class KubeScheduler:
         job, since_ns = self._jobs[name], self._controller.step()
         pod = replace(job.first, name=f"{name}.{job.made}") if job.made else job.first
         pod = pod if job.stopped is None else hold(self._snapshot, pod, self._snapshot.rooms[job.stopped].node)
-        job.pod, job.made, job.node, job.container = pod.name, job.made + 1, None, None
+        job.pod, job.made, job.stay = pod.name, job.made + 1, None
         self._job_of[pod.name] = name
         node = job.details.node
         if job.made == 1 and node is not None:
@@ -333,7 +289,7 @@ class KubeScheduler:
         if job is None or job.pod != pod:
             return
         if self._kills and job.details.replacement is Replacement.NEVER:
-            self._said.append(CancelJob(name, ORPHANED, fails=False))
+            self._cancels.append(CancelJob(name, ORPHANED, fails=False))
         else:
             self._create(name)
 
@@ -348,8 +304,8 @@ class KubeScheduler:
             self._evict(pod, decision)
 
     def _bound(self, job: _Job, node: str, why: str) -> None:
-        job.node, job.why = node, why
-        self._to_give[job.first.name] = None
+        job.stay = _Stay(job.first.name, [(job.group, node)], why, pod=job.pod)
+        self._cluster.start(job.stay)
         self._turns[job.pod] = self._controller.now_ns
         if not job.details.endless:
             self._ends.add(job.pod)
@@ -358,35 +314,27 @@ class KubeScheduler:
         name = self._job_of[pod]
         self._controller.count_eviction(name)
         job = self._jobs[name]
-        is_there = self._take_back(name, job, decision)
+        is_there = self._reclaim(job, decision)
         self._ends.add(pod)
         self._turns[pod] = self._controller.step()
         if is_there and not self._kills:
             return  # it goes on as soon as it has been stopped or saved
         stays_ns = max(job.details.grace_ns, job.grace_ns) if self._kills else 0
         if not stays_ns:
-            if is_there:
-                self._leaving[self._snapshot[pod].node] += 1
             self._gone(pod)
         elif not is_there:
             self._held[pod] = self._controller.instant_ns + stays_ns
         if job.details.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _take_back(self, name: str, job: _Job, decision: Decision | GangCycle) -> bool:
-        """Have the container of its present pod taken back; False: it has none."""
-        if name in self._to_give:
-            del self._to_give[name]
-            return False
-        requester, why = self._job_of[decision.pod.name], text_of(decision)
+    def _reclaim(self, job: _Job, decision: Decision | GangCycle) -> bool:
+        """Have the container of its present pod reclaimed; False: it has none."""
+        assert job.stay is not None
+        requester, words = self._job_of[decision.pod.name], text_of(decision)
         stays_ns = max(0, job.details.grace_ns - job.grace_ns) if self._kills else 0
-        take = partial(TakeBack, stays_ns=stays_ns, requester=requester, why=why)
-        if job.container is None:
-            self._to_take[job.pod] = take
-        else:
-            self._said.append(take(job.container))
-        return True
+        self._cluster.leave(job.stay, partial(Reclaim, stays_ns=stays_ns, requester=requester, why=words))
+        return not job.stay.has_left
 
     def _end_the_rest(self) -> None:
         for name, job in self._jobs.items():
-            self._said.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
+            self._cancels.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))

@@ -1,24 +1,24 @@
-"""Kueue as the scheduler of whole machines: it hears what happens, and says which workloads start and which must go.
+"""Kueue as the scheduler of whole machines: which workloads start, and which must go.
 
 Theory of operation
 -------------------
 A job is a workload, its groups of tasks are the podsets, in their order.  It waits in its queue from its submission;
 when it has its quota, it gets all containers in one answer, as soon as it has asked for them.  A flavor is a node: the
 one with the label ``flavor``, or, where a podset has resources of several flavors, the one without that label.  An
-eviction takes back one container of the job, a gang, which so goes whole; its quota is free when the last of its
+eviction reclaims one container of the job, a gang, which so goes whole; its quota is free when the last of its
 containers is gone.
 
 Kueue ends what it evicts.  Here the experiment's mechanism decides, and a stopped process goes on holding some of its
 resources.  Kueue's quota of these stays taken: an eviction gives only the others back, and nobody is chosen for what
 would not come free.  A stopped workload waits for the others, in its own flavors.
 
-Cycles come after all that is told at one instant, as Kueue's cycles see whatever its watches have delivered.
+Cycles come after all else that happens at one instant, as Kueue's cycles see whatever its watches have delivered.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -31,28 +31,25 @@ from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Flavors, first_name
 from emulator.policies.kueue.returns import Evictions
-from emulator.policies.kueue.room import Room
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
-from emulator.policies.news import (
+from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.protocol import (
     ENDLESS,
-    Amounts,
     Answer,
     Begin,
     CancelJob,
     CannotGoOnError,
     ContainerEnded,
-    ContainerStarted,
     ContainerStopped,
-    Give,
+    Event,
     JobEnded,
     JobSubmitted,
-    JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    Said,
-    TakeBack,
+    Reclaim,
+    Scheduler,
+    SchedulerDecision,
     details_of,
 )
 from emulator.sites.kueue import Cluster, PodSet, Workload, WorkloadDetails
@@ -67,7 +64,7 @@ _NEXT_CYCLE_NS = 1
 
 @dataclass(slots=True)
 class _Job:
-    """A workload, with what the cluster has told of its containers."""
+    """A workload."""
 
     workload: Workload
     """All that it asks for."""
@@ -76,26 +73,20 @@ class _Job:
     minimum_runtime_ns: int
     starts_anew: bool
     """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
-    groups: dict[str, Amounts]
-    """Of tasks, with what each asks for; the podsets, in their order."""
-    waits: JobWaits | None = None
-    """The containers that it waits for, if any."""
+    groups: tuple[str, ...]
+    """Of tasks: the podsets, in their order."""
     is_queued: bool = False
     held: Held | None = None
     """Its quota, but for what stopped processes would keep."""
     flavors: Flavors = ()
     kept: Counter[tuple[int, str]] = field(default_factory=Counter)
     """By podset and resource: what its stopped processes keep, or would."""
-    containers: dict[str, None] = field(default_factory=dict)
-    """Those that run."""
-    stopped: dict[str, str] = field(default_factory=dict)
-    """Those that are stopped, and their groups."""
+    stay: Stay | None = None
+    """On the nodes of its flavors, while it has its quota."""
     why: str = ""
     """Why it was admitted."""
-    takes: Callable[[str], Said] | None = None
-    """It is evicted, and still has containers: what is said of one of them."""
-    is_taken: bool = False
-    """Whether that was said."""
+    is_evicted: bool = False
+    """Whether it was evicted, and its quota is not free yet."""
     free_ns: int | None = None
     """When the quota of an evicted job will be free, whose last container is gone."""
     is_given_up: bool = False
@@ -114,10 +105,10 @@ class KueueRules(Frozen):
     """Time from when an evicted workload is gone until its quota is free."""
 
 
-class KueueScheduler:
+class KueueScheduler(Scheduler):
     """Kueue admits whole workloads to the quotas of its queues, and evicts admitted ones to make room.
 
-    A ``Scheduler``; see the module's theory of operation.
+    See the module's theory of operation.
     """
 
     def __init__(self, options: KueueRules) -> None:
@@ -131,9 +122,7 @@ class KueueScheduler:
         self._nodes: dict[str, str] = {}
         """By flavor, "" for the node without one."""
         self._jobs: dict[str, _Job] = {}
-        self._room = Room()
-        self._group_of: dict[str, str] = {}
-        """Of each container."""
+        self._cluster = KnownCluster()
         self._changed: dict[str, None] = {}
         """Jobs to look at."""
         self._cycle_ns: int | None = None
@@ -144,16 +133,19 @@ class KueueScheduler:
         self._kills = True
         """Whether what is evicted is killed."""
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        self._room.begin()
-        for each in news:
-            self._hear(each)
-        said: list[Said] = []
-        changed, self._changed = self._changed, {}
-        for name in changed:
-            said += self._look_at(name, self._jobs[name], now_ns)
-        controller = self._controller
+        self._cluster.begin()
+        for event in events:
+            self._cluster.take(event)
+            self._take_in(event)
+        self._look_at_changed(now_ns)
+        return Answer([*self._cluster.carry_out()], self._until_ns(now_ns))
+
+    def decide(self, now_ns: int) -> Answer:
+        """See ``Scheduler``."""
+        self._look_at_changed(now_ns)
+        decided, controller = [*self._cluster.carry_out()], self._controller
         while self._spared and self._spared[0][0] <= now_ns:
             held = heappop(self._spared)[-1]
             controller.unspare(held)
@@ -161,115 +153,86 @@ class KueueScheduler:
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
             self._cycle_ns = now_ns
-        return Answer(said, self._again_ns(now_ns))
-
-    def decide(self, now_ns: int) -> Answer:
-        """See ``Scheduler``."""
-        said: list[Said] = []
         if self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
-            said += self._cycles(now_ns)
-            said += self._end_the_rest()
-        return Answer(said, self._again_ns(now_ns))
+            decided += self._cycles(now_ns)
+            decided += self._end_the_rest()
+        return Answer(decided, self._until_ns(now_ns))
 
-    def _again_ns(self, now_ns: int) -> int | None:
+    def _until_ns(self, now_ns: int) -> int | None:
         times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
         times_ns += [each for each in (self._controller.wake_ns, self._cycle_ns) if each is not None]
         going = (self._jobs[name] for name in self._changed)
-        times_ns += [job.free_ns or 0 for job in going if job.takes is not None]
+        times_ns += [job.free_ns or 0 for job in going if job.is_evicted]
         return max(now_ns, min(times_ns)) if times_ns else None
 
     # ---- what has happened ----
 
-    def _hear(self, news: News) -> None:
-        match news:
+    def _take_in(self, event: Event) -> None:
+        match event:
             case Begin():
-                self._kept = frozenset(news.suspended_hold)
-                self._kills = news.mechanism == Mechanism.KILL
+                self._kept = frozenset(event.suspended_hold)
+                self._kills = event.mechanism == Mechanism.KILL
             case NodeUp():
-                self._nodes[news.labels.get(FLAVOR, "")] = news.node
-                self._room.up(news.node, news.resources)
-                self._look_at_waiting()
+                self._nodes[event.labels.get(FLAVOR, "")] = event.node
+                self._changed.update((name, None) for name, job in self._jobs.items() if job.held and not job.stay)
             case NodeGone():
-                self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != news.node}
+                self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != event.node}
             case JobSubmitted():
                 self._evictions.forget()
-                self._jobs[news.job] = self._submitted(news)
-                self._all_came |= news.is_last
-                self._changed[news.job] = None
-            case JobWaits() | JobEnded() | ContainerStarted() | ContainerStopped() | ContainerEnded():
-                self._hear_of(self._jobs[news.job], news)
-                self._changed[news.job] = None
+                self._jobs[event.job] = self._submitted(event)
+                self._all_came |= event.is_last
+                self._changed[event.job] = None
+            case JobEnded():
+                self._evictions.forget()
+                self._jobs[event.job].has_ended = True
+                self._changed[event.job] = None
+            case ContainerStopped() | ContainerEnded():
+                self._changed[event.job] = None
             case _:
                 pass
 
-    def _submitted(self, news: JobSubmitted) -> _Job:
+    def _submitted(self, event: JobSubmitted) -> _Job:
         """Raises CannotGoOnError: the job has no details of a workload, or its queue is none of Kueue's."""
-        details = details_of(news, WorkloadDetails, "workload")
-        if news.queue not in self._controller.snapshot.queues:
-            raise CannotGoOnError(f"job {news.job}: Kueue has no ClusterQueue '{news.queue}'")
-        tasks = {group.group: group.tasks for group in news.groups}
-        workload = details.workload(news.job, news.queue, news.priority, tasks)
-        starts_anew = details.endless or (self._kills and news.checkpoint_period_ns is None)
-        groups = {group.group: group.resources for group in news.groups}
-        return _Job(workload, details.endless, news.minimum_runtime_ns, starts_anew, groups)
+        details = details_of(event, WorkloadDetails, "workload")
+        if event.queue not in self._controller.snapshot.queues:
+            raise CannotGoOnError(f"job {event.job}: Kueue has no ClusterQueue '{event.queue}'")
+        tasks = {group.group: group.tasks for group in event.groups}
+        workload = details.workload(event.job, event.queue, event.priority, tasks)
+        starts_anew = details.endless or (self._kills and event.checkpoint_period_ns is None)
+        return _Job(workload, details.endless, event.minimum_runtime_ns, starts_anew, tuple(tasks))
 
-    def _look_at_waiting(self) -> None:
-        """Admitted jobs that wait for room on their nodes may have it now."""
-        self._changed.update((name, None) for name, job in self._jobs.items() if job.held and job.waits)
+    def _look_at_changed(self, now_ns: int) -> None:
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            self._look_at(name, self._jobs[name], now_ns)
 
-    def _hear_of(
-        self, job: _Job, news: JobWaits | JobEnded | ContainerStarted | ContainerStopped | ContainerEnded
-    ) -> None:
-        match news:
-            case JobWaits():
-                job.waits = news if news.new or news.suspended else None
-            case JobEnded():
-                job.has_ended = True
-                self._evictions.forget()
-            case ContainerStarted(container=container, group=group):
-                self._group_of[container] = group
-                self._room.uses(container, news.node, job.groups.get(group, {}))
-                job.containers[container] = None
-                job.stopped.pop(container, None)
-            case ContainerStopped(container=container):
-                self._room.uses(container, news.node, news.holds)
-                self._look_at_waiting()
-                job.containers.pop(container, None)
-                job.stopped[container] = self._group_of[container]
-            case ContainerEnded(container=container):
-                self._room.uses(container, news.node, None)
-                self._look_at_waiting()
-                job.containers.pop(container, None)
-                job.stopped.pop(container, None)
-                self._group_of.pop(container, None)
-
-    def _look_at(self, name: str, job: _Job, now_ns: int) -> Iterable[Said]:
-        """What follows for a job of what was heard."""
-        if job.takes is not None and not job.containers and (job.free_ns is None or job.has_ended):
+    def _look_at(self, name: str, job: _Job, now_ns: int) -> None:
+        """What follows for a job of what has happened."""
+        has_containers = job.stay is not None and bool(job.stay.containers)
+        if job.is_evicted and not has_containers and (job.free_ns is None or job.has_ended):
             # It may have come to its end within its grace; then that is told after its containers have gone.
             job.free_ns = now_ns if job.has_ended else now_ns + self._release_ns
-        is_free = job.has_ended if job.takes is None else job.free_ns is not None and job.free_ns <= now_ns
-        if job.held is not None and not job.containers and is_free:
+        is_free = job.free_ns is not None and job.free_ns <= now_ns if job.is_evicted else job.has_ended
+        if job.held is not None and not has_containers and is_free:
             self._controller.free(job.held, now_ns)
-            job.free_ns = None
-            job.held, job.takes, job.is_taken = None, None, False
+            job.held, job.stay, job.free_ns, job.is_evicted = None, None, None, False
             self._cycle_ns = now_ns
+        stopped = self._cluster.stopped(name)
         if job.held is None:
-            self._keep(job, self._kept_by(job, Counter(job.stopped.values())), now_ns)
+            self._keep(job, self._kept_by(job, stopped), now_ns)
         if job.has_ended:
             if not job.is_given_up:
                 self._controller.queues.remove(job.workload)
-            if not job.containers and not job.stopped:
+            if not has_containers and not stopped:
                 del self._jobs[name]
         elif job.held is None and not job.is_queued:
             self._enqueue(job)
             self._cycle_ns = now_ns
-        elif job.takes is not None:
-            return self._take_back(job)
-        elif job.held is not None:
-            return self._give(job)
-        return ()
+        elif job.is_evicted:
+            self._wait_until_gone(job)
+        elif job.held is not None and job.stay is None:
+            self._place(job)
 
     def _enqueue(self, job: _Job) -> None:
         """It waits for its quota, but for what its stopped processes still have."""
@@ -322,7 +285,7 @@ class KueueScheduler:
 
     # ---- what is decided ----
 
-    def _cycles(self, now_ns: int) -> Iterable[Said]:
+    def _cycles(self, now_ns: int) -> Iterable[SchedulerDecision]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
@@ -342,20 +305,21 @@ class KueueScheduler:
             f" {self._evictions.circle()}; natjam loops tells why, and what ends it"
         )
 
-    def _end_the_rest(self) -> Iterable[Said]:
+    def _end_the_rest(self) -> Iterable[SchedulerDecision]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
         jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
-        if not is_quiet or any(job.takes is not None for job in jobs):
+        if not is_quiet or any(job.is_evicted for job in jobs):
             return
-        if any((job.held or job.stopped) and (not self._all_came or not job.is_endless) for job in jobs):
+        stay = ((name, job) for name, job in self._jobs.items() if not self._all_came or not job.is_endless)
+        if any(job.held or self._cluster.stopped(name) for name, job in stay):
             return
         for name, job in self._jobs.items():
             if not job.is_given_up:
                 job.is_given_up = job.is_queued
                 yield CancelJob(name, UNADMITTED if job.is_queued else ENDLESS, fails=False)
 
-    def _start(self, decision: Decision) -> Iterable[Said]:
+    def _start(self, decision: Decision) -> Iterable[SchedulerDecision]:
         """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
         name, queue = decision.workload.name, decision.workload.queue
         job, snapshot = self._jobs[name], self._controller.snapshot
@@ -369,39 +333,33 @@ class KueueScheduler:
         if job.minimum_runtime_ns:
             job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
-        return self._give(job)
+        self._place(job)
+        return self._cluster.carry_out()
 
-    def _give(self, job: _Job) -> Iterable[Said]:
-        """Containers for all tasks, as soon as they wait and their nodes have room."""
-        if job.waits is None:
-            return
-        wanted = [(group, None) for group, count in job.waits.new.items() for _ in range(count)]
-        wanted += [(each.group, each.task) for each in job.waits.suspended]
-        nodes = {group: self._node_of(flavors) for group, flavors in zip(job.groups, job.flavors, strict=True)}
-        needs = [(nodes[group] or "", job.groups[group]) for group, _ in wanted]
-        if None in nodes.values() or not self._room.give(needs, job.stopped):
-            return
-        job.waits = None
-        self._changed[job.workload.name] = None
-        for group, task in wanted:
-            yield Give(job.workload.name, nodes[group] or "", group, task, why=job.why)
+    def _place(self, job: _Job) -> None:
+        """It is to be on the nodes of its flavors, when all of these are known."""
+        nodes = [self._node_of(flavors) for flavors in job.flavors]
+        podsets = zip(job.groups, nodes, job.workload.podsets, strict=True)
+        places = [(group, node) for group, node, podset in podsets if node is not None for _ in range(podset.count)]
+        if None not in nodes:
+            job.stay = Stay(job.workload.name, places, job.why, renews=True)
+            self._cluster.start(job.stay)
 
     def _node_of(self, flavors: Mapping[str, str]) -> str | None:
         names = {*flavors.values()}
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
-    def _evict(self, job: _Job, decision: Decision) -> Iterable[Said]:
-        """Its containers are taken back for the workload of the decision."""
-        requester, words = decision.workload.name, "\n".join(why(decision))
-        job.takes = partial(TakeBack, requester=requester, why=words)
-        return self._take_back(job)
+    def _evict(self, job: _Job, decision: Decision) -> Iterable[SchedulerDecision]:
+        """Its containers are reclaimed for the workload of the decision."""
+        job.is_evicted = True
+        if job.stay is not None:
+            requester, words = decision.workload.name, "\n".join(why(decision))
+            self._cluster.leave(job.stay, partial(Reclaim, requester=requester, why=words))
+        self._wait_until_gone(job)
+        return self._cluster.carry_out()
 
-    def _take_back(self, job: _Job) -> Iterable[Said]:
-        """Say that an evicted job must go; if its containers were not told yet, later."""
-        assert job.takes is not None
-        if not job.containers:
-            self._changed[job.workload.name] = None  # they will be told, or the quota will be free
-        elif not job.is_taken:
-            job.is_taken = True
-            yield job.takes(next(iter(job.containers)))
+    def _wait_until_gone(self, job: _Job) -> None:
+        """Without containers that are known it is looked at again: they become known, or its quota is free."""
+        if job.stay is None or not job.stay.containers:
+            self._changed[job.workload.name] = None

@@ -31,12 +31,11 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.policies.allocation_forms import AllocationPolicy, CycleAllocation, Pace, PacedAllocation, ShareAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, Pace, PacedAllocation, ShareAllocation
 from emulator.policies.policy import FitPolicy, MechanismPolicy, PlacementPolicy, Policy, Reads, Score
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
-    CycleDecision,
     JobView,
     Known,
     MechanismDecision,
@@ -58,8 +57,6 @@ __all__ = [
     "AllocationPolicy",
     "ClusterView",
     "ConfigError",
-    "CycleAllocation",
-    "CycleDecision",
     "FitPolicy",
     "Frozen",
     "JobFacts",
@@ -94,6 +91,18 @@ __all__ = [
     "run",
     "simulate",
 ]
+
+_GONE = frozenset({"CycleAllocation", "CycleDecision"})
+
+
+def __getattr__(name: str) -> object:
+    """What is gone: a policy that imports it is told what has taken its place."""
+    if name in _GONE:
+        raise ImportError(
+            f"natjam.{name} is gone: a scheduler that chooses the nodes itself is a program of its own, under"
+            " scheduler.allocation: {name: external, command: [...]}; docs/outside.md has the protocol that it speaks"
+        )
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def load(*paths: str | Path) -> Results:

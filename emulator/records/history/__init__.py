@@ -4,11 +4,9 @@ from emulator.records.history.columns import columns_of
 from emulator.records.history.containers import Operation, PagingSpan, SuspendedSpan
 from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder
-from emulator.records.history.group_rows import GroupRow
 from emulator.records.history.overheads import OverheadTimes, percentiles
-from emulator.records.history.rows import AttemptRow, ImageRow, JobRow, TaskRow
-from emulator.records.history.tables import joined
-from emulator.records.history.whole import History
+from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow
+from emulator.records.history.tables import History, joined
 
 __all__ = [
     "AttemptRow",

@@ -8,9 +8,20 @@ from itertools import groupby
 from operator import attrgetter
 
 import msgspec
+import zstandard
 
-from emulator.records.history.packing import compressed, decompress
 from emulator.records.history.rows import AttemptRow
+
+pack = msgspec.msgpack.Encoder().encode
+_compress = zstandard.ZstdCompressor(level=1).compress
+decompress = zstandard.ZstdDecompressor().decompress
+
+
+def compressed(value: object) -> bytes:
+    """The value, packed and compressed; ``decompress`` gives what ``pack`` would."""
+    # A copy, because the library's own result keeps all the memory that the worst case would have needed.
+    return bytes(memoryview(_compress(pack(value))))
+
 
 _UNPACKED_JOBS = 16
 """Decisions about one job often follow each other."""

@@ -68,8 +68,7 @@ from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
 from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.kept import Choice, KeptChoices, KeptStories
-from emulator.records.history.tables import joined, tables_by_job
-from emulator.records.history.whole import History
+from emulator.records.history.tables import History, joined, tables_by_job
 from emulator.records.journal import JournalError, Record
 
 _DECISIONS_A_PART = 64

@@ -12,9 +12,9 @@ from operator import itemgetter
 
 import msgspec
 
+from emulator.records.history.attempt_names import compressed, decompress, pack
 from emulator.records.history.containers import ContainerStory
 from emulator.records.history.decisions import Explained
-from emulator.records.history.packing import compressed, decompress, pack
 
 _CHOICES_A_PACK = 256
 _unpack = msgspec.msgpack.Decoder(ContainerStory).decode

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy
 
-from emulator.costs.overheads import OverheadProfile
+from emulator.core.settings import OverheadSettings
 from emulator.records.history.containers import Operation, OperationName
 
 OVERRUN_TOLERANCE_REAL_NS = 5_000_000
@@ -30,7 +30,7 @@ class OverheadTimes:
         for operation in operations:
             self._by_name[operation.operation].add(operation)
 
-    def statistics(self, profile: OverheadProfile, time_scale: float) -> dict[str, dict[str, Any]]:
+    def statistics(self, profile: OverheadSettings, time_scale: float) -> dict[str, dict[str, Any]]:
         """By operation: n, mean and percentiles in emulated seconds, overruns, and its parts in real milliseconds.
 
         Schedule and resume begin at the latest of three times: request at the ResourceManager, container free, input

@@ -1,4 +1,4 @@
-"""Makes the tables of a run from what is known about every container."""
+"""All that the journal of a run tells, as tables of rows, made from what is known about every container."""
 
 from __future__ import annotations
 
@@ -10,11 +10,33 @@ import msgspec
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, Outcome
-from emulator.records.history.containers import ContainerStory
-from emulator.records.history.group_rows import group_rows
-from emulator.records.history.rows import AttemptRow, ImageRow, JobRow, TaskRow
-from emulator.records.history.whole import History
-from emulator.vocabulary import MASTER
+from emulator.records.history.containers import ContainerStory, Operation
+from emulator.records.history.decisions import Decision
+from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow, group_rows
+from emulator.vocabulary import MASTER, Frozen
+
+
+class History(Frozen):
+    """What happened in a run, under any engine; the only source of its summary and its Parquet files."""
+
+    jobs: list[JobRow]
+    """In the order of the workload."""
+    tasks: list[TaskRow]
+    """By job, maps before reduces, by number."""
+    attempts: list[AttemptRow]
+    """By job, ApplicationMaster, maps, reduces, by task and then time."""
+    operations: list[Operation]
+    """By job and container."""
+    checkpoint_bytes: int = 0
+    """Written by all checkpoints together."""
+    swapped_bytes: int = 0
+    """Of all attempts."""
+    decisions: list[Decision] = msgspec.field(default_factory=list)
+    """Choices of victims, by time."""
+    images: list[ImageRow] = msgspec.field(default_factory=list)
+    """By job and task, in the order in which they were written."""
+    groups: list[GroupRow] = msgspec.field(default_factory=list)
+    """Of jobs that have others than maps, reduces and programs, in their order."""
 
 
 def tables_by_job(

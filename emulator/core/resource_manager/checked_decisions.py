@@ -1,8 +1,4 @@
-"""What a scheduler has said, checked: each line that it may say, as a decision that can be carried out.
-
-Both kinds of schedulers that are told what happens use it: a process outside, and one of those that people run
-(``by_outside``, ``by_scheduler``).
-"""
+"""The decisions of a scheduler, checked: each as one that the ResourceManager can carry out."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from emulator.core.resource_manager.allocation import Cancel, Contract, Decision
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.offers import TASKS, Offer, Offers
-from emulator.policies.news import AskBack, CancelJob, Done, Give, Said, TakeBack
+from emulator.policies.schedulers.protocol import CancelJob, Done, Give, Reclaim, ReclaimAny, SchedulerDecision
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
 
@@ -24,8 +20,8 @@ class CannotBeError(Exception):
     """Why a decision cannot be carried out."""
 
 
-class SaidDecisions:
-    """Checks what was said in one answer after another against the state of the cluster."""
+class CheckedDecisions:
+    """Checks the decisions of one answer after another against the state of the cluster."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -34,26 +30,26 @@ class SaidDecisions:
         self._gives: dict[str, list[Give]] = {}
         """What the answer that is being carried out gives each job."""
 
-    def begin(self, answer: Sequence[Said]) -> None:
+    def begin(self, answer: Sequence[SchedulerDecision]) -> None:
         """From now on decisions are those of this answer."""
         self._gives = {}
         for decision in answer:
             if isinstance(decision, Give):
                 self._gives.setdefault(decision.job, []).append(decision)
 
-    def checked(self, decision: Said, now_ns: int) -> Decision:
+    def checked(self, decision: SchedulerDecision, now_ns: int) -> Decision:
         """The decision, if it can be carried out now.  Raises CannotBeError."""
         match decision:
             case Give():
                 return self._grant(decision, now_ns)
-            case AskBack(victim=victim, requester=requester):
+            case ReclaimAny(victim=victim, requester=requester):
                 self._check_mechanism()
                 if self._settings.has_sizes:
                     raise CannotBeError("containers have several sizes; name the container, by a strict-contract")
                 if not self._job(victim).running_victims:
                     raise CannotBeError(f"{victim} has no task that may be taken back")
                 return Contract(self._job(requester).name, victim)
-            case TakeBack(container=container, stays_ns=stays_ns):
+            case Reclaim(container=container, stays_ns=stays_ns):
                 self._check_mechanism()
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
                     raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
@@ -138,19 +134,19 @@ class SaidDecisions:
             if short:
                 raise CannotBeError(f"{name} lacks {short}")
 
-    def explained(self, said: Said) -> Iterator[Effect]:
-        """Why, if it says so; ``said`` was carried out just now."""
-        if not isinstance(said, Give | TakeBack) or not said.why:
+    def explained(self, decision: SchedulerDecision) -> Iterator[Effect]:
+        """Why, if it says so; it was carried out just now."""
+        if not isinstance(decision, Give | Reclaim) or not decision.why:
             return
-        if isinstance(said, TakeBack):
-            held, requester = self._state.containers[said.container], said.requester
+        if isinstance(decision, Reclaim):
+            held, requester = self._state.containers[decision.container], decision.requester
         else:
-            containers = self._state.applications[said.job].containers.values()
+            containers = self._state.applications[decision.job].containers.values()
             held, requester = max(containers, key=lambda each: each.slot_ns * (each.group is not MASTER_GROUP)), None
-        rule, is_taken = self._settings.scheduler.allocation.name, isinstance(said, TakeBack)
-        yield ExplainScheduler(held.job, held.group.name, held.id, held.node, rule, is_taken, requester, said.why)
+        rule, is_taken = self._settings.scheduler.allocation.name, isinstance(decision, Reclaim)
+        yield ExplainScheduler(held.job, held.group.name, held.id, held.node, rule, is_taken, requester, decision.why)
 
-    def concerns(self, decision: Said) -> set[tuple[str, str]]:
+    def concerns(self, decision: SchedulerDecision) -> set[tuple[str, str]]:
         """What the decision is about; for a gang, all that it is given, as all of it is possible or none."""
         application = self._state.applications.get(decision.job) if isinstance(decision, Give) else None
         if application is None or not self._offers.gangs.waits(application):
@@ -178,14 +174,14 @@ class SaidDecisions:
         return Grant(application, group, node, waiting[0].task)
 
 
-def names_of(decision: Said) -> set[tuple[str, str]]:
+def names_of(decision: SchedulerDecision) -> set[tuple[str, str]]:
     """The jobs, nodes and containers that a decision is about."""
     match decision:
         case Give(job=job, node=node):
             return {("job", job), ("node", node)}
-        case AskBack(victim=victim, requester=requester):
+        case ReclaimAny(victim=victim, requester=requester):
             return {("job", victim), ("job", requester)}
-        case TakeBack(container=container):
+        case Reclaim(container=container):
             return {("container", container)}
         case CancelJob(job=job):
             return {("job", job)}

@@ -13,21 +13,20 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
-from emulator.policies.news import (
+from emulator.policies.schedulers.protocol import (
     Begin,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
+    Event,
     Give,
-    GroupNews,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeUp,
-    Said,
-    Scheduler,
-    TakeBack,
+    Reclaim,
+    SchedulerDecision,
 )
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
@@ -37,7 +36,9 @@ from emulator.sites.kueue import PodTemplate, WorkloadDetails
 from emulator.sites.slurm import Cluster, Partition, Settings, SlurmDetails
 from emulator.vocabulary import Details
 
+Ours = KubeScheduler | SlurmScheduler
 S = 10**9
+NODE = NodeUp("a", "", 1, {"cpu": 1000, "memory_gb": 1})
 KUBE: dict[str, Any] = {"name": "kube-scheduler", "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}]}
 KUEUE: dict[str, Any] = {"name": "kueue", "cluster": {"queues": [{"name": "q"}]}}
 SLURM: dict[str, Any] = {
@@ -143,16 +144,16 @@ def test_a_minimum_runtime_of_a_job_that_the_rules_would_not_heed_is_refused(tmp
         load_experiment(tmp_path / "by-hand.yaml")
 
 
-def said(scheduler: Scheduler, now_s: int, *news: News) -> list[Said]:
+def answered(scheduler: Ours, now_s: int, *events: Event) -> list[SchedulerDecision]:
     """What it answers, and decides if it wants to at once."""
-    heard = scheduler.hear(news, now_s * S)
-    decides = heard.again_ns is not None and heard.again_ns <= now_s * S
-    return [*heard.decisions, *(scheduler.decide(now_s * S).decisions if decides else ())]
+    notified = scheduler.notify(events, now_s * S)
+    decides = notified.valid_until_ns is not None and notified.valid_until_ns <= now_s * S
+    return [*notified.decisions, *(scheduler.decide(now_s * S).decisions if decides else ())]
 
 
-def comes(job: str, details: Details, priority: int = 0) -> tuple[News, News]:
+def comes(job: str, details: Details, priority: int = 0) -> tuple[Event, Event]:
     """A job of one task, which waits for its container."""
-    groups = (GroupNews("task", 1, True, {"cpu": 1000}),)
+    groups = (GroupFacts("task", 1, True, {"cpu": 1000}),)
     submitted = JobSubmitted(job, "q", priority, groups, None, 0, details=details)
     return submitted, JobWaits(job, 0, {"task": 1}, (), (), 0)
 
@@ -160,41 +161,45 @@ def comes(job: str, details: Details, priority: int = 0) -> tuple[News, News]:
 POD = PodDetails(requests={"cpu": 1000})
 
 
-def kube(mechanism: str = "kill") -> Scheduler:
+def kube(mechanism: str = "kill") -> Ours:
     scheduler = KubeScheduler(KubeRules((Node("a", {"cpu": 1000, "memory": 1}),)))
-    said(scheduler, 0, Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism), NodeUp("a", "", 1))
+    answered(
+        scheduler,
+        0,
+        Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism),
+        NODE,
+    )
     return scheduler
 
 
-def slurm() -> Scheduler:
+def slurm() -> Ours:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
     scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings)))
-    said(scheduler, 0, NodeUp("a", "", 1))
+    answered(scheduler, 0, NODE)
     return scheduler
 
 
 @pytest.mark.parametrize(("made", "details"), [(kube, POD), (slurm, SlurmDetails())])
-def test_a_job_that_ends_before_its_container_is_told_gives_it_back(
-    made: Callable[[], Scheduler], details: Details
-) -> None:
+def test_a_job_that_ends_before_its_container_is_told_gives_it_back(made: Callable[[], Ours], details: Details) -> None:
     scheduler = made()
-    assert [each.job for each in said(scheduler, 0, *comes("x", details)) if isinstance(each, Give)] == ["x"]
-    assert said(scheduler, 1, JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None), *comes("y", details)) == []
-    given = [*said(scheduler, 2, ContainerEnded("c1", "x", "a")), *said(scheduler, 3)]
+    assert [each.job for each in answered(scheduler, 0, *comes("x", details)) if isinstance(each, Give)] == ["x"]
+    ended, started = JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None)
+    assert answered(scheduler, 1, ended, started, *comes("y", details)) == []
+    given = [*answered(scheduler, 2, ContainerEnded("c1", "x", "a")), *answered(scheduler, 3)]
     assert [each.job for each in given if isinstance(each, Give)] == ["y"]
 
 
 @pytest.mark.parametrize("apart_s", [0, 1])
 def test_a_pod_whose_job_ends_while_its_process_is_stopped_gives_its_room_back(apart_s: int) -> None:
     scheduler = kube("suspend")
-    said(scheduler, 0, *comes("low", POD))
-    assert said(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
-    (taken,) = said(scheduler, 5, *comes("high", POD, 9))
-    assert isinstance(taken, TakeBack)
+    answered(scheduler, 0, *comes("low", POD))
+    assert answered(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
+    (taken,) = answered(scheduler, 5, *comes("high", POD, 9))
+    assert isinstance(taken, Reclaim)
     ended, stopped = JobEnded("low"), ContainerStopped("c1", "low", "a", {"memory_gb": 1})
     if apart_s:
-        scheduler.hear((stopped,), 6 * S)
-        given = said(scheduler, 6, ended)
+        scheduler.notify((stopped,), 6 * S)
+        given = answered(scheduler, 6, ended)
     else:
-        given = said(scheduler, 6, ended, stopped)
+        given = answered(scheduler, 6, ended, stopped)
     assert [each.job for each in given if isinstance(each, Give)] == ["high"]

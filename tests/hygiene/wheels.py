@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from tests.live_runs import REPOSITORY
 
 
 def installed_wheel(folder: Path) -> Path:

@@ -1,12 +1,16 @@
-"""What a scheduler is told, and what it may say: one that natjam has, or a process outside.
+"""The protocol of schedulers: of those that natjam has, and of a process outside.
 
-To a process each is one JSON object a line (``docs/outside.md``).  Times are emulated nanoseconds.
+Theory of operation
+-------------------
+A scheduler is notified of events, decides, and says until when its decisions hold.  What it has decided is an event
+when it has been done: a container was given, or is gone.  To a process each event and each decision is one JSON object
+a line (``docs/outside.md``).  Times are emulated nanoseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,11 +24,11 @@ Amounts: TypeAlias = dict[str, int]
 """Amounts of resources, by their names, in thousandths."""
 
 
-class _News(Frozen, tag_field="event"):
+class _Event(Frozen, tag_field="event"):
     """Base of what has happened."""
 
 
-class QueueNews(Frozen):
+class QueueFacts(Frozen):
     """A queue, in containers, or in millionths of a cluster of several sizes; the first is the most urgent."""
 
     queue: str
@@ -32,12 +36,12 @@ class QueueNews(Frozen):
     maximum: int
 
 
-class Begin(_News, tag="begin"):
-    """The first line; whatever was said before is void."""
+class Begin(_Event, tag="begin"):
+    """The first event; whatever was before is void."""
 
     version: int
     seed: int
-    queues: tuple[QueueNews, ...]
+    queues: tuple[QueueFacts, ...]
     master_resources: Amounts = msgspec.field(default_factory=dict)
     """What an ApplicationMaster in a container asks for, where containers have several sizes."""
     suspended_hold: tuple[str, ...] = ()
@@ -46,7 +50,7 @@ class Begin(_News, tag="begin"):
     """``scheduler.mechanism``: what happens to what is taken back."""
 
 
-class NodeUp(_News, tag="node-up"):
+class NodeUp(_Event, tag="node-up"):
     """A node is there; all of it is free."""
 
     node: str
@@ -58,19 +62,19 @@ class NodeUp(_News, tag="node-up"):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class NodeGone(_News, tag="node-lost"):
+class NodeGone(_Event, tag="node-lost"):
     """A node is gone with all that was there; the ends of its containers are told as well."""
 
     node: str
 
 
-class Capacity(_News, tag="capacity"):
+class Capacity(_Event, tag="capacity"):
     """So many containers may be held by jobs from now on."""
 
     containers: int
 
 
-class GroupNews(Frozen):
+class GroupFacts(Frozen):
     """A group of tasks of a job."""
 
     group: str
@@ -80,13 +84,13 @@ class GroupNews(Frozen):
     """What each of them asks for, where containers have several sizes."""
 
 
-class JobSubmitted(_News, tag="job-submitted"):
+class JobSubmitted(_Event, tag="job-submitted"):
     """A job has been submitted."""
 
     job: str
     queue: str
     priority: int
-    groups: tuple[GroupNews, ...]
+    groups: tuple[GroupFacts, ...]
     deadline_ns: int | None
     submitted_ns: int
     checkpoint_period_ns: int | None = None
@@ -112,7 +116,7 @@ class Suspended(Frozen):
     """Whether its process is stopped there, so that it can resume there only."""
 
 
-class JobWaits(_News, tag="job-waits"):
+class JobWaits(_Event, tag="job-waits"):
     """The containers that a job waits for from now on."""
 
     job: str
@@ -127,13 +131,13 @@ class JobWaits(_News, tag="job-waits"):
     """How many of these a gang needs at once, in one answer; else 0."""
 
 
-class JobEnded(_News, tag="job-ended"):
+class JobEnded(_Event, tag="job-ended"):
     """A job has ended; the ends of containers that it still holds are told later."""
 
     job: str
 
 
-class ContainerStarted(_News, tag="container-started"):
+class ContainerStarted(_Event, tag="container-started"):
     """A container has been given; or the stopped process in it goes on."""
 
     container: str
@@ -145,7 +149,7 @@ class ContainerStarted(_News, tag="container-started"):
     """Of a task that was suspended; None: a new one, which the job chooses."""
 
 
-class ContainerStopped(_News, tag="container-stopped"):
+class ContainerStopped(_Event, tag="container-stopped"):
     """The process in a container has been stopped: what it had of its node is free, except what it ``holds``."""
 
     container: str
@@ -154,7 +158,7 @@ class ContainerStopped(_News, tag="container-stopped"):
     holds: Amounts = msgspec.field(default_factory=dict)
 
 
-class ContainerEnded(_News, tag="container-ended"):
+class ContainerEnded(_Event, tag="container-ended"):
     """A container has ended, and is free."""
 
     container: str
@@ -162,21 +166,21 @@ class ContainerEnded(_News, tag="container-ended"):
     node: str
 
 
-class Void(_News, tag="void"):
+class Void(_Event, tag="void"):
     """A decision could not be carried out because of what had happened before it came; nothing was changed."""
 
     line: int
     why: str
 
 
-class Decide(_News, tag="decide"):
-    """The question: all that has happened up to now was said."""
+class Decide(_Event, tag="decide"):
+    """The question to a process: it has been notified of all that has happened up to now."""
 
     question: int
     time_ns: int
 
 
-News: TypeAlias = (
+Event: TypeAlias = (
     Begin
     | NodeUp
     | NodeGone
@@ -190,14 +194,14 @@ News: TypeAlias = (
     | Void
     | Decide
 )
-"""All that is told."""
+"""All that a scheduler is notified of."""
 
 
-class _Said(Frozen, tag_field="decision"):
-    """Base of what may be said."""
+class _Decision(Frozen, tag_field="decision"):
+    """Base of the decisions."""
 
 
-class Give(_Said, tag="grant"):
+class Give(_Decision, tag="grant"):
     """A container of ``node`` for a job."""
 
     job: str
@@ -212,14 +216,14 @@ class Give(_Said, tag="grant"):
     """For the journal: the first line in short, then node by node or as it likes."""
 
 
-class AskBack(_Said, tag="contract"):
+class ReclaimAny(_Decision, tag="contract"):
     """The job ``victim`` must give a container, of its own choice, for the job ``requester``."""
 
     victim: str
     requester: str
 
 
-class TakeBack(_Said, tag="strict-contract"):
+class Reclaim(_Decision, tag="strict-contract"):
     """This container must be given."""
 
     container: str
@@ -231,7 +235,7 @@ class TakeBack(_Said, tag="strict-contract"):
     """For the journal: the first line in short, then node by node or as it likes."""
 
 
-class CancelJob(_Said, tag="cancel"):
+class CancelJob(_Decision, tag="cancel"):
     """The job ends; what it holds is killed."""
 
     job: str
@@ -242,7 +246,7 @@ class CancelJob(_Said, tag="cancel"):
     """Whether what it has done is lost although it has not failed: it was preempted."""
 
 
-class Done(_Said, tag="done"):
+class Done(_Decision, tag="done"):
     """The last line of every answer."""
 
     question: int
@@ -250,17 +254,27 @@ class Done(_Said, tag="done"):
     """Ask again then, even if nothing has happened."""
 
 
-Said: TypeAlias = Give | AskBack | TakeBack | CancelJob | Done
-"""All lines of a process."""
+SchedulerDecision: TypeAlias = Give | ReclaimAny | Reclaim | CancelJob | Done
+"""All that a scheduler decides, and the end of a process' answer."""
 
 
 class Answer(NamedTuple):
-    """What a scheduler decides at one instant."""
+    """What a scheduler decides."""
 
-    decisions: Sequence[Said] = ()
+    decisions: Sequence[SchedulerDecision] = ()
     """Each is carried out before the next one is looked at."""
-    again_ns: int | None = None
-    """When it must be asked again even if nothing has happened."""
+    valid_until_ns: int | None = None
+    """Until when they hold if nothing happens: then it decides again; None: as long as nothing happens."""
+    lines: Sequence[tuple[int, str]] = ()
+    """Of a process outside: the line of each decision, by its number from 1 and its text."""
+
+
+class Question(NamedTuple):
+    """What a process outside is asked, in place of an answer: that comes later, as a message."""
+
+    number: int
+    events: tuple[Event, ...]
+    """What it is notified of; the last is ``Decide``."""
 
 
 ENDLESS = "it does not end by itself, and nothing else is to happen"
@@ -282,35 +296,42 @@ def details_of(news: JobSubmitted, kind: type[DetailsT], what: str) -> DetailsT:
 
 
 class Scheduler(Protocol):
-    """The rules of a scheduler that people run, with what it remembers; the same news lead to the same answers."""
+    """One that decides who gets which container: the rules of one that people run, with what it remembers, or a process
+    outside.  The same events lead to the same decisions."""
 
-    def hear(self, news: Sequence[News], now_ns: int) -> Answer:
-        """What follows at once from the news since it heard last, or from a time that has come.  If the answer's
-        ``again_ns`` is not later than ``now_ns``, it is to decide as soon as all that happens at this instant by itself
-        has been told.  ``news`` ends without a ``Decide``; what it has given or taken back itself is told next."""
+    outlives_restarts: ClassVar[bool] = True
+    """Whether it is restored with the ResourceManager; else it is notified of everything again."""
+
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer | Question:
+        """What follows at once from what has happened since it was last notified, its own decisions included.
+
+        If the answer holds until now, or an earlier time, it decides at this instant: after all else that happens then.
+        Raises CannotGoOnError.
+        """
         ...
 
-    def decide(self, now_ns: int) -> Answer:
-        """What it decides, when it has heard all of this instant.  Raises CannotGoOnError."""
+    def decide(self, now_ns: int) -> Answer | Question:
+        """What it decides at the time until which its last answer held, when it has been notified of all else that
+        happens at this instant.  Raises CannotGoOnError."""
         ...
 
 
-_decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_decoder: msgspec.json.Decoder[SchedulerDecision] = msgspec.json.Decoder(SchedulerDecision)
 _SHOWN_CHARACTERS = 300
 
 
-class NotSaid(ValueError):
-    """A line of a process is not one of those that it may say."""
+class UnknownLine(ValueError):
+    """A line of a process is no decision."""
 
 
-def said(line: str) -> Said:
-    """What a line says.  Raises NotSaid with the reason."""
+def decision_of(line: str) -> SchedulerDecision:
+    """What a line of a process says.  Raises UnknownLine with the reason."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise NotSaid(str(error)) from None
+        raise UnknownLine(str(error)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise NotSaid(f"not JSON: {error}") from None
+        raise UnknownLine(f"not JSON: {error}") from None
 
 
 def shown(number: int, line: str) -> str:

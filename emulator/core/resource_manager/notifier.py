@@ -1,9 +1,9 @@
-"""Telling at once: what the ResourceManager does unasked under ``protocol.news: at-once``.
+"""What the ResourceManager does unasked under ``protocol.news: at-once``.
 
 Theory of operation
 -------------------
-In heartbeats, it answers.  Told at once, it offers every free container whenever something has changed, orders kills at
-once, and sends an ApplicationMaster its news in a response to no heartbeat.  The numbers of these news are those of
+In heartbeats, it answers.  At once, it offers every free container whenever something has changed, orders kills, and
+sends an ApplicationMaster its news in a response to no heartbeat.  The numbers of these news are those of
 answers (``emulator.core.resource_manager.master_news``): the next are sent when the last have been heard, which the
 ApplicationMaster says at once, and periodic heartbeats repeat what was lost.
 """
@@ -22,7 +22,7 @@ Ask = Callable[[Asked], "list[Effect] | None"]
 """Asks the allocation and carries out what it decides; None: nothing has changed."""
 
 
-class Telling:
+class Notifier:
     """Part of the ResourceManager; see the module's theory of operation."""
 
     def __init__(self, state: ClusterState, contracts: Contracts, allocation: Allocation) -> None:
@@ -30,8 +30,8 @@ class Telling:
         self._contracts = contracts
         self._allocation = allocation
 
-    def tell(self, ask: Ask, now_ns: int) -> list[Effect]:
-        """What is offered, ordered and told after a message that has changed something.  Raises PolicyError."""
+    def notify(self, ask: Ask, now_ns: int) -> list[Effect]:
+        """What is offered, ordered and sent after a message that has changed something.  Raises PolicyError."""
         effects, attention = self._offer(ask, now_ns), self._state.attention
         for address in dict.fromkeys(attention.newly_awaited):
             role, name = address[:3], address[3:]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
-from tests.wheels import REPOSITORY
+from tests.live_runs import REPOSITORY
 
 OLDEST_OF_EACH = ("3.11.0", "3.12.0", "3.13.0", "3.14.0")
 

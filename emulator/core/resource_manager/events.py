@@ -1,9 +1,9 @@
-"""What has happened since a scheduler was last told: what it knows, compared with the cluster's state.
+"""What has happened since a scheduler was last notified: what it knows, compared with the cluster's state.
 
 Theory of operation
 -------------------
-``SchedulerNews`` keeps what was told, and compares what may have changed since.  So nothing is told twice, what came
-and went between two questions is not told at all, and a new scheduler is told everything in the same words.
+``Events`` keeps what the scheduler knows, and compares what may have changed since.  So it is notified of nothing
+twice, of nothing that came and went between two notifications, and a new scheduler of everything in the same words.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.cluster_state import ClusterState, Touched
 from emulator.core.resource_manager.gangs import Gangs
 from emulator.core.settings import Settings
-from emulator.policies.news import (
+from emulator.policies.resources import named
+from emulator.policies.schedulers.protocol import (
     VERSION,
     Begin,
     Capacity,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
-    GroupNews,
+    Event,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     JobWaits,
-    News,
     NodeGone,
     NodeUp,
-    QueueNews,
+    QueueFacts,
     Suspended,
 )
-from emulator.policies.resources import named
 from emulator.vocabulary import TaskGroup
 
 
-class SchedulerNews:
-    """What a scheduler is told; see the module's theory of operation."""
+class Events:
+    """What a scheduler is notified of; see the module's theory of operation."""
 
     def __init__(self, state: ClusterState, may_take: Callable[[TaskGroup], bool]) -> None:
         """``may_take``: whether tasks of a group may be victims."""
@@ -55,11 +55,11 @@ class SchedulerNews:
         state.touched = Touched(dict.fromkeys(state.nodes), dict(state.containers))
         state.queues.touched = dict.fromkeys(state.applications)
 
-    def forgotten(self) -> SchedulerNews:
-        """The same, when nothing has been told."""
-        return SchedulerNews(self._state, self._may_take)
+    def forgotten(self) -> Events:
+        """The same for a scheduler that knows nothing."""
+        return Events(self._state, self._may_take)
 
-    def take(self) -> list[News]:
+    def take(self) -> list[Event]:
         """All that is new, in the order: ends, nodes, jobs, containers; from now on it is known."""
         state, touched, jobs = self._state, self._state.touched, self._state.queues.touched
         assert touched is not None, "it is read here"
@@ -70,13 +70,13 @@ class SchedulerNews:
         held = sorted(touched.containers.values(), key=_age)
         return [*self._ends(held), *self._of_nodes(touched.nodes), *self._of_jobs(jobs), *self._of_containers(held)]
 
-    def _ends(self, touched: Iterable[HeldContainer]) -> Iterator[News]:
+    def _ends(self, touched: Iterable[HeldContainer]) -> Iterator[Event]:
         for held in touched:
             if held.id in self._containers and held.id not in self._state.containers:
                 del self._containers[held.id]
                 yield ContainerEnded(held.id, held.job, held.node)
 
-    def _of_nodes(self, touched: Container[str]) -> Iterator[News]:
+    def _of_nodes(self, touched: Container[str]) -> Iterator[Event]:
         if self._capacity != self._state.limit:
             self._capacity = self._state.limit
             yield Capacity(self._capacity)
@@ -94,7 +94,7 @@ class SchedulerNews:
                 has = named(settings.resources, self._names)
                 yield NodeUp(node.name, settings.rack, settings.containers, has, dict(settings.labels))
 
-    def _of_jobs(self, touched: Iterable[str]) -> Iterator[News]:
+    def _of_jobs(self, touched: Iterable[str]) -> Iterator[Event]:
         there = [self._state.applications[job] for job in touched if job in self._state.applications]
         ended = {job for job in touched if job in self._waits and job not in self._state.applications}
         for job in [job for job in self._waits if job in ended] if len(ended) > 1 else ended:
@@ -109,7 +109,7 @@ class SchedulerNews:
                 self._waits[application.name] = waits
                 yield waits
 
-    def _of_containers(self, touched: Iterable[HeldContainer]) -> Iterator[News]:
+    def _of_containers(self, touched: Iterable[HeldContainer]) -> Iterator[Event]:
         for held in touched:
             if held.id not in self._state.containers:
                 continue
@@ -127,7 +127,7 @@ class SchedulerNews:
     def _submitted(self, application: Application) -> JobSubmitted:
         facts = application.facts
         groups = tuple(
-            GroupNews(group.name, group.count, self._may_take(group), named(group.request, self._names))
+            GroupFacts(group.name, group.count, self._may_take(group), named(group.request, self._names))
             for group in facts.groups
         )
         times = facts.deadline_ns, application.submit_ns
@@ -135,9 +135,9 @@ class SchedulerNews:
         return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last)
 
 
-def first_news(settings: Settings) -> Begin:
-    """What a scheduler is told first of all."""
-    queues = tuple(QueueNews(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
+def first_event(settings: Settings) -> Begin:
+    """The event of which a scheduler is notified first."""
+    queues = tuple(QueueFacts(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
     node, may_stop = settings.nodes[0], stopping(settings.scheduler.mechanism.among)
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
