@@ -1,24 +1,33 @@
-"""The output of ``natjam explain``: a table of a run's evictions, or those of one attempt with every candidate."""
+"""The output of ``natjam explain``: a table of a run's evictions, or those of one attempt with every candidate.
+
+With it goes what the tasks of a job waited for (``waits_for_room``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy
+import pyarrow
 from rich.table import Table
 
+from analysis.curves import Curve
 from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evictions, why
 from analysis.load import cluster_of, load_decisions, load_runs, read_configuration, read_table
 from analysis.run_paths import find_runs
-from analysis.waits import Wait, waits_for_room
+from analysis.timeline import make_timeline
 from emulator.assemble import nodes_of
+from emulator.core.settings import NodeSettings
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
+from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
+from emulator.vocabulary import Resources
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
@@ -239,3 +248,65 @@ def _went_on(eviction: Eviction) -> str:
     who = "" if eviction.next_attempt == eviction.attempt else f", as {number}"
     cost = "" if eviction.next_cost_s is None else f" ({eviction.next_cost_s:.2f} s)"
     return f"{eviction.next_s:.1f} s, {where}{who}{cost}"
+
+
+# ---- what the tasks of a job waited for, where containers have several sizes ----
+
+_NODES_NAMED = 4
+_NOTHING: Curve = (numpy.empty(0), numpy.empty(0, dtype=numpy.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The end of one wait."""
+
+    attempt: str
+    until_s: float
+    asked: str
+    """What its container asked for, in words."""
+    node: str
+    """Where it got its container."""
+    short: dict[str, str]
+    """For each node, what it was short of just before, in words; the nearest to enough first."""
+
+    def in_words(self) -> str:
+        """What the nodes were short of; of many nodes only the first."""
+        named = [f"{node} lacked {what}" for node, what in list(self.short.items())[:_NODES_NAMED]]
+        left = len(self.short) - len(named)
+        return ", ".join(named) + (f", and {left} other nodes lacked some too" if left else "")
+
+
+def waits_for_room(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], job: str) -> tuple[Wait, ...]:
+    """The waits of a job, by time; ``attempts``: the run's table.  None where containers have one size.
+
+    A task's container is known to have been ready at an instant, ``ready_s``: the later of its request and of the time
+    at which its room was free.  If every node was short of something just before, the task waited for room, and these
+    are what it waited for.  Room that was there, but kept for others, is no such wait.
+    """
+    if not nodes[0].resources:
+        return ()
+    rows = attempts.select(["job", "attempt", "node", "ready_s", "request"]).to_pylist()
+    mine = sorted((row for row in rows if row["job"] == job and row["request"]), key=lambda row: row["ready_s"])
+    timeline = make_timeline(attempts, nodes, end_s=float("inf"))
+    lanes = timeline.lanes
+    held = {(lanes[use.lane].node, lanes[use.lane].resource): use.curve for use in timeline.uses}
+    found = []
+    for row in mine:
+        request = tuple(amount["thousandths"] for amount in row["request"])
+        short = {node.name: lacking(request, _free(node, held, row["ready_s"])) for node in nodes}
+        if all(map(any, short.values())):
+            names = nodes[0].resource_names
+            nearest = sorted(short, key=lambda node: (sum(map(bool, short[node])), sum(short[node])))
+            what = {node: written(short[node], names) for node in nearest}
+            found.append(Wait(row["attempt"], row["ready_s"], written(request, names), row["node"], what))
+    return tuple(found)
+
+
+def _free(node: NodeSettings, curves: Mapping[tuple[str, str], Curve], at_s: float) -> Resources:
+    """What was free of a node just before; ``curves``: what is held of each resource that nodes have."""
+    held = []
+    for name in node.resource_names:
+        times_s, amounts = curves.get((node.name, name), _NOTHING)
+        place = int(numpy.searchsorted(times_s, at_s, side="left")) - 1
+        held.append(int(amounts[place]) if place >= 0 else 0)
+    return minus(node.resources, tuple(held))

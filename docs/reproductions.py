@@ -22,7 +22,7 @@ from choices import Moved, moves_of, read_choices
 
 from analysis.reproduce.claims import ClaimFile, all_claims, claim_files
 from analysis.reproduce.definitions import FigureDefinition, all_figures
-from analysis.reproduce.record import ClaimResult, Results, judged_again, read_results
+from analysis.reproduce.record import CellResult, ClaimResult, Results, judged_again, read_results
 from analysis.reproduce.scores import WORST, Score, heads, scores, summary_lines, worst
 from analysis.reproduce.tables import accepted, counts, interval, number, reason
 from analysis.reproduce.values import (
@@ -33,7 +33,7 @@ from analysis.reproduce.values import (
     fitted_claims,
     source_of,
 )
-from analysis.reproduce.verdict import WORDS, finding
+from analysis.reproduce.verdict import TIE_OF_SINGLE_RUNS, WORDS, finding
 
 DOCS = Path(__file__).parent
 CLAIMS = DOCS / "claims"
@@ -336,7 +336,7 @@ def _gives_up() -> Iterator[str]:
     figure = all_figures()["reverse-adaptive/gives-up"]
     cells = results_of(figure.paper).cells(figure.id, "sim")
     rules, schedulers = ("never", "by-deadline", "by-forecast"), ("adaptive", "reverse-adaptive")
-    points = list(figure.grid.points) if figure.grid is not None else []
+    points = _points(figure.id)
     columns = ["fifo", *(f"{scheduler}, {rule}" for rule in rules for scheduler in schedulers)]
     missed = {point: [cells[f"missed: {column}, {point}"].measured or 0.0 for column in columns] for point in points}
     rows = [(*point.split("x-"), *_in_pairs(of_point)) for point, of_point in missed.items()]
@@ -344,17 +344,126 @@ def _gives_up() -> Iterator[str]:
     return table(("factors", "load", "FIFO", *(f"`{rule}`" for rule in rules)), rows)
 
 
+_SCHEDULERS = {"`s_req`": "adaptive", "stable": "stable"}
+_SIZES = ("printed", "tailed")
+
+
+def _readings() -> Iterator[str]:
+    """The claims of Reverse-Adaptive's experiments under two readings of Adaptive, and of the sizes of its jobs."""
+    kept = results_of("reverse-adaptive")
+    parts = [(kept.cells(f"reverse-adaptive/readings-exp{place}", "sim"), part) for place, part in _EXPERIMENTS.items()]
+    columns: list[dict[str, Judged]] = []
+    for size in _SIZES:
+        for scheduler in _SCHEDULERS.values():
+            columns.append({})
+            for cells, part in parts:
+                columns[-1] |= part(cells, scheduler, size) if cells else {}
+    rows = [(f"`{name}`", *(f"{WORDS[of[name][0]]}: {of[name][1]}" for of in columns)) for name in columns[0]]
+    rows.append(("held", *(f"{sum(ok is True for ok, _ in of.values())} of {len(of)}" for of in columns)))
+    return table(("", *(f"{name}, {size}" for size in _SIZES for name in _SCHEDULERS)), rows)
+
+
+Judged = tuple[bool | None, str]
+"""Whether a claim holds, and what it is about."""
+
+
+def _alone(cells: Mapping[str, CellResult], scheduler: str, size: str) -> dict[str, Judged]:
+    """Experiment 1.  With a stable forecast Adaptive is the same algorithm there, and so the same runs."""
+    is_same = scheduler == "stable"
+    ratio, other = f"reverse-adaptive over adaptive, {size}", "reverse-adaptive" if is_same else scheduler
+    same = (True, "1, the same runs") if is_same else _number_holds("exp1.same_as_adaptive", cells[ratio])
+    return {
+        "exp1.same_as_adaptive": same,
+        "exp1.fifo_misses_more": _at_points(cells, other, "fifo", f"fifo more than {other}", size),
+    }
+
+
+def _beside(cells: Mapping[str, CellResult], scheduler: str, size: str) -> dict[str, Judged]:
+    """Experiment 2."""
+    first, second = f"{scheduler} more than reverse-adaptive", f"fifo more than {scheduler}"
+    in_order = not any(_is_reversed(cells[f"{one}, {size}"]) for one in (first, second))
+    means = (cells[f"missed by {one}, {size}"].measured for one in ("reverse-adaptive", scheduler, "fifo"))
+    found: dict[str, Judged] = {
+        "exp2.missed_order": (in_order, " / ".join(map(number, means))),
+        "exp2.always_below_adaptive": _at_points(cells, "reverse-adaptive", scheduler, first, size),
+        "exp2.always_below_fifo": _at_points(
+            cells, "reverse-adaptive", "fifo", "fifo more than reverse-adaptive", size
+        ),
+    }
+    for claim, what in (("exp2.no_harm", "time beyond"), ("exp2.same_distance", "distance")):
+        found[claim] = _number_holds(claim, cells[f"{what}, reverse-adaptive over {scheduler}, {size}"])
+    return found
+
+
+def _gains(cells: Mapping[str, CellResult], scheduler: str, size: str) -> dict[str, Judged]:
+    """Experiment 3: how much fewer Reverse-Adaptive misses at each level, and whether that grows."""
+    of = f"gain over {scheduler}"
+    grows = not any(_is_reversed(cells[f"{of}, level{level} less level{level - 1}, {size}"]) for level in (2, 3))
+    gains = ", ".join(number(cells[f"{of} at level{level}, {size}"].measured) for level in (1, 2, 3))
+    return {"exp3.gain_grows_with_burstiness": (grows, gains)}
+
+
+def _number_holds(claim: str, cell: CellResult) -> Judged:
+    return finding(all_claims()[f"reverse.{claim}"], None, cell.spread).ok, number(cell.measured)
+
+
+def _at_points(cells: Mapping[str, CellResult], low: str, high: str, more: str, size: str) -> Judged:
+    """Whether one scheduler misses no more than another at every point, and at how many it misses fewer and more."""
+    points = [name.rpartition(", ")[2] for name in cells if name.startswith(f"{more}, {size}-")]
+    both = {point: [cells[f"missed: {one}, {point}"].measured or 0.0 for one in (low, high)] for point in points}
+    fewer = sum((cells[f"{more}, {point}"].low or 0.0) > 0 for point in points)
+    ties = {point: TIE_OF_SINGLE_RUNS * max(of_both) for point, of_both in both.items()}
+    reversed_at = sum(_is_reversed(cells[f"{more}, {point}"], ties[point]) for point in points)
+    return not reversed_at, f"fewer at {fewer} of {len(points)}, more at {reversed_at}"
+
+
+def _is_reversed(difference: CellResult, tie: float = 0.0) -> bool:
+    """Whether what should not be below 0 is, by more than noise, as claims on an order are judged."""
+    assert None not in (difference.measured, difference.low, difference.high)
+    noise = ((difference.high or 0.0) - (difference.low or 0.0)) / 2
+    return -(difference.measured or 0.0) > max(noise, tie)
+
+
+def _sizes() -> Iterator[str]:
+    """What is missed by the deviation of the sizes of jobs, and how much more FIFO misses than the others."""
+    cells = results_of("reverse-adaptive").cells("reverse-adaptive/sizes", "sim")
+    if not cells:
+        return iter(["Not run: `natjam reproduce reverse-adaptive/sizes`."])
+    rows = []
+    for point in _points("reverse-adaptive/sizes"):
+        where, _, deviation = point.partition("-")
+        missed = [number(cells[f"missed: {one}, {point}"].measured) for one in ("fifo", "adaptive", "reverse-adaptive")]
+        more = (cells[f"fifo more than {one}, {point}"] for one in ("adaptive", "reverse-adaptive"))
+        rows.append((_WHERE[where], deviation, *missed, *(f"{number(one.measured)} ({_ends(one)})" for one in more)))
+    heads = ("", "deviation", "FIFO", "Adaptive", "Reverse-Adaptive")
+    return table((*heads, "FIFO more than Adaptive", "FIFO more than Reverse-Adaptive"), rows)
+
+
+def _points(figure: str) -> list[str]:
+    grid = all_figures()[figure].grid
+    return [] if grid is None else list(grid.points)
+
+
+_WHERE = {"alone": "without f(t)", "beside": "with f(t)"}
+
+
+def _ends(cell: CellResult) -> str:
+    return interval(None if cell.low is None or cell.high is None else (cell.low, cell.high))
+
+
+_EXPERIMENTS = {1: _alone, 2: _beside, 3: _gains}
+
+
 def _loads() -> Iterator[str]:
     """Fig. 12 of Natjam at each load: what holds where."""
     figure, claim = all_figures()["natjam/fig12"], all_claims()["natjam.trace.fig12.margin_better_pct"]
-    cells, points = results_of("natjam").cells(figure.id, "sim"), list(figure.grid.points) if figure.grid else []
+    cells, points = results_of("natjam").cells(figure.id, "sim"), _points(figure.id)
     names = ("margin_better_pct", "largest_improvement_s", "second_worst_s", "worst_s")
     rows: list[Sequence[str]] = []
     for point in points:
         better, *others = (cells[f"{name}, {point}"] for name in names)
-        ends = interval(None if better.low is None or better.high is None else (better.low, better.high))
         found = finding(claim, None, better.spread)
-        shown = f"{number(better.measured)} ({ends})"
+        shown = f"{number(better.measured)} ({_ends(better)})"
         rows.append((point.removeprefix("load-"), shown, *(number(one.measured) for one in others), WORDS[found.ok]))
     published = (cells[name].published for name in names)
     rows.append(("published", *map(number, published), ""))
@@ -372,6 +481,8 @@ def _in_pairs(missed: Sequence[float]) -> Iterator[str]:
 PARTS: dict[str, Any] = {
     "gives-up": _gives_up,
     "loads": _loads,
+    "readings": _readings,
+    "sizes": _sizes,
     "counts": _counts,
     "counts-for-readers": _counts_for_readers,
     "failing": _failing,

@@ -33,9 +33,9 @@ from emulator.core.settings import (
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.experiment.availability import capacity_of, forecast_of
+from emulator.experiment.expand import own_mechanisms
 from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
-from emulator.experiment.terms import own_mechanisms
 from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.files.times import seconds_to_ns
 from emulator.policies import axes as policies

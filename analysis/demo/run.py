@@ -11,9 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from analysis.demo.load import measure_load
 from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, cells, not_comparable, verdict
-from analysis.demo.scale import choose_scale, expected_real_s, most_real_s, scale_text, slower
+from analysis.demo.scale import choose_scale, expected_real_s, measure_load, most_real_s, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures

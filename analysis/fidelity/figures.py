@@ -1,4 +1,4 @@
-"""The figures that are compared, and how far they differ."""
+"""The figures that are compared, how far they differ, and how they change as time is compressed."""
 
 from __future__ import annotations
 
@@ -253,3 +253,51 @@ def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:
     found[None, "lost_work_s"] = summary["work"]["lost_s"]
     found[None, "utilization"] = summary["work"]["utilization"]
     return {key: float(value) for key, value in found.items() if value is not None}
+
+
+DRIFT_LIMIT = 0.02
+"""How far a time scale may change the completion time of a live job and be faithful."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The completion time of one job at one time scale, against the lowest one."""
+
+    file: str
+    job: str
+    time_scale: float
+    live_s: float
+    simulated_s: float
+    live_drift: float
+    simulated_drift: float
+
+
+def drifts(files: Sequence[FileFidelity]) -> list[Drift]:
+    """How completion times change with the time scale; ``files`` are the same experiments at several scales."""
+    found = []
+    base: dict[tuple[str, str | None], Metric] = {}
+    for file in sorted(files, key=lambda file: file.time_scale):
+        for metric in file.completions:
+            first = base.setdefault((file.name, metric.job), metric)
+            found.append(
+                Drift(
+                    file.name,
+                    metric.job or "",
+                    file.time_scale,
+                    metric.live_mean,
+                    metric.simulated_mean,
+                    metric.live_mean / first.live_mean - 1,
+                    metric.simulated_mean / first.simulated_mean - 1,
+                )
+            )
+    return found
+
+
+def highest_faithful_scale(found: Sequence[Drift]) -> float:
+    """The highest time scale up to which every job's live completion time stays within the drift limit."""
+    faithful = min(drift.time_scale for drift in found)
+    for scale in sorted({drift.time_scale for drift in found}):
+        if any(abs(drift.live_drift) > DRIFT_LIMIT for drift in found if drift.time_scale == scale):
+            break
+        faithful = scale
+    return faithful

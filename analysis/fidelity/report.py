@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.table import Table
 
-from analysis.fidelity.drift import DRIFT_LIMIT, Drift, highest_faithful_scale
 from analysis.fidelity.figures import (
     COMPLETION,
+    DRIFT_LIMIT,
     MEAN_LIMIT,
     WORST_LIMIT,
     WORST_LIMIT_HEARTBEATS,
+    Drift,
     Fidelity,
     FileFidelity,
     Metric,
+    highest_faithful_scale,
 )
-from analysis.figures.fidelity import fidelity_figure
-from analysis.figures.style import save
+from analysis.figures import style
 from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
 from emulator.files.whole_files import write_json
 
@@ -46,7 +49,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
         ]
         report["highest_faithful_time_scale"] = highest_faithful_scale(found)
     write_json(directory / _FILE, report)
-    save(fidelity_figure(fidelity), [directory / "fidelity.png"])
+    style.save(_figure(fidelity), [directory / "fidelity.png"])
 
 
 def file_table(file: FileFidelity) -> Table:
@@ -122,3 +125,38 @@ def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
 
 def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+_ROW_INCHES = 0.2
+
+
+def _figure(fidelity: Fidelity) -> Figure:
+    """Simulated against live completion times (left), and each job's error in the row of its experiment (right)."""
+    height = max(3.4, 1.2 + _ROW_INCHES * len(fidelity.files))
+    figure, (times, errors) = style.new_figure(columns=2, width=5.5, height=height)
+    _draw_times(times, fidelity)
+    _draw_errors(errors, fidelity)
+    return figure
+
+
+def _draw_times(panel: Axes, fidelity: Fidelity) -> None:
+    found = [metric for file in fidelity.files for metric in file.completions]
+    live_s, simulated_s = [metric.live_mean for metric in found], [metric.simulated_mean for metric in found]
+    spreads_s = [metric.live_sd or 0.0 for metric in found]
+    panel.axline((0, 0), slope=1, color=style.GREY, linewidth=0.8)
+    panel.errorbar(live_s, simulated_s, xerr=spreads_s, fmt="o", color=style.BLUE, markersize=3, linewidth=1)
+    title = "completion times of jobs (lines: spread of live runs)"
+    style.finish(panel, "live, s", "simulated, s", title, legend=False)
+
+
+def _draw_errors(panel: Axes, fidelity: Fidelity) -> None:
+    panel.axvspan(-100 * WORST_LIMIT, 100 * WORST_LIMIT, color=style.LIGHT_GREY, alpha=0.4, linewidth=0)
+    panel.axvline(0, color=style.GREY, linewidth=0.8)
+    for row, file in enumerate(fidelity.files):
+        percent = [100 * (metric.error or 0.0) for metric in file.completions]
+        panel.plot(percent, [row] * len(percent), "o", color=style.BLUE, markersize=4, alpha=0.7)
+    names = [f"{file.name} at {file.time_scale:g}x" for file in fidelity.files]
+    panel.set_yticks(range(len(names)), names)
+    panel.invert_yaxis()
+    title = f"a dot for each job (grey: within {WORST_LIMIT:.0%})"
+    style.finish(panel, "simulated minus live, %", "", title, legend=False)

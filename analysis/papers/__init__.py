@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from analysis.papers.natjam_cells import tightest_deadlines
 from analysis.papers.os_assisted_cells import straightness
-from analysis.papers.reverse_adaptive_cells import fills, fit, holders
+from analysis.papers.reverse_adaptive_cells import axes, fills, fit, holders
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Summaries
 
@@ -19,6 +19,7 @@ _CELLS: Mapping[str, Callable[[FigureDefinition, Summaries], dict[str, float | N
     "os-assisted/fig4": straightness,
     "reverse-adaptive/fig1": holders,
     "reverse-adaptive/fig3": fit,
+    "reverse-adaptive/fig9": axes,
     "reverse-adaptive/fills": fills,
 }
 

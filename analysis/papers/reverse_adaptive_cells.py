@@ -1,15 +1,17 @@
-"""What the text of Reverse-Adaptive's paper says of its example, as numbers (sections II to IV, Figs 1 to 4).
+"""What the text of Reverse-Adaptive's paper says of its example, as numbers (sections II to IV, Figs 1 to 4), and what
+the axes of Fig. 9 show.
 
-They are of fluid runs of the example, whose ``shares`` say who held how many containers when.
+Those of the example are of fluid runs, whose ``shares`` say who held how many containers when.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import fmean
 from typing import Any
 
 from analysis.reproduce.definitions import FigureDefinition
-from analysis.reproduce.measure import Summaries
+from analysis.reproduce.measure import Summaries, values_of
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
@@ -31,8 +33,11 @@ _HOUR_S = 3600.0
 def holders(_: FigureDefinition, summaries: Summaries) -> Numbers:
     """Figs 1 and 2: who holds the cluster when."""
     return {
-        "Adaptive: hours with all jobs, 0 to 5": _of(summaries, "adaptive", _together_h, 0, 5),
-        "Adaptive: hours with all jobs, 7 to 11": _of(summaries, "adaptive", _together_h, 7, 11),
+        **{
+            f"{name}: hours with all jobs, {from_h} to {to_h}": _of(summaries, variant, _together_h, from_h, to_h)
+            for name, variant in (("Adaptive", "adaptive"), ("stable", "stable"))
+            for from_h, to_h in ((0, 5), (5, 7), (7, 11))
+        },
         "Reverse-Adaptive: J3 starts, h": _of(summaries, "reverse-adaptive", _starts_h, "J3"),
         "Reverse-Adaptive: J3 after D2, %": _of(summaries, "reverse-adaptive", _share_pct, "J3", _D2_H, _D3_H),
         "Reverse-Adaptive: J1 until D1, %": _of(summaries, "reverse-adaptive", _share_pct, "J1", 0, _D1_H),
@@ -51,6 +56,23 @@ def fills(figure: FigureDefinition, summaries: Summaries) -> Numbers:
         for variant in ("adaptive", "adaptive-by-deadline"):
             name = f"hours with all jobs, 7 to 11: {variant}, {point}"
             found[name] = _of(summaries, figure.at(variant, point), _together_h, 7, 11)
+    return found
+
+
+def axes(figure: FigureDefinition, summaries: Summaries) -> Numbers:
+    """Fig. 9: the least and the largest bar of each row, over all schedulers, levels and loads."""
+    found: Numbers = {}
+    for row, path, over in (
+        ("missed, %", "missed_pct", 1.0),
+        ("beyond, h", "beyond_s", _HOUR_S),
+        ("room, h", "room_s", _HOUR_S),
+    ):
+        bars = [
+            fmean(values) / over
+            for name in figure.settings
+            if (values := values_of(summaries, name, f"deadlines.{path}"))
+        ]
+        found[f"least {row}"], found[f"most {row}"] = min(bars, default=None), max(bars, default=None)
     return found
 
 
@@ -76,12 +98,12 @@ def _of(summaries: Summaries, variant: str, number: Callable[..., float | None],
 
 
 def _together_h(summary: Summary, from_h: float, to_h: float) -> float:
-    """Hours between two times in which each of the jobs holds containers."""
-    names = [job["name"] for job in summary["jobs"]]
+    """Hours between two times in which each of the jobs that have not ended holds containers."""
+    jobs = summary["jobs"]
     return sum(
         _overlap_h(step, from_h, to_h)
         for step in summary["shares"]
-        if all(step["containers"].get(name) for name in names)
+        if all(step["containers"].get(job["name"]) for job in jobs if job["finish_s"] > step["start_s"])
     )
 
 

@@ -9,6 +9,7 @@ header, and its number of values.  Times are whole ticks of ``tick_s``; -1 means
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,11 +19,12 @@ import pyarrow
 from numpy.typing import NDArray
 
 from analysis.curves import Curve, at_work_of, floats, steps
-from analysis.report.reasons import eviction_reasons
+from analysis.evictions import why_text
 from analysis.timeline import STATES, Lane, Timeline, make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.policies.capacity import Capacity
 from emulator.policies.resources import PARTS
+from emulator.records.history import Chooser
 from emulator.vocabulary import Frozen
 
 _TICKS = 2**31 - 2
@@ -145,7 +147,7 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
 
 def _reasons(tables: RunTables) -> dict[str, str]:
     """Why attempts were chosen for eviction, by their rows."""
-    reasons = eviction_reasons(tables.decisions)
+    reasons = _eviction_reasons(tables.decisions)
     attempts = tables.attempts.column("attempt").to_pylist()
     return {str(row): reasons[attempt] for row, attempt in enumerate(attempts) if attempt in reasons}
 
@@ -228,3 +230,33 @@ def _packed(header: Mapping[str, Any], columns: Mapping[str, _Array]) -> bytes:
     text = orjson.dumps({**header, "columns": places}, option=orjson.OPT_SERIALIZE_NUMPY)
     text += b" " * (-(len(text) + 4) % 8)
     return b"".join([struct.pack("<I", len(text)), text, *parts])
+
+
+def _eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
+    """By attempt, for the timeline: for each time it was chosen, a clause with the reason for it and for its job.
+
+    Args:
+        decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
+    """
+    candidates = _candidate_counts(decisions)
+    asked: dict[str, str] = {}
+    reasons: dict[str, list[str]] = {}
+    for row in decisions.to_pylist():  # Arrow's own filter would import pyarrow.compute: a twentieth of a short run
+        if not row["chosen"]:
+            continue
+        text = why_text(row["rule"], row["by"], row, candidates[row["decision"]])
+        if row["by"] == Chooser.PREEMPTOR:
+            asked[row["job"]] = f"{text}, for {row['requester']}"
+            continue
+        of_its_own = row["by"] == Chooser.APPLICATION_MASTER  # so nobody asked its job
+        job = "" if of_its_own else asked.get(row["job"], "")
+        because = f"; its job by {job}" if job else ""
+        reasons.setdefault(row["attempt"], []).append(f"at {row['t_s']:.1f} s by {text}{because}")
+    return {attempt: "; ".join(clauses) for attempt, clauses in reasons.items()}
+
+
+def _candidate_counts(decisions: pyarrow.Table) -> dict[int, int]:
+    """How many candidates each choice had, including those that are not in the table."""
+    numbers, left_out = (decisions.column(name).to_pylist() for name in ("decision", "left_out"))
+    kept = Counter(numbers)
+    return {number: kept[number] + more for number, more in zip(numbers, left_out, strict=True)}

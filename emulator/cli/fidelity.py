@@ -70,8 +70,7 @@ def fidelity(
     """
     from analysis.fidelity import report
     from analysis.fidelity.campaign import comparison, noise, run_live, simulate
-    from analysis.fidelity.drift import drifts
-    from analysis.fidelity.figures import Fidelity
+    from analysis.fidelity.figures import Fidelity, drifts
     from emulator.campaign.directory import CampaignDirectory
     from emulator.campaign.display import CampaignDisplay
     from emulator.sim.session import calibration_warning

@@ -124,8 +124,7 @@ def kueue(
 
     from emulator.cli.options import reading
     from workloads.kueue.arrivals import drawn, read_arrivals
-    from workloads.kueue.nodes import shortages
-    from workloads.kueue.state import read_kueue
+    from workloads.kueue.state import read_kueue, shortages
     from workloads.kueue.workloads import uncovered
     from workloads.saved import write_saved
 

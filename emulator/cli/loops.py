@@ -131,8 +131,7 @@ def _say_nothing_found(console: Console, searched: Search, seconds: float) -> No
 
 def _story(found: Plan, plays: int) -> Iterator[str]:
     from emulator.loops.draw import SECOND_NS
-    from emulator.loops.search import told
-    from emulator.loops.story import cast, story
+    from emulator.loops.search import cast, story, told
 
     loop, log = told(found)
     assert loop is not None

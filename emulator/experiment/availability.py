@@ -42,9 +42,18 @@ class ForecastError(Strict):
 class Forecast(Strict):
     """The future availability that schedulers expect; they know the present one."""
 
+    kind: Literal["known", "stable"] = "known"
+    """``known``: that of ``file``.  ``stable``: the whole cluster, always, as schedulers expect that know nothing of a
+    transactional workload (reverse-adaptive, section II)."""
     file: Annotated[str, Field(min_length=1)] | None = None
     """As ``availability.file``, with the same period; null: the true future."""
     error: ForecastError = ForecastError()
+
+    @model_validator(mode="after")
+    def _one_future(self) -> Forecast:
+        if self.kind == "stable" and self.file is not None:
+            raise ValueError("a stable forecast needs no file: leave out file, or set kind: known")
+        return self
 
 
 class Transactional(Strict):
@@ -118,7 +127,7 @@ def forecast_of(availability: Availability | None, containers: int, seed: int) -
     if availability is None:
         return Capacity([(0, containers)])
     told, error = availability.forecast, availability.forecast.error
-    believed = capacity_of(availability, containers)
+    believed = capacity_of(availability if told.kind == "known" else None, containers)
     if told.file is not None:
         believed = _capacity(read_steps(Path(told.file), containers, availability.period_s), availability)
     if error.sigma or error.bias:

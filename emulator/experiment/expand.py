@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,11 +19,10 @@ from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.gangs import check_trace_gangs
 from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
-from emulator.experiment.model import Cluster, Experiment
+from emulator.experiment.model import Cluster, Experiment, Queue
 from emulator.experiment.requests import asking_as_recorded, by_request, google_day, with_requests
-from emulator.experiment.terms import with_terms
 from emulator.files.times import seconds_to_ns
-from emulator.vocabulary import JobFacts, Resources, TaskGroup, map_reduce
+from emulator.vocabulary import JobFacts, Mechanism, Resources, TaskGroup, map_reduce
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
@@ -51,7 +51,7 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     jobs, only = _with_usual_requests(_all_jobs(experiment, seed), experiment.cluster), experiment.workload.only
     queues = experiment.scheduler.allocation.queues
     own = {entry.name: entry for entry in experiment.workload.jobs or ()}
-    jobs = tuple(with_terms(job, queues.get(job.queue), own.get(job.name)) for job in jobs)
+    jobs = tuple(_with_terms(job, queues.get(job.queue), own.get(job.name)) for job in jobs)
     if experiment.workload.lengths_known:
         jobs = tuple(map(_with_known_lengths, jobs))
     if only is None:
@@ -257,3 +257,24 @@ def _deadline_ns(entry: JobEntry) -> int | None:
     if entry.deadline_after_s is not None:
         return seconds_to_ns(entry.submit_s) + seconds_to_ns(entry.deadline_after_s)
     return None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s)
+
+
+def _with_terms(job: JobSpec, queue: Queue | None, entry: JobEntry | None) -> JobSpec:
+    """The job on the terms of its ``entry``, or else of its ``queue``; None: there is none."""
+    said: dict[str, float] = {}
+    facts: dict[str, Any] = {}
+    for terms in (queue, entry):
+        if terms is not None:
+            of_these = (terms.grace_s, terms.minimum_runtime_s, terms.checkpoint_period_s)
+            names = ("grace_ns", "minimum_runtime_ns", "checkpoint_period_ns")
+            said |= {name: of_this for name, of_this in zip(names, of_these, strict=True) if of_this is not None}
+            facts |= {"mechanism": Mechanism(terms.mechanism)} if terms.mechanism is not None else {}
+    facts |= {name: seconds_to_ns(seconds) for name, seconds in said.items() if seconds}
+    return replace(job, facts=replace(job.facts, **facts)) if facts else job
+
+
+def own_mechanisms(experiment: Experiment) -> Iterator[Mechanism]:
+    """What may happen to tasks of queues and jobs that name a mechanism of their own."""
+    for terms in (*experiment.scheduler.allocation.queues.values(), *(experiment.workload.jobs or ())):
+        if terms.mechanism is not None:
+            yield Mechanism(terms.mechanism)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ from pydantic import BaseModel, ValidationError
 from emulator.costs.calibration_file import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
+from emulator.experiment.checks.cluster import cluster_checks
 from emulator.experiment.checks.files import PATH_LOCATIONS, check_files
-from emulator.experiment.checks.parts import check
+from emulator.experiment.checks.scheduler import scheduler_checks
+from emulator.experiment.checks.workload import workload_problems
+from emulator.experiment.gangs import gang_problems
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.programs import place_programs, program_problems
-from emulator.experiment.sites.include import include_site
-from emulator.experiment.sites.listed import move_details
-from emulator.files.problems import Problem, describe, validation_problems
+from emulator.experiment.sites.include import include_site, move_details
+from emulator.experiment.triggers import trigger_problems
+from emulator.files.problems import MOST_PROBLEMS, Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
 
@@ -58,7 +62,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         problems += validation_problems(error, Experiment, document)
     sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
     engine = str(document.get(("engine",)) or "live")
-    problems += check(*sections, engine=engine)
+    problems += _check(*sections, engine=engine)
     problems += program_problems(document, engine)
     problems += check_files(document, path.parent)
     if problems or experiment is None:
@@ -77,6 +81,21 @@ def _section(name: str, document: Document) -> Any:
         return _SECTIONS[name].model_validate(document.data.get(name))
     except ValidationError:
         return None
+
+
+def _check(
+    cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None, engine: str
+) -> list[Problem]:
+    """Problems between the parts; None is a part that was not valid by itself, and it is not checked."""
+    found: list[Iterator[Problem]] = []
+    if cluster is not None:
+        found += cluster_checks(cluster, scheduler, workload, engine)
+    if scheduler is not None:
+        found += scheduler_checks(scheduler, workload, engine)
+    if workload is not None:
+        found += [workload_problems(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
+        found.append(gang_problems(cluster, scheduler, workload, engine))
+    return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
 
 
 def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:

@@ -18,7 +18,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.costs.overheads import TierNumbers
 from emulator.experiment.availability import Availability
-from emulator.experiment.sizes import filled_in, usual_containers
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.yaml_values import Location, dump_yaml
@@ -124,6 +123,44 @@ class Power(Strict):
         return machines * span_s * self.idle_w + busy_machine_s * (self.busy_w - self.idle_w)
 
 
+MEMORY, CPU = "memory_gb", "cpu"
+"""Resources of which a container of the usual size has so much; see ``Cluster.containers``."""
+
+
+def _usual_containers(resources: Mapping[str, float], container_memory_gb: float) -> int:
+    """Containers of the usual size, 1 ``cpu`` and ``container_memory_gb``, that fit on an empty node, at least 1."""
+    fitting = [int(resources[CPU])] if CPU in resources else []
+    fitting += [int(resources[MEMORY] / container_memory_gb)] if MEMORY in resources else []
+    return max(1, min(fitting, default=1))
+
+
+def filled_in(cluster: dict[Any, Any]) -> dict[Any, Any]:
+    """The cluster as written, with the keys that its ``node_groups`` give.  What is no valid group is left alone: its
+    own model says so."""
+    groups = cluster["node_groups"]
+    valid = [group for group in groups if _is_group(group)] if isinstance(groups, list | tuple) else []
+    container_memory_gb = cluster.get("container_memory_gb", 1.0)
+    if not _is_amount(container_memory_gb) or not container_memory_gb:
+        container_memory_gb = 1.0
+    nodes = sum(group["count"] for group in valid)
+    fitting = [_usual_containers(group["resources"], container_memory_gb) for group in valid]
+    memories = [group["resources"][MEMORY] for group in valid if group["resources"].get(MEMORY)]
+    filled: dict[str, Any] = {"nodes": max(1, nodes), "containers_per_node": min(10_000, max(fitting, default=1))}
+    if memories:
+        filled["memory_gb"] = float(max(memories))
+    return {**filled, **cluster}
+
+
+def _is_group(group: Any) -> bool:
+    resources = group.get("resources") if isinstance(group, dict) else None
+    amounts = resources.values() if isinstance(resources, dict) else ()
+    return bool(amounts) and type(group.get("count")) is int and group["count"] > 0 and all(map(_is_amount, amounts))
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1e9
+
+
 class NodeGroup(Strict):
     """Nodes of one kind, whose containers have the sizes that their tasks ask for."""
 
@@ -204,7 +241,7 @@ class Cluster(Strict):
         """Containers of all nodes together; with ``node_groups``, of the usual size."""
         if self.node_groups is not None:
             return sum(
-                group.count * usual_containers(group.resources, self.container_memory_gb) for group in self.node_groups
+                group.count * _usual_containers(group.resources, self.container_memory_gb) for group in self.node_groups
             )
         whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
         return whole + sum(map(self.containers_of, self.small_nodes))
@@ -213,7 +250,7 @@ class Cluster(Strict):
         """Containers of one node."""
         group = self.group_of(node)
         if group is not None:
-            return usual_containers(group.resources, self.container_memory_gb)
+            return _usual_containers(group.resources, self.container_memory_gb)
         slots = self.slots_of(node)
         return self._part(node, self.containers_per_node) if slots is None else sum(slots)
 

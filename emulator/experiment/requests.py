@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.groups import BYTES_PER_GB
-from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload, located_jobs
-from emulator.experiment.sizes import CPU, MEMORY, filled_in
+from emulator.experiment.model import CPU, MEMORY, Cluster, NodeGroup, Scheduler, Workload, filled_in, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet
@@ -16,9 +16,9 @@ from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.files.whole_files import written_whole
-from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.policies.capacity import Capacity
+from emulator.policies.flex.penalties import LARGEST, METRICS, ONE, SUMMED, Metric, Objective, penalty
 from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView, ShareDecision
 from emulator.records.journal import Record
@@ -131,3 +131,35 @@ def _records(jobs: Sequence[JobSpec], outcome: FluidResult) -> list[Record]:
 def _status(run: Resolved) -> RunStatus:
     waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in run.jobs)
     return RunStatus(0, 0.0, run.time_scale, "sharing out", waiting, run.containers, {}, 0, None)
+
+
+_FORMS = {
+    (True, False): "sum",
+    (True, True): "weighted_sum",
+    (False, False): "largest",
+    (False, True): "weighted_largest",
+}
+
+
+def metrics_of(jobs: Sequence[JobSpec], ends_ns: Mapping[str, int], containers: int) -> dict[str, dict[str, float]]:
+    """The cost of all jobs' ends under every metric of FLEX's paper, whatever metric the allocation has used.
+
+    By metric and form: ``sum``, ``weighted_sum``, ``largest``, ``weighted_largest``.  Seconds;
+    stretch, the number of tardy jobs and the cost of agreements are plain numbers.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name in METRICS:
+        for (total, weighted), form in _FORMS.items():
+            if (total and name in LARGEST) or (not total and name in SUMMED):
+                continue
+            metric = Metric(name, weighted, total)
+            penalties = [penalty(metric, job.facts, job.submit_ns, alone_ns(job, containers), 0) for job in jobs]
+            cost = Objective(penalties, metric.total).cost([ends_ns[job.name] for job in jobs])
+            found.setdefault(name, {})[form] = cost / ONE / 1e9
+    return found
+
+
+def alone_ns(job: JobSpec, containers: int) -> int:
+    """How long it takes alone on the cluster."""
+    work_ns = sum(job.map_ns) + sum(job.reduce_ns)
+    return work_ns // max(1, min(job.facts.most_containers, containers))

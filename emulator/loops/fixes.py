@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from emulator.loops.arguments import argument
-from emulator.loops.changes import Change, applied, for_an_argument, single_fields, text_of
+from emulator.loops.changes import Change, applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.search import Search, loop_of, shrunk
 from emulator.sites.kueue import Cluster

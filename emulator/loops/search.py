@@ -1,19 +1,21 @@
-"""Plays drawn workloads until a state comes back, and shrinks what was found."""
+"""Plays drawn workloads until a state comes back, shrinks what was found, and describes it step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, starmap
 from random import Random
 
 from msgspec.structs import replace
 
 from emulator.loops.draw import SECOND_NS, Drawer, Plan
-from emulator.policies.kueue.cycle import Decision
+from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.player import Player
 from emulator.policies.kueue.returns import Loop, StateReturns
+from emulator.policies.kueue.why import why
+from emulator.policies.resources import amount_text
 from emulator.shrink import shortest
 from emulator.sites.kueue import Arrival, Cluster, PodSet
 
@@ -161,3 +163,33 @@ def _simpler_arrivals(arrival: Arrival, at_ns: int) -> Iterator[Arrival]:
         if len(podset.requests) > 1:
             fewer = {name: amount for name, amount in podset.requests.items() if name != resource}
             yield replace(arrival, workload=replace(workload, podsets=(PodSet(podset.name, podset.count, fewer),)))
+
+
+def cast(plan: Plan) -> Iterator[str]:
+    """Who arrives when, and what each asks for."""
+    for arrival in plan.arrivals:
+        workload = arrival.workload
+        (podset,) = workload.podsets
+        asks = ", ".join(starmap(amount_text, podset.requests.items()))
+        ends = "" if arrival.duration_ns is None else f", runs for {arrival.duration_ns / SECOND_NS:g} s"
+        yield (
+            f"{workload.created_ns / SECOND_NS:g} s: {workload.name} arrives in {workload.queue} "
+            f"(priority {workload.priority}, {asks}{ends})"
+        )
+
+
+def story(loop: Loop, log: Log) -> Iterator[str]:
+    """One round: who preempts and who starts, with reasons; then that it goes on."""
+    first, last = loop.cycles
+    begin_ns = min((now_ns for now_ns, cycle, _ in log if first < cycle <= last), default=loop.at_ns)
+    for now_ns, cycle, decision in log:
+        if not first < cycle <= last:
+            continue
+        head, *reasons = why(decision)
+        if decision.outcome is Outcome.ADMITTED:
+            yield f"+{(now_ns - begin_ns) / SECOND_NS:g} s: {head}"
+        elif decision.evicted:
+            yield f"+{(now_ns - begin_ns) / SECOND_NS:g} s: {head}"
+            yield from (f"    {reason}" for reason in reasons)
+    every = "at once" if loop.period_ns == 0 else f"every {loop.period_ns / SECOND_NS:g} s"
+    yield f"then the same state is back, and the same happens again, {every}, until somebody arrives or ends"

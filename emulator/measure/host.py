@@ -20,7 +20,7 @@ from emulator.live.services.service_process import ShuffleProcess
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.records.lag import LagRecord
-from emulator.sim.data import JobData
+from emulator.sim.inputs import JobData
 from emulator.vocabulary import JobFacts, map_reduce
 
 _PATIENCE_REAL_S = 30.0

@@ -1,4 +1,7 @@
-"""Allocations that give every job a number of containers (flex, sections 1, 3 and 4)."""
+"""Allocations that give every job a number of containers (flex, sections 1, 3 and 4).
+
+FLEX is compared with FIFO and with the allocation layer of the Hadoop Fair Scheduler (sections 1 and 4).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from collections.abc import Sequence
 import msgspec
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
-from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.penalties import Metric, Objective, penalty
 from emulator.policies.views import ClusterView, JobView, ShareDecision
@@ -47,6 +49,46 @@ def fair(view: ClusterView) -> ShareDecision:
     """All jobs are raised to one common level, but none is below its minimum or above its maximum."""
     jobs = tuple(view.jobs.values())
     return _decision(jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
+
+
+def fifo_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
+    """FIFO as in the paper, with maxima and without minima.
+
+    Slots by index: each job gets its maximum, in the order given, until no slots are left.
+    """
+    shares = []
+    for job in jobs:
+        shares.append(min(job.maximum, slots) if job.work_ns else 0)
+        slots -= shares[-1]
+    return shares
+
+
+def fair_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
+    """FAIR: all jobs are raised to one common level, but none is below its minimum or above its maximum.
+
+    Slots that do not raise the level for all go one by one, in the order given, to the jobs at that level.  Returns
+    slots by index.
+
+    Args:
+        jobs: with ``normalised`` minima; jobs without work get no slots.
+        slots: number of slots.
+    """
+    bounds = [(job.minimum, job.maximum) if job.work_ns else (0, 0) for job in jobs]
+
+    def at(line: int) -> list[int]:
+        return [max(minimum, min(line, maximum)) for minimum, maximum in bounds]
+
+    low, high = 0, max((maximum for _, maximum in bounds), default=0)
+    while low < high:  # find the highest level that the slots allow
+        line = (low + high + 1) // 2
+        low, high = (line, high) if sum(at(line)) <= slots else (low, line - 1)
+    shares = at(low)
+    left = slots - sum(shares)
+    for index, (_, maximum) in enumerate(bounds):
+        if left > 0 and shares[index] == low < maximum:
+            shares[index] += 1
+            left -= 1
+    return shares
 
 
 def flex(view: ClusterView, options: Searching = SEARCHING) -> ShareDecision:

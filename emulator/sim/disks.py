@@ -1,13 +1,16 @@
-"""The disks of simulated nodes: what can be lost from them, and their faults."""
+"""The disks of simulated nodes: what can be lost from them, their faults, and the queue of the storage device."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import structs
 
+from emulator.core.application_master.devices import DeviceQueue
 from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
+from emulator.sim.kernel import Kernel
 
 NO_SPACE = "no space left on device"
 
@@ -104,3 +107,41 @@ class VirtualDisks:
     def extra_ns(self, node: str) -> int:
         """The extra time that a write there takes."""
         return self._slow_ns[node]
+
+
+class VirtualDevices:
+    """The storage device of each node, made at its first use; dumps and restores wait for it, and end when due."""
+
+    def __init__(self, kernel: Kernel, at_once: int) -> None:
+        self._kernel = kernel
+        self._at_once = at_once
+        self._queues: dict[str, DeviceQueue] = {}
+        self._done: dict[str, tuple[str, Callable[[], None]]] = {}
+        """By operation: its node, and the function to call at its end."""
+
+    def use(self, node: str, operation: str, work_ns: int, done: Callable[[], None]) -> None:
+        """Call ``done`` when the device of ``node`` has done ``work_ns`` of work for ``operation``."""
+        queue = self._queues.setdefault(node, DeviceQueue(self._at_once))
+        self._done[operation] = (node, done)
+        queue.submit(operation, work_ns, self._kernel.now_ns)
+        self._plan(node)
+
+    def leave(self, operation: str) -> None:
+        """Cancel the operation, if it exists: it is no longer needed."""
+        if operation in self._done:
+            node, _ = self._done.pop(operation)
+            self._queues[node].end(operation, self._kernel.now_ns)
+            self._plan(node)
+
+    def _plan(self, node: str) -> None:
+        due = self._queues[node].next_due()
+        if due is not None:
+            self._kernel.at(due[0], partial(self._due, node, due))
+
+    def _due(self, node: str, due: tuple[int, str]) -> None:
+        if self._queues[node].next_due() != due:
+            return  # other operations have begun or ended since it was planned
+        self._queues[node].end(due[1], self._kernel.now_ns)
+        _, done = self._done.pop(due[1])
+        self._plan(node)
+        done()

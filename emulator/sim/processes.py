@@ -28,8 +28,7 @@ from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_ad
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, LaunchTimes
-from emulator.sim.devices import VirtualDevices
-from emulator.sim.disks import NO_SPACE, VirtualDisks
+from emulator.sim.disks import NO_SPACE, VirtualDevices, VirtualDisks
 from emulator.sim.inputs import VirtualInputs
 from emulator.sim.kernel import Kernel
 from emulator.sim.memory import Moved, VirtualMemory

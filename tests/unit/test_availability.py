@@ -107,6 +107,13 @@ def test_a_forecast_is_wrong_by_its_error(sigma: float, bias: float, seed: int) 
         assert believed.steps == truth.steps
 
 
+def test_a_stable_forecast_has_the_whole_cluster_always() -> None:
+    told = DAY.model_copy(update={"forecast": Forecast(kind="stable")})
+    believed = forecast_of(told, 1000, 1)
+    assert (believed.steps, believed.period_ns) == (((0, 1000),), None)
+    assert capacity_of(told, 1000).steps == capacity_of(DAY, 1000).steps
+
+
 def test_policies_are_told_the_forecast_and_given_the_truth(tmp_path: Path) -> None:
     seen: list[tuple[int, int, int]] = []
 
@@ -160,6 +167,10 @@ def test_a_capacity_that_comes_again_and_is_never_used_ends_the_run() -> None:
         ("{steps: [[0, 1]], forecast: {error: {sigma: -1}}}", ["sigma"]),
         ("{steps: [[0, 1]], forecast: {error: {bias: .inf}}}", ["bias"]),
         ("{steps: [[0, 1]], forecast: {file: nowhere.csv}}", ["nowhere.csv", "cannot be read"]),
+        (
+            "{steps: [[0, 1]], forecast: {kind: stable, file: here.csv}}",
+            ["forecast", "a stable forecast needs no file"],
+        ),
         ("{file: nowhere.csv}", ["nowhere.csv", "cannot be read"]),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from analysis.demo.load import Load, measure_load
 from analysis.demo.rows import (
     KILL,
     NATJAM,
@@ -26,8 +25,10 @@ from analysis.demo.run import _draw, _show, run_all
 from analysis.demo.scale import (
     RUN_FOR_PROBE,
     SCALES,
+    Load,
     choose_scale,
     expected_real_s,
+    measure_load,
     most_real_s,
     scale_text,
 )

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.fidelity.campaign import make_case
-from analysis.fidelity.drift import drifts, highest_faithful_scale
-from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
+from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of, drifts, highest_faithful_scale
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory

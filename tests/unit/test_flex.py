@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from emulator.policies.flex import optimum
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
-from emulator.policies.flex.fifo_fair import fair_shares, fifo_shares
 from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.packing import completions, first_shares
 from emulator.policies.flex.penalties import METRICS, ONE, Metric, Objective, Penalty, penalty
+from emulator.policies.shares import fair_shares, fifo_shares
 from emulator.vocabulary import JobFacts
 from tests.examples import drawn
 from tests.flex_cases import SECOND_NS, all_orders, demands, jobs_of, lines, steps

@@ -16,9 +16,8 @@ from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import FluidResult, Stuck, simulate
-from emulator.fluid.session import simulated
+from emulator.fluid.session import metrics_of, simulated
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity

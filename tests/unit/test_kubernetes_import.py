@@ -33,8 +33,7 @@ from tests.commands import invoked, run_natjam
 from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, read_kubernetes
-from workloads.kubernetes.pods import NAMESPACE
-from workloads.kubernetes.requests import requests_of
+from workloads.kubernetes.pods import NAMESPACE, requests_of
 from workloads.saved import read_saved, write_saved
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"

@@ -12,12 +12,10 @@ from msgspec.structs import replace
 from analysis.figures.loop import loop_figure, spans
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
-from emulator.loops.arguments import argument
-from emulator.loops.changes import applied, for_an_argument, single_fields, text_of
+from emulator.loops.changes import applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import fixes
-from emulator.loops.search import loop_of, search, shrunk, told
-from emulator.loops.story import story
+from emulator.loops.search import loop_of, search, shrunk, story, told
 from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.player import Player
 from emulator.resolved import resolve

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.core.decisions import share_out
+from emulator.experiment.availability import capacity_of
 from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Choice
@@ -22,7 +23,7 @@ from emulator.fluid.model import simulate
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
-from emulator.policies.reverse_adaptive.fewest import kept_goals
+from emulator.policies.reverse_adaptive.allocations import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over
 from emulator.policies.reverse_adaptive.utility import (
     LEAST,
@@ -35,7 +36,7 @@ from emulator.policies.reverse_adaptive.utility import (
 )
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
 from emulator.run.run import run_briefly
-from emulator.vocabulary import JobFacts, map_reduce
+from emulator.vocabulary import HOUR_NS, JobFacts, map_reduce
 from tests.examples import fixed
 from tests.unit.test_fluid import QUEUES, SECOND_NS, job
 
@@ -201,6 +202,23 @@ def test_a_job_that_is_due_within_the_cycle_is_in_time(cycle_s: float) -> None:
     ends = simulate(jobs, QUEUES, Capacity([(0, 10)]), chosen("reverse-adaptive", cycle_s)).ends_ns
     assert ends["due"] <= 30 * SECOND_NS
     assert ends["later"] <= 600 * SECOND_NS
+
+
+def test_a_stable_forecast_draws_fig_1() -> None:
+    """Until 4.75 h all jobs hold containers, then J1 alone until it ends at 7.15 h, then both others; D1 and D2 are
+    missed."""
+    experiment = load_experiment(catalog_directory() / "reverse-adaptive-example.yaml", ())
+    supply = capacity_of(experiment.cluster.availability, 100)
+    jobs = [
+        job(entry.name, entry.maps, 0, 387, deadline_ns=round((entry.deadline_s or 0) * SECOND_NS))
+        for entry in experiment.workload.jobs or ()
+    ]
+    outcome = simulate(jobs, QUEUES, supply, chosen("reverse-adaptive", 60), Capacity([(0, 100)]))
+    holders = [(step.start_ns / HOUR_NS, {name for name, _ in step.shares}) for step in outcome.steps]
+    changes = [here for before, here in itertools.pairwise([(0.0, set[str]()), *holders]) if before[1] != here[1]]
+    assert [names for _, names in changes[:3]] == [{"J1", "J2", "J3"}, {"J1"}, {"J2", "J3"}]
+    assert [at_h for at_h, _ in changes[:3]] == pytest.approx([0, 4.75, 7.15], abs=0.02)
+    assert [outcome.ends_ns[spec.name] <= (spec.facts.deadline_ns or 0) for spec in jobs] == [False, False, True]
 
 
 BURSTINESS = {

@@ -23,8 +23,7 @@ from analysis.advise.slurm import SiteResult, results_table
 from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
 from analysis.demo import run as demo
 from analysis.fidelity import report as fidelity_report
-from analysis.fidelity.drift import Drift
-from analysis.fidelity.figures import Fidelity, FileFidelity, Metric
+from analysis.fidelity.figures import Drift, Fidelity, FileFidelity, Metric
 from analysis.frames import pandas
 from analysis.report.differences import differences_of, differences_table
 from analysis.report.variants import campaign_table, find_variants

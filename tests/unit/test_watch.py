@@ -15,7 +15,7 @@ import msgspec
 import psutil
 import pytest
 
-from analysis.watch.follow import FollowedRun
+from analysis.watch.server import FollowedRun
 from emulator.assemble import nodes_of
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand

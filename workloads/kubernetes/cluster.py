@@ -24,9 +24,8 @@ from emulator.sites.kubernetes import (
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.api import NODE, PRIORITY_CLASS
-from workloads.kubernetes.owners import Owner
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
-from workloads.kubernetes.present import Pods, Present, expected_ns, lengths_of
+from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
 from workloads.saved import NotTaken
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any
 
 from emulator.sites.kubernetes import Pod, Replacement
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.owners import NOBODY, Owner, controller, length_of, owner_of, replacement_by, replacement_of
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
 
+Owner = tuple[str, str]
+"""Kind, and name with the namespace; of the topmost owner that is known."""
+_NOBODY: Owner = ("", "")
 _ENDED = ("Succeeded", "Failed")
+_WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
+"""Owners whose new pod has the place of the old one, which has to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Pods:
         owned = {
             (by.kind, f"{each.value.metadata.namespace}/{by.name}")
             for each in self.objects.of(api.POD)
-            if (by := controller(each.value.metadata)) is not None
+            if (by := _controller(each.value.metadata)) is not None
         } | {each.owner for each in found.values()}
         for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
             for each in self.objects.of(kind):
@@ -102,8 +107,8 @@ class Pods:
         return Present(
             self.maker.pod(found, metadata.full_name, metadata.labels, given.spec),
             found.where,
-            owner_of(metadata, self._jobs),
-            replacement_of(metadata, self._jobs),
+            _owner_of(metadata, self._jobs),
+            _replacement_of(metadata, self._jobs),
             _grace_ns(found, given.spec),
             given.spec.nodeName,
             status.nominatedNodeName,
@@ -125,7 +130,7 @@ class Pods:
                 self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
                 found.where,
                 (kind, name),
-                replacement_by(kind, self._jobs.get(name)),
+                _replacement_by(kind, self._jobs.get(name)),
                 _grace_ns(found, template.spec),
                 created_ns=created_ns,
             )
@@ -155,7 +160,7 @@ def lengths_of(pods: Iterable[Present]) -> dict[Owner, list[int]]:
     """How long the pods of each owner ran that ended by themselves."""
     lengths: dict[Owner, list[int]] = {}
     for each in pods:
-        if each.owner != NOBODY and each.length_ns is not None:
+        if each.owner != _NOBODY and each.length_ns is not None:
             lengths.setdefault(each.owner, []).append(each.length_ns)
     return lengths
 
@@ -165,10 +170,56 @@ def expected_ns(each: Present, lengths: Mapping[Owner, list[int]], now_ns: int) 
     if each.length_ns is not None:
         return each.length_ns
     age_ns = 0 if each.start_ns is None or each.ended else now_ns - each.start_ns
-    return length_of(lengths.get(each.owner, ()), age_ns)
+    return _length_of(lengths.get(each.owner, ()), age_ns)
 
 
 def _grace_ns(found: Found[Any], spec: api.PodSpec) -> int:
     if not 0 <= spec.terminationGracePeriodSeconds < 2**31:
         raise found.problem("spec.terminationGracePeriodSeconds", "must be from 0 to 2^31 - 1")
     return spec.terminationGracePeriodSeconds * SECOND_NS
+
+
+# ---- owners: who makes a pod anew when it is evicted, when, and how long pods of one owner run ----
+
+
+def _controller(metadata: api.Metadata) -> api.OwnerReference | None:
+    """The owner that makes the pod anew."""
+    owners = metadata.ownerReferences
+    return next((each for each in owners if each.controller), owners[0] if owners else None)
+
+
+def _owner_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Owner:
+    """The topmost owner: the Deployment of a ReplicaSet, whose name has a hash more; the CronJob of a Job."""
+    by = _controller(metadata)
+    if by is None:
+        return _NOBODY
+    kind, name = by.kind, f"{metadata.namespace}/{by.name}"
+    if kind == "ReplicaSet" and "pod-template-hash" in metadata.labels:
+        return "Deployment", name.removesuffix(f"-{metadata.labels['pod-template-hash']}")
+    if kind == "Job" and name in jobs and jobs[name].metadata.ownerReferences:
+        return _owner_of(jobs[name].metadata, {})
+    return kind, name
+
+
+def _replacement_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Replacement:
+    """When a new pod comes for an evicted one."""
+    by = _controller(metadata)
+    if by is None:
+        return Replacement.NEVER
+    return _replacement_by(by.kind, jobs.get(f"{metadata.namespace}/{by.name}"))
+
+
+def _replacement_by(kind: str, job: api.Job | None) -> Replacement:
+    """When an owner of this kind makes an evicted pod anew; ``job``: of this name, if there is one.
+
+    Source: podReplacementPolicy, https://kubernetes.io/docs/concepts/workloads/controllers/job/; other owners that are
+    not known are taken to do as a Deployment does.
+    """
+    waits = kind == "Job" and job is not None and job.spec.podReplacementPolicy == "Failed"
+    return Replacement.GONE if waits or kind in _WHEN_GONE else Replacement.TERMINATING
+
+
+def _length_of(lengths_ns: Iterable[int], age_ns: int) -> int | None:
+    """How long a pod runs that has run for ``age_ns``: the middle of its owner's others that ran longer, if any did."""
+    longer = [length for length in lengths_ns if length > age_ns]
+    return median_low(longer) if longer else None

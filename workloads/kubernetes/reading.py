@@ -10,6 +10,7 @@ import functools
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,9 +22,9 @@ from msgspec import inspect
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.files.yaml_values import DEEPEST_NESTING
+from emulator.vocabulary import SECOND_NS
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
-from workloads.kubernetes.times import time_ns
 from workloads.saved import VERSIONS, NotTaken, made_anew, system_of
 
 LARGEST_FILE_BYTES = 256 * 2**20
@@ -80,9 +81,24 @@ class Found(Generic[StructT]):
     def time_ns(self, field: str, text: str) -> int | None:
         """Nanoseconds since 1970; None for no text."""
         try:
-            return time_ns(text)
+            return _time_ns(text)
         except ValueError as error:
             raise self.problem(field, error) from None
+
+
+def _time_ns(text: str) -> int | None:
+    """Nanoseconds since 1970 of a time such as ``2026-01-31T12:00:00Z``, in whole seconds; None for no text.
+
+    Raises ValueError, which does not repeat the text.
+    """
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return int(when.timestamp()) * SECOND_NS
+    except (ValueError, OverflowError):
+        raise ValueError("is not a time such as 2026-01-31T12:00:00Z") from None
 
 
 def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:

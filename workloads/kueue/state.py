@@ -1,8 +1,12 @@
-"""Kueue's objects as what its decisions are made from: queues, cohorts, priorities, and the workloads that arrived."""
+"""Kueue's objects as what its decisions are made from: queues, cohorts, priorities, and the workloads that arrived.
+
+Beside them the nodes as Kueue's flavors see them, and where quotas promise more than the nodes have.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from emulator.sites.kueue import (
     Cluster,
     ClusterQueue,
     Cohort,
+    FlavorNode,
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
@@ -30,9 +35,10 @@ from emulator.sites.kueue import (
     ShareStrategy,
 )
 from workloads.importers.source import OnBytes, ignore
+from workloads.kubernetes.pods import node_of
+from workloads.kubernetes.quantities import quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.kueue.nodes import nodes_of
 from workloads.kueue.workloads import arrival_of
 from workloads.saved import NotTaken
 
@@ -58,7 +64,7 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.metadata.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
-    nodes, left_out = nodes_of(found)
+    nodes, left_out = _nodes_of(found)
     return Kueue(cluster, priorities, arrivals, nodes), [*map(_explained, found.unread), *unread, *left_out]
 
 
@@ -173,3 +179,37 @@ def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
     for arrival in sorted(arrivals, key=lambda each: (each.workload.created_ns, each.workload.name)):
         created_ns = arrival.workload.created_ns - first_ns
         yield replace(arrival, workload=replace(arrival.workload, created_ns=created_ns))
+
+
+def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
+    """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
+    labels = {each.value.metadata.name: each.value.spec.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
+    nodes: list[FlavorNode] = []
+    left_out: list[NotTaken] = []
+    for each in found.of(api.NODE):
+        node = node_of(each)
+        flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
+        if node.unschedulable or not flavors:
+            why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"
+            left_out.append(each.not_taken(f"it {why}"))
+        else:
+            nodes.append(FlavorNode(node.name, flavors, node.allocatable))
+    return tuple(nodes), left_out
+
+
+def shortages(cluster: Cluster, nodes: Sequence[FlavorNode]) -> Iterator[str]:
+    """Flavors whose nominal quotas, over all queues and cohorts, are above what their nodes have, in words."""
+    quotas, there = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for of in (*cluster.cohorts, *cluster.queues):
+        for flavor in (flavor for group in of.groups for flavor in group.flavors):
+            quotas.update({(flavor.name, resource): quota.nominal for resource, quota in flavor.quotas.items()})
+    for node in nodes:
+        for flavor in node.flavors:
+            there.update({(flavor, resource): amount for resource, amount in node.allocatable.items()})
+    for (flavor, resource), promised in quotas.items():
+        if promised > there[flavor, resource]:
+            has = quantity(resource, there[flavor, resource])
+            yield (
+                f"ResourceFlavor {printable(flavor)}: quotas of {quantity(resource, promised)} {printable(resource)},"
+                f" its nodes have {has}"
+            )

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.errors import printable
 from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload
+from workloads.kubernetes.pods import requests_of
 from workloads.kubernetes.reading import Found
-from workloads.kubernetes.requests import requests_of
 from workloads.kueue import objects as api
 from workloads.saved import NotTaken
 
