@@ -79,7 +79,7 @@ docs: tools
 bench: tools
 	$(BIN)/python -m pytest tests/benchmarks -s
 
-# Whether what natjam decides is as it was: for changes that must change no decision (two minutes; the claims four).
+# Whether what natjam decides is as it was: for changes that must change no decision (four minutes of processor time; the claims as much).
 frozen: tools
 	$(BIN)/python tests/frozen.py
 

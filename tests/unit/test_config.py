@@ -14,6 +14,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.policies import find_policy
 from emulator.files.times import seconds_to_ns
 from emulator.policies.axes import JOB_EVICTION
+from tests.experiment_texts import NO_EXPERIMENTS, REFUSED_CHANGES
 from tests.views import cluster
 
 TRACE = VALID.partition("workload:")[0] + "workload: {trace: {format: swim, path: trace.tsv}}\n"
@@ -43,75 +44,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "change", "line", "words"),
-    [
-        pytest.param("nodes: 6", "nodez: 6", 5, ["cluster.nodez", "did you mean 'nodes'"], id="unknown key"),
-        pytest.param("seed: 1", "colour: 1", 3, ["colour: unknown key", "time_scale"], id="nothing near"),
-        pytest.param("maps: 4", "mapps: 4", 18, ["workload.jobs.0.mapps", "'maps'"], id="unknown key of a job"),
-        pytest.param("seed: 1", "seed: one", 3, ["seed", "a whole number", "'one'"], id="wrong type"),
-        pytest.param("seed: 1", "seed: 1.5", 3, ["seed", "a whole number"], id="fraction"),
-        pytest.param("seed: 1", "seed: true", 3, ["seed", "a whole number"], id="boolean for a number"),
-        pytest.param("time_scale: 20", "time_scale: '20'", 2, ["a number", "'20'"], id="text for a number"),
-        pytest.param("time_scale: 20", "time_scale: .nan", 2, ["time_scale"], id="not a number"),
-        pytest.param("time_scale: 20", "time_scale: .inf", 2, ["time_scale"], id="infinite"),
-        pytest.param("time_scale: 20", "time_scale: 0", 2, ["time_scale", "at least 1e-06"], id="zero"),
-        pytest.param("time_scale: 20", "time_scale: 1e-300", 2, ["time_scale", "at least 1e-06"], id="nearly zero"),
-        pytest.param("time_scale: 20", "heartbeat_s: 1e-12", 2, ["heartbeat_s", "at least 1e-09"], id="no nanosecond"),
-        pytest.param("name: fig4", "name: a/b", 1, ["name"], id="name that is a path"),
-        pytest.param("submit_s: 50", "submit_s: -50", 20, ["jobs.1.submit_s", "at least 0"], id="negative time"),
-        pytest.param("delay_s: 0", "delay_s: -1", 15, ["placement.delay_s", "at least 0"], id="negative delay"),
-        pytest.param("[60.8, 30]", "[60.8, x]", 21, ["jobs.1.reduce_s.1", "'x'"], id="wrong item"),
-        pytest.param("[60.8, 30]", "long", 21, ["a number or a list or a mapping"], id="no kind of length"),
-        pytest.param(
-            "longest: 182.7", "longest: -1", 19, ["reduce_s.longest", "must be at least"], id="negative length"
-        ),
-        pytest.param("{nodes: 6,", "{", 5, ["cluster.nodes", "is missing"], id="missing key"),
-        pytest.param("capacity: 0.75", "capacity: 0.8", 9, ["add up to 1.05"], id="capacities over 1"),
-        pytest.param(
-            "capacity: 0.25, maximum: 1.0",
-            "capacity: 0.25, maximum: 0.2",
-            10,
-            ["above the queue's maximum"],
-            id="maximum",
-        ),
-        pytest.param("capacity: 0.75", "capacity: 1.75", 11, ["research.capacity", "at most 1"], id="capacity over 1"),
-        pytest.param(
-            "queue: production,", "queue: producton,", 20, ["no queue 'producton'", "'production'"], id="queue"
-        ),
-        pytest.param("name: production-S", "name: research-XL", 20, ["jobs.1.name", "jobs.0"], id="duplicate job"),
-        pytest.param("name: production-S", "name: ..", 20, ["jobs.1.name", "'.'"], id="job name that is a path"),
-        pytest.param("job_eviction: mr", "job_eviction: mrr", 12, ["no job eviction 'mrr'", "'mr'"], id="policy"),
-        pytest.param(
-            "task_eviction: srt", "task_eviction: nobodys:f", 13, ["'nobodys:f'", "imported"], id="own policy"
-        ),
-        pytest.param("task_eviction: srt", "task_eviction: math:f", 13, ["has no function 'f'"], id="no function"),
-        pytest.param("mechanism: checkpoint", "mechanism: image", 14, ["storage.tier"], id="image"),
-        pytest.param(
-            "job_eviction: mr",
-            "job_eviction: mdf\n  job_selection: llf",
-            13,
-            ["scheduler.job_selection", "auto or edf", "allow_inconsistent"],
-            id="inconsistent",
-        ),
-        pytest.param("two-queue", "single-queue", 9, ["single-queue needs one queue"], id="single queue of two"),
-        pytest.param("two-queue", "soft-cap", 14, ["soft-cap never preempts", "wait"], id="soft-cap preempting"),
-        pytest.param("hadoop-0.23", "hadop-0.23", 4, ["overheads", "did you mean 'hadoop-0.23'"], id="overheads"),
-        pytest.param("hadoop-0.23", "./none.yaml", 4, ["overheads", "no such file"], id="overheads file"),
-        pytest.param("memory_gb: 16", "memory_gb: 4", 5, ["8 containers of 1 GB need 8"], id="memory"),
-        pytest.param("25, maximum: 1.0", "01, maximum: 0.02", 20, ["the master takes one"], id="one container"),
-        pytest.param("submit_s: 50", "memory_mb: 2048", 20, ["do not fit a container of 1 GB"], id="task memory"),
-        pytest.param("seed: 1", "storage: {url: 'ftp://a'}", 3, ["storage.url", "write a path, s3://"], id="store"),
-        pytest.param("seed: 1", "storage: {url: 'hdfs://a:1/b'}", 3, ["'hdfs://'", "webhdfs://namenode"], id="hdfs"),
-        pytest.param("seed: 1", "storage: {url: 'webhdfs://a:b/c'}", 3, ["storage.url", "Port"], id="port"),
-        pytest.param("seed: 1", "storage: {url: 's3:///'}", 3, ["storage.url", "names no store"], id="no bucket"),
-        pytest.param("{nodes: 6,", "{nodes: 6, slots: {map: 1},", 5, ["slots.reduce", "is missing"], id="slots"),
-        pytest.param("{nodes: 6,", "{nodes: 6, racks: 0,", 5, ["racks", "must be at least 1"], id="racks"),
-        pytest.param("seed: 1", "time_scale: 1", 3, ["time_scale", "given twice"], id="duplicate key"),
-        pytest.param("seed: 1", "seed: [1", 4, ["not valid YAML"], id="malformed"),
-        pytest.param("seed: 1", "seed: !!python/name:os.system x", 3, ["not supported"], id="foreign tag"),
-        pytest.param("seed: 1", "seed: &a [*a]", 3, ["inside the value"], id="alias to itself"),
-        pytest.param("seed: 1", "[a, b]: 1", 3, ["a key must be a plain word"], id="list for a key"),
-    ],
+    ("text", "change", "line", "words"), [pytest.param(*rest, id=name) for name, *rest in REFUSED_CHANGES]
 )
 def test_refused_with_file_line_and_field(tmp_path: Path, text: str, change: str, line: int, words: list[str]) -> None:
     assert text in VALID
@@ -140,23 +73,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
     assert numbers == [3, 9, 13, 18, 20]
 
 
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"", "empty"),
-        (b"# nothing\n", "empty"),
-        (b"- a\n- b\n", "must be a mapping"),
-        (b"just text", "must be a mapping"),
-        (b"\x00\x01\x02\xff", "not UTF-8"),
-        (b"\x7fELF\x02\x01\x01\x00", "not valid YAML"),
-        (b"a: 1\n---\nb: 2\n", "not valid YAML"),
-        (b"[" * 5000, "too deeply"),
-        (
-            b"a: &a [x, x]\n" + b"".join(b"b%d: &%c [*%c, *%c]\n" % (i, i, i - 1, i - 1) for i in range(98, 123)),
-            "aliases",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "word"), NO_EXPERIMENTS)
 def test_files_that_are_no_experiment(tmp_path: Path, content: bytes, word: str) -> None:
     path = write(tmp_path, content)
     message = refusal(path)
