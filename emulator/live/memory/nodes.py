@@ -28,7 +28,7 @@ from emulator.live.memory.swap_file import SwapFailed, end_swap, make_swap_file
 from emulator.policies.resources import PARTS
 from emulator.vocabulary import Resources
 
-_PROCESS_BYTES = 16 << 20
+_CONTAINER_BYTES = 16 << 20
 """Memory of a container's processes beyond what the task is to use: one of which images are made has 13 MB."""
 _WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}
 _OF_ONE_CPU, _MOST = {1: 1024, 2: 100}, {1: 262_144, 2: 10_000}
@@ -95,7 +95,7 @@ class ContainerGroups:
 
     def limit_bytes(self, node: NodeSettings, request: Resources) -> int:
         """The memory that a container whose task has this request may have."""
-        return int(node.requested_bytes(request) * self._scale) + _PROCESS_BYTES
+        return int(node.requested_bytes(request) * self._scale) + _CONTAINER_BYTES
 
     def _weight(self, node: NodeSettings, amounts: Resources) -> str:
         version = self._cpu.version
