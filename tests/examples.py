@@ -14,8 +14,8 @@ EXAMPLES = {
     "test_application_master_alone": {"ApplicationMasterAlone": 60},
     "test_calibration": {"test_whatever_a_file_holds_it_is_refused_in_words": 40},
     "test_clusters": {
-        "test_every_job_succeeds_and_reduces_suspended_again_and_again_are_done_once": 150,
-        "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 150,
+        "test_every_job_succeeds_and_reduces_suspended_again_and_again_are_done_once": 220,
+        "test_every_job_ends_whatever_crashes_and_whatever_is_lost": 220,
         "test_no_node_is_above_its_resources_whatever_is_lost_and_late": 40,
         "test_room_on_one_node_is_taken_from_less_urgent_jobs_whatever_is_lost_and_late": 30,
         "test_a_user_suspends_resumes_and_kills_single_tasks": 60,
@@ -39,13 +39,13 @@ EXAMPLES = {
     },
     "test_gangs": {
         "test_gangs_of_several_sizes_start_whole_and_none_starves_another": 40,
-        "test_every_gang_succeeds": 50,
-        "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 50,
+        "test_every_gang_succeeds": 90,
+        "test_every_gang_ends_whatever_crashes_and_whatever_is_lost": 90,
         "test_the_same_at_length": 3000,
     },
     "test_groups": {"test_groups_start_when_they_may_and_are_spared_when_they_must": 40},
     "test_heartbeats": {
-        "test_leaving_out_empty_heartbeats_makes_an_equal_journal_whatever_goes_wrong": 60,
+        "test_leaving_out_empty_heartbeats_makes_an_equal_journal_whatever_goes_wrong": 100,
         "test_the_same_at_length": 1000,
         "test_the_same_with_containers_of_several_sizes": 15,
     },
@@ -59,8 +59,8 @@ EXAMPLES = {
     },
     "test_kueue_victims": {"test_victims_make_room_and_none_of_them_goes_in_vain": 300},
     "test_journals": {
-        "test_a_journal_replays_the_same_from_what_was_written": 30,
-        "test_a_corrupted_effect_is_found_where_it_is": 30,
+        "test_a_journal_replays_the_same_from_what_was_written": 45,
+        "test_a_corrupted_effect_is_found_where_it_is": 45,
         "test_a_missing_record_is_found": 20,
         "test_a_machine_whose_revision_stays_has_not_changed": 20,
         "test_more_empty_heartbeats_make_an_equal_journal": 30,
