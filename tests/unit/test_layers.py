@@ -223,6 +223,16 @@ def test_no_circle_of_files() -> None:
     graphlib.TopologicalSorter(knows).prepare()  # raises CycleError, which names the circle
 
 
+def test_no_constant_of_a_module_has_two_values() -> None:
+    """Two files that were joined had one each, of one name; linters see only functions and classes that are made twice."""
+    for path in ALL:
+        body = ast.parse(path.read_text()).body
+        targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+        targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assert len(names) == len(set(names)), f"{path}: {sorted(names)}"
+
+
 def test_an_importer_knows_no_scheduler() -> None:
     for path in sources("workloads"):
         known = [module for module, _ in imports(path) if in_package(module, "emulator.policies")]
