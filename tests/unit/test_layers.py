@@ -224,7 +224,7 @@ def test_no_circle_of_files() -> None:
 
 
 def test_no_constant_of_a_module_has_two_values() -> None:
-    """Two files that were joined had one each, of one name; linters see only functions and classes that are made twice."""
+    """Two files that were joined had one each, of one name; linters see this of functions and classes only."""
     for path in ALL:
         body = ast.parse(path.read_text()).body
         targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
