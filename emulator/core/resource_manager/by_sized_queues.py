@@ -46,7 +46,6 @@ from emulator.core.resource_manager.offers import Offer
 from emulator.core.resource_manager.reservations import wanted_anywhere
 from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
-from emulator.core.resource_manager.sized_node import SizedNode
 from emulator.core.resource_manager.sized_state import SizedQueueLedger
 from emulator.core.resource_manager.victim_jobs import net_of
 from emulator.policies.policy import Reads
@@ -118,8 +117,7 @@ class BySizedQueues(ByQueues):
         """Whether no job that waits can have room on the node, which then need not be asked one by one."""
         queues = self._state.queues
         assert isinstance(queues, SizedQueueLedger)
-        assert isinstance(node, SizedNode)
-        return self._looks_at_size and not queues.gangs and not queues.may_serve(node.room)
+        return self._looks_at_size and not queues.gangs and not queues.may_serve(node.free)
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         if self._asks_for_more(application, offer):  # most often; known without asking group by group
@@ -131,9 +129,8 @@ class BySizedQueues(ByQueues):
         """Whether the node is too small for all that the job waits for."""
         queues, node = self._state.queues, offer.node
         assert isinstance(queues, SizedQueueLedger)
-        assert isinstance(node, SizedNode)
         whole = application.requests.at_once or application.starts_whole
-        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.room)
+        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.free)
 
     # ---- taking back ----
 

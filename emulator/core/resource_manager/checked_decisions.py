@@ -122,13 +122,13 @@ class CheckedDecisions:
 
     def _check_room(self, grants: Sequence[Grant]) -> None:
         """There is room for all of these together."""
-        state, at_node = self._state, dict[str, list[tuple[Resources, bool]]]()
+        state, at_node = self._state, dict[str, list[Resources]]()
         if state.used + len(grants) > state.limit:
             raise CannotBeError(f"jobs may hold {counted(state.limit, 'container')} now, and hold {state.used}")
         for grant in grants:
             resumes = grant.application.stopped_container(grant.task) in state.containers
-            need = grant.application.request_for(grant.group), resumes
-            at_node.setdefault(grant.node.name, []).append(need)
+            needs = grant.node.needs(grant.group.work, grant.application.request_for(grant.group), resumes)
+            at_node.setdefault(grant.node.name, []).append(needs)
         for name, needs in at_node.items():
             short = state.nodes[name].short_of(needs)
             if short:

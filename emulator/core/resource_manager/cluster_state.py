@@ -18,7 +18,6 @@ from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.resource_manager.node_contracts import NodeContracts
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
-from emulator.core.resource_manager.sized_node import node_of
 from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
@@ -39,7 +38,7 @@ class ClusterState:
     """See the module's theory of operation; a ``ClusterSource``."""
 
     def __init__(self, settings: Settings) -> None:
-        self.nodes = {node.name: node_of(node) for node in settings.nodes}
+        self.nodes = {node.name: Node(node) for node in settings.nodes}
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""
         self.containers: dict[str, HeldContainer] = {}
@@ -177,12 +176,12 @@ class ClusterState:
 
     def on_slot(self, held: HeldContainer) -> bool:
         """Whether it uses a container of its node; a stopped process does not."""
-        return self.nodes[held.node].ledger.on_slot(held.id)
+        return self.nodes[held.node].ledger.in_container(held.id)
 
     def is_stopped_at(self, container: str, node: Node) -> bool:
         """Whether the process can resume there; not before its node has reported that it stopped."""
         held = self.containers.get(container)
-        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
+        return held is not None and held.node == node.name and not held.given_up and not self.on_slot(held)
 
     # ---- parts of views ----
 
@@ -256,7 +255,7 @@ class ClusterState:
             tier=self._settings.tier,
             restores_until_ns=node.restores_until_ns,
             resources=settings.resources,
-            charged=node.ledger.charged,
+            charged=node.ledger.charged if settings.resources else (),
             resource_names=settings.resource_names,
             labels=settings.labels,
         )
@@ -288,7 +287,7 @@ class ClusterState:
             outside = sum(c.group is MASTER_GROUP for c in here if not self.on_slot(c))
             assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
-                node.check_free(held)
+                node.check_free()
         assert self.used == sum(node.ledger.used for node in self.nodes.values())
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.is_free}

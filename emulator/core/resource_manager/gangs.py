@@ -72,7 +72,7 @@ class Gangs:
         Stopped processes come first: they have no other place.  New tasks, and saved ones whose old node is full, go to
         the node ``first``, then to the others in turn.
         """
-        free = {name: len(self._state.nodes[name].free) for name in self._state.free_nodes}
+        free = {name: self._state.nodes[name].free_count for name in self._state.free_nodes}
         if first is not None and first.name in free:
             free = {first.name: free.pop(first.name), **free}
         most = min(application.requests.at_once, self._state.limit - self._state.used)
@@ -121,7 +121,7 @@ class Gangs:
         state, avoided = self._state, hold.application.requests.avoided
         if state.limit - state.used <= hold.application.requests.at_once:
             return False
-        beyond = {name: len(state.nodes[name].free) - hold.at_node.get(name, 0) for name in state.free_nodes}
+        beyond = {name: state.nodes[name].free_count - hold.at_node.get(name, 0) for name in state.free_nodes}
         if beyond.get(node.name, 0) <= 0:
             return False
         useful = sum(left for name, left in beyond.items() if left > 0 and name not in avoided)

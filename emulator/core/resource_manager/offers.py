@@ -164,7 +164,7 @@ class Offers:
     def _has_room(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
         """Whether the node has room that is not reserved for others; ``resumes``: for a process stopped there."""
         kept = self.reservations.kept_from(application, group, node)
-        return node.fits(application.request_for(group), resumes, kept)
+        return node.fits(node.needs(group.work, application.request_for(group), resumes), kept)
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True

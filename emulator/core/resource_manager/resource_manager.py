@@ -39,7 +39,6 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Grant, Occasion
@@ -296,13 +295,13 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(held.job)
         node = self.state.nodes[held.node]
         is_over = report.state is ContainerState.DONE
-        slot, charged = node.ledger.slot_of(held.id), node.ledger.charged
+        in_container, charged = node.ledger.in_container(held.id), node.ledger.charged
         if is_over:
             node.ledger.end(held.id)
-        elif slot is not None:
+        elif in_container:
             node.ledger.stop(held.id, report.memory_bytes)
-        self._room_freed(held, slot, minus(charged, node.ledger.charged), now_ns)
-        if slot is not None:
+        self._room_freed(held, in_container, minus(charged, node.ledger.charged), now_ns)
+        if in_container:
             self._slot_freed(held, application, report, now_ns)
         if not is_over:
             return []  # stopped, or being killed while stopped
@@ -318,15 +317,16 @@ class ResourceManager(StateMachine):
             application.news.ended(report)
         return []
 
-    def _room_freed(self, held: HeldContainer, slot: Slot | None, room: Resources, now_ns: int) -> None:
-        """A container has left its slot, or given back ``room``: a stopped process may still hold some."""
-        if slot is None and not any(room):
+    def _room_freed(self, held: HeldContainer, was_in: bool, room: Resources, now_ns: int) -> None:
+        """A process has left its container (if it ``was_in`` one), or given back ``room``: a stopped one may still hold
+        some.  Where containers have several sizes, the room has no former owner: many containers make it free."""
+        if not was_in and not any(room):
             return
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
         node = self.state.nodes[held.node]
-        if node.freed(now_ns, owner, slot or Slot.ANY, room):
+        if node.freed(now_ns, None if node.settings.resources else owner, room):
             self.state.room_freed(node, held, room)
 
     def _slot_freed(

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from emulator.core.decisions import share_out
-from emulator.core.node_ledger import SLOTS_FOR
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.work import WorkOf
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
+from emulator.policies.resources import count_fitting
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER, MeasuredCosts, Work
 
@@ -39,7 +39,7 @@ class _OfSlots:
     def __init__(self, state: ClusterState, works: tuple[Work, ...], total: int) -> None:
         self._state = state
         self._works = works
-        self._slot = SLOTS_FOR[works[0]][0] if len(works) == 1 else None
+        self._slots_of = works[0] if len(works) == 1 else None
         self._total = total
         """Containers of the cluster; the capacities of queues are parts of this number."""
 
@@ -91,14 +91,14 @@ class _OfSlots:
 
     def containers_now(self) -> int:
         """See ``ClusterSource``: without containers that ApplicationMasters hold or wait for."""
-        if self._slot is None:
+        if self._slots_of is None:
             masters = sum(
                 each.held[MASTER] + (each.requests.application_master is not None)
                 for each in self._state.applications.values()
             )
             return max(0, self._state.containers_for_jobs - masters)
         nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
-        return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
+        return sum(count_fitting(node.settings.needs(self._slots_of, ()), node.settings.has) for node in nodes)
 
     def forecast(self) -> Capacity:
         """See ``ClusterSource``: the number of now, for ever, unless more is known."""
