@@ -17,7 +17,7 @@ from emulator.core.messages import AllocatedContainer, StartContainer
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work
 

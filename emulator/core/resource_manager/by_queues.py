@@ -17,10 +17,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from emulator.core.decisions import allocate, order_jobs
-from emulator.core.resource_manager.allocation import Contract, Grant, NodeContract, StrictContract
+from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer
-from emulator.core.resource_manager.by_contract import ByContract, Parts
-from emulator.core.resource_manager.offers import TASKS, Offer
+from emulator.core.resource_manager.offers import TASKS, ByContract, Offer, Parts
 from emulator.policies.policy import Reads
 from emulator.policies.views import AllocationDecision, ClusterView, JobView
 from emulator.vocabulary import Resources
@@ -140,7 +139,7 @@ class ByQueues(ByContract):
         state = self._state
         return state.queues.changes, self._preemptor.changes, len(state.free_nodes) if state.queues.gangs else 0
 
-    def _for_jobs(self, now_ns: int) -> Iterator[Contract | NodeContract | StrictContract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         view = self._state.view(now_ns)
         decision = self._decided(view)
         rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}

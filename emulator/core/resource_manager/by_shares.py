@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion
-from emulator.core.resource_manager.by_contract import ByContract, Parts
-from emulator.core.resource_manager.offers import Offer
+from emulator.core.resource_manager.offers import ByContract, Offer, Parts
 from emulator.core.resource_manager.shares import Instance, Shares
-from emulator.core.resource_manager.victim_jobs import net_of
+from emulator.core.resource_manager.victims import net_of
 from emulator.policies.views import ClusterView, JobView
 from emulator.vocabulary import Work
 

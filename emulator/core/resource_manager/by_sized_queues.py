@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may take back from whom is
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
-and jobs are chosen (``emulator.core.resource_manager.room_on_node``), each of these jobs is asked by a contract for as
+and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as
 much there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
 there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will have
 given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
@@ -38,16 +38,14 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs, explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.resource_manager.allocation import Grant, NodeContract, StrictContract
+from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
-from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
-from emulator.core.resource_manager.offers import Offer
+from emulator.core.resource_manager.offers import Offer, Parts
 from emulator.core.resource_manager.reservations import wanted_anywhere
-from emulator.core.resource_manager.room_on_node import Taken, choose_room
 from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.resource_manager.sized_state import SizedQueueLedger
-from emulator.core.resource_manager.victim_jobs import net_of
+from emulator.core.resource_manager.victims import Taken, choose_room, net_of
 from emulator.policies.policy import Reads
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
@@ -94,8 +92,7 @@ class BySizedQueues(ByQueues):
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
-        lowered = self._state.node_contracts.changes
-        return super().changes + self._reservations.made + self._reservations.ended + lowered
+        return super().changes + self._reservations.made + self._reservations.ended + self._preemptor.changes
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
@@ -135,14 +132,14 @@ class BySizedQueues(ByQueues):
     # ---- taking back ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._state.node_contracts
+        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._preemptor.owes_on_nodes
         if not wanted and self._reservations.lasts_until_ns is None:
             return None
         if self._in_vain != self._state.changes:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    def _for_jobs(self, now_ns: int) -> Iterator[NodeContract | StrictContract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         before = self.changes
         self._reservations.settle(now_ns)
         self._forget_ranks()
@@ -177,7 +174,7 @@ class BySizedQueues(ByQueues):
         may: Callable[[Application, Sequence[TaskGroup]], bool],
         rooms: _Rooms,
         now_ns: int,
-    ) -> Iterator[NodeContract | StrictContract]:
+    ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
         for application in jobs:
@@ -217,7 +214,7 @@ class BySizedQueues(ByQueues):
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
-        going = self._reservations.going(view.name, now_ns) if self._state.node_contracts else []
+        going = self._reservations.going(view.name, now_ns) if self._preemptor.owes_on_nodes else []
         if not going:
             return view
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
@@ -245,7 +242,7 @@ class BySizedQueues(ByQueues):
 
     def _make_room(
         self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
-    ) -> Generator[NodeContract | StrictContract, None, bool]:
+    ) -> Generator[Contract | StrictContract, None, bool]:
         """Take back what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
         names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
@@ -323,7 +320,7 @@ class BySizedQueues(ByQueues):
         jobs: _Jobs,
         ranked: Sequence[TaskView],
         now_ns: int,
-    ) -> Iterator[NodeContract | StrictContract]:
+    ) -> Iterator[Contract | StrictContract]:
         """Ask for it, and keep the room, also what is free of it: a gang needs it with the rest."""
         graces_ns = {self._state.applications[task.job].facts.grace_ns for _, taken in places for task in taken.tasks}
         if not graces_ns:
@@ -339,7 +336,7 @@ class BySizedQueues(ByQueues):
                 amount = common(left, total(map(self._frees, going), self._names))
                 left = minus(left, amount)
                 if not self._names_tasks(job):
-                    yield NodeContract(job, taken.node, amount)
+                    yield Contract(application.name, job, node=taken.node, amount=amount)
                     continue
                 for task in going:
                     queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)

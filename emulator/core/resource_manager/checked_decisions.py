@@ -10,8 +10,7 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
-from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.offers import TASKS, Offer, Offers
+from emulator.core.resource_manager.offers import TASKS, Offer, Offers, Parts
 from emulator.policies.schedulers.protocol import CancelJob, Done, Give, Reclaim, ReclaimAny, SchedulerDecision
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
@@ -26,7 +25,7 @@ class CheckedDecisions:
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
         self._state = parts.state
-        self._offers = Offers(parts.settings, parts.state)
+        self._offers = Offers(parts.settings, parts.state, parts.preemptor)
         self._gives: dict[str, list[Give]] = {}
         """What the answer that is being carried out gives each job."""
 

@@ -12,18 +12,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from emulator.core.messages import Answer, ContainerReport
+from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
 from emulator.core.resource_manager.attention import Attention
 from emulator.core.resource_manager.cost_ledger import CostLedger
-from emulator.core.resource_manager.node_contracts import NodeContracts
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import minus, total
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
-from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
+from emulator.vocabulary import MASTER_GROUP, MeasuredCosts
 
 
 @dataclass(slots=True)
@@ -64,7 +62,6 @@ class ClusterState:
         """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
-        self.node_contracts = NodeContracts(settings.protocol.kill_timeout_ns)
         self.changes = 0
         """How many messages have changed the ResourceManager."""
         self.touched: Touched | None = None
@@ -83,7 +80,6 @@ class ClusterState:
     def lose(self, node: Node) -> None:
         """A node is lost."""
         node.take(NodeEvent.LOSE)
-        self.node_contracts.forget_node(node.name)
         self.containers_left -= node.settings.containers
         self.has_none(node)
         if self.touched is not None:
@@ -93,31 +89,6 @@ class ClusterState:
         """A container of the node, or more of its room, has become free."""
         self.free_nodes[node.name] = None
         self.attention.grown(node.address)
-
-    def room_freed(self, node: Node, held: HeldContainer, room: Resources) -> None:
-        """A container there has left its slot, or given back ``room``."""
-        self.has_free(node)
-        if not self.node_contracts or held.group is MASTER_GROUP:
-            return
-        if not held.taken:
-            self.node_contracts.freed(held.job, node.name, room)
-        elif node.name in self.node_contracts.owed_by(held.job):
-            self.applications[held.job].news.change_keeps()  # it has left what it may keep, and has paid nothing
-
-    def answer(self, application: Application, heard_id: int) -> Answer | None:
-        """The answer to a heartbeat of the job (``MasterNews.answer``)."""
-        if not self.node_contracts:
-            return application.news.answer(heard_id, self.costs)
-        owed = self.node_contracts.owed_by(application.name)
-        keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
-        return application.news.answer(heard_id, self.costs, keeps)
-
-    def _held_by_tasks(self, application: Application, node: str) -> Resources:
-        """What the job's tasks hold of the node, also those taken by name, and stopped processes."""
-        settings = self.nodes[node].settings
-        here = (c for c in application.containers.values() if c.node == node and c.group is not MASTER_GROUP)
-        holds = (c.request if self.on_slot(c) else settings.held_when_stopped(c.request) for c in here)
-        return total(holds, settings.resource_names)
 
     def has_none(self, node: Node) -> None:
         """Nothing of the node is free any more."""

@@ -40,7 +40,7 @@ class Notifier:
                 continue
             application = self._state.applications.get(name)
             if application is not None and application.news.can_be_sent:
-                answer = self._state.answer(application, application.news.heard_id)
+                answer = self._contracts.answer(application, application.news.heard_id)
                 effects.append(Send(address, ApplicationHeartbeatResponse(application.last_heartbeat_id, answer)))
         return effects
 

@@ -20,8 +20,8 @@ from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Asked, Decision, Occasion, StrictContract
-from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
+from emulator.core.resource_manager.offers import Parts
 from emulator.policies.allocation_forms import Pace
 from emulator.policies.resources import total
 from emulator.policies.views import ClusterView, Take, TaskView

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from emulator.core.completions import DecidedOutside
 from emulator.core.delivery import CommandLedger
-from emulator.core.effects import Effect, Send
+from emulator.core.effects import TRANSACTIONAL, Effect, Send
 from emulator.core.machine import Phase, StateMachine
 from emulator.core.messages import (
     CLIENT,
@@ -44,11 +44,10 @@ from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
-from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.contracts import Contracts
+from emulator.core.resource_manager.contracts import Contracts, Preemptor
 from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.notifier import Notifier
-from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
+from emulator.core.resource_manager.offers import Parts
 from emulator.core.resource_manager.recovery import MasterRecovery
 from emulator.core.resource_manager.sized_state import cluster_state
 from emulator.core.resource_manager.strategies import strategy
@@ -234,7 +233,7 @@ class ResourceManager(StateMachine):
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus
         heard = self._notifier is not None and application.news.heard(message.answer_id)
-        answer = self.state.answer(application, message.answer_id)
+        answer = self._contracts.answer(application, message.answer_id)
         if answer is None and message.says_nothing and not (started or surplus or heard):
             self.leaves_no_trace()
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
@@ -275,6 +274,7 @@ class ResourceManager(StateMachine):
 
     def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
         self.state.lose(node)
+        self.preemptor.forget_node(node.name)
         self.state.attention.newly_awaited.append(node.address)
         for application in self.state.applications.values():
             application.news.node_lost(node.name)
@@ -327,7 +327,8 @@ class ResourceManager(StateMachine):
             owner = None
         node = self.state.nodes[held.node]
         if node.freed(now_ns, None if node.settings.resources else owner, room):
-            self.state.room_freed(node, held, room)
+            self.state.has_free(node)
+            self._contracts.freed(node, held, room)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from emulator.core.resource_manager.allocation import Allocation
-from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.by_sized_queues import BySizedQueues
+from emulator.core.resource_manager.offers import Parts
 from emulator.core.resource_manager.paced import Paced
 from emulator.core.resource_manager.reserving_queues import ReservingQueues
 from emulator.policies.allocation_forms import (
