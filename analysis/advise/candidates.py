@@ -21,8 +21,8 @@ from emulator.core.mechanisms import TRAITS, makes_images
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
-from emulator.policies.allocation_forms import TakesBack
 from emulator.policies.axes import MECHANISM
+from emulator.policies.policy import TakesBack
 from emulator.vocabulary import Mechanism
 
 WAIT = "wait"

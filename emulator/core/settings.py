@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import (
+    AllocationPolicy,
     FitPolicy,
     JobEviction,
     JobSelection,

@@ -11,7 +11,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Scheduler, Workload, l
 from emulator.experiment.requests import with_requests
 from emulator.files.problems import Problem
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.policy import ShareAllocation
 from emulator.policies.resources import count_fitting, have_room, least, most, vector_of
 from workloads.schema import JobEntry
 

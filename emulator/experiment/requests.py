@@ -16,7 +16,7 @@ from emulator.experiment.groups import BYTES_PER_GB
 from emulator.experiment.model import CPU, MEMORY, Cluster, NodeGroup, Scheduler, Workload, filled_in, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
+from emulator.policies.policy import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
 from emulator.policies.resources import (
     PARTS,
     WHOLE_PPM,

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may take back from whom is
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
-and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as
-much there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
+and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as much
+there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
 there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will have
 given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
 once, and only if all of it then has room.
@@ -22,13 +22,22 @@ may decide otherwise as time passes.
 
 The ResourceManager knows what a mechanism leaves: what a stopped process goes on holding makes no room, so a process is
 not stopped for it.
+
+Where queues are of YARN's CapacityScheduler, their requests reserve the room that they are too large for.  A request
+may be too large for what is free of a node, although it would fit the empty node.  Nodes that smaller requests share
+would never have room for it.  So, when a node is offered to a queue that has no request which fits, the first that
+would fit beside the ApplicationMasters and the stopped processes there, which both stay, reserves the room: what
+becomes free of the node is kept for it (``emulator.core.resource_manager.reservations``).  As in YARN, there is one
+reservation on a node, a job has no more of them than it has requests, and it gives the newest up when it gets a
+container elsewhere.  Where a gang holds the node, nothing stays reserved: the two would wait for each other.  Unlike in
+YARN, others may use what is free of the node beside it, and requests of saved tasks reserve nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -41,9 +50,9 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.by_queues import ByQueues
+from emulator.core.resource_manager.gangs import SizedGangs
 from emulator.core.resource_manager.offers import Offer, Parts
 from emulator.core.resource_manager.reservations import wanted_anywhere
-from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.resource_manager.sized_state import SizedQueueLedger
 from emulator.core.resource_manager.victims import Taken, choose_room, net_of
 from emulator.policies.policy import Reads
@@ -392,3 +401,60 @@ class BySizedQueues(ByQueues):
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
             self._whys.append(explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going)))
+
+
+class ReservingQueues(BySizedQueues):
+    """See the module's theory of operation; an ``Allocation``."""
+
+    def _is_too_small(self, node: Node) -> bool:
+        """It may be reserved."""
+        return False
+
+    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
+        grants = super()._first_of(queue, resumes_first, offer)
+        if not grants and offer.hold is None:
+            self._reserve(queue, offer)
+        elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
+            self._reservations.keep(lambda each: each.node != offer.node.name)
+            offer.is_for_others = True
+        return grants
+
+    def _reserve(self, queue: str, offer: Offer) -> None:
+        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
+        node, standing = offer.node, list(self._reservations.standing())
+        possible = self._can_become_free(node)
+        here = next((each for each in standing if each.node == node.name), None)
+        if here is not None and fits(here.request, possible):
+            return
+        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
+            self._reservations.keep(lambda each: each is not here)
+            offer.is_for_others = True
+        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
+        for application in self._state.waiting(queue, offer.view).jobs:
+            for group, count in self._new(application):
+                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
+                short = count > reserved[application.name, group.name]
+                if short and not avoids and fits(application.request_for(group), possible):
+                    self._reservations.make(application, group, node.name, offer.view.now_ns)
+                    offer.is_for_others = True
+                    return
+
+    def _can_become_free(self, node: Node) -> Resources:
+        """What the node has without its ApplicationMasters and what stopped processes hold there."""
+        masters = (
+            held.request
+            for held in self._state.containers.values()
+            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
+        )
+        return reduce(minus, masters, self._reservations.beside_stopped()[node.name])
+
+    @staticmethod
+    def _new(application: Application) -> Sequence[tuple[TaskGroup, int]]:
+        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
+        requests = application.requests
+        if requests.application_master is not None:
+            return ((MASTER_GROUP, 1),)
+        if requests.at_once or application.starts_whole:
+            return ()
+        groups = application.for_shuffle if application.maps_wait else application.others
+        return [(group, len(requests.since[group.name])) for group in groups]

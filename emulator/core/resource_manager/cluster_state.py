@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
 from emulator.core.resource_manager.attention import Attention
-from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
-from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView

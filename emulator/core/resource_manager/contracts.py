@@ -476,7 +476,7 @@ class Contracts:
         """The answer to a heartbeat of the job (``MasterNews.answer``), with what it may keep of nodes."""
         owed = self._preemptor.owed_by(application.name)
         keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
-        return application.news.answer(heard_id, self._state.costs, keeps)
+        return application.news.answer(heard_id, self._state.costs.measured, keeps)
 
     def _held_by_tasks(self, application: Application, node: str) -> Resources:
         """What the job's tasks hold of the node, also those taken by name, and stopped processes."""

@@ -30,9 +30,8 @@ from emulator.core.resource_manager.allocation import Asked, Contract, Decision,
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
-from emulator.core.resource_manager.gangs import Gangs, Hold
+from emulator.core.resource_manager.gangs import Gangs, Hold, SizedGangs
 from emulator.core.resource_manager.reservations import Reservations
-from emulator.core.resource_manager.sized_gangs import SizedGangs
 from emulator.core.resource_manager.victims import VictimJobs
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings

@@ -12,7 +12,7 @@ from emulator.experiment.model import Cluster, Scheduler, Workload, located_jobs
 from emulator.experiment.requests import check_sizes
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import PacedAllocation, ShareAllocation
+from emulator.policies.policy import PacedAllocation, ShareAllocation
 from emulator.vocabulary import counted
 
 
