@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from emulator.assemble import make_machine
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import may_be_endless, require
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
@@ -19,7 +18,7 @@ from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
-from emulator.resolved import Resolved, resolve
+from emulator.resolved import Resolved, make_machine, resolve
 from emulator.run.run import without_collector
 from emulator.shrink import shortest
 from emulator.sim.session import simulate, simulated_history
