@@ -135,26 +135,30 @@ def repeated(entries: Mapping[Any, Any], words: Mapping[str, Any]) -> dict[str, 
 
     An entry whose name has words in braces stands for one entry for each of their values: ``low-{tier}`` for
     ``low-hdd`` and ``low-ssd``.  The first of ``words`` varies slowest.  Inside the entry, ``{tier}`` is the same value,
-    and ``{tier.value}`` what ``words`` maps it to.  An entry called ``each {tier}`` is a block: its own entries stand
-    in its place, for one value after the other.
+    and ``{tier.value}`` what ``words`` maps it to; if that is a mapping, ``{tier.key}`` is one of its values.  An entry
+    called ``each {tier}`` is a block: its own entries stand in its place, for one value after the other.  A later entry
+    of the same name adds to the first.
     """
     found: dict[str, Any] = {}
     for name, entry in entries.items():
         for bound in _bindings(str(name), words):
             filled = _filled(entry, bound)
-            found |= repeated(filled, words) if str(name).startswith(_BLOCK) else {str(_filled(name, bound)): filled}
+            made = repeated(filled, words) if str(name).startswith(_BLOCK) else {str(_filled(name, bound)): filled}
+            found |= {key: {**found[key], **more} if key in found else more for key, more in made.items()}
     return found
 
 
 def _bindings(name: str, words: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """By placeholder what it stands for, for each combination of the words that a name has; the last word first."""
-    used = [word for word in words if f"{{{word}}}" in name]
+    used = [word for word in words if f"{{{word}}}" in name or f"{{{word}." in name]
     for values in product(*(words[word] for word in used)):
         bound: dict[str, Any] = {}
         for word, value in reversed([*zip(used, values, strict=True)]):
             bound[f"{{{word}}}"] = value
             if isinstance(words[word], Mapping):
-                bound[f"{{{word}.value}}"] = words[word][value]
+                told = words[word][value]
+                fields = told if isinstance(told, Mapping) else {"value": told}
+                bound |= {f"{{{word}.{key}}}": field for key, field in fields.items()}
         yield bound
 
 
