@@ -134,7 +134,7 @@ def repeated(entries: Mapping[Any, Any], words: Mapping[str, Any]) -> dict[str, 
     """Entries of a definition, each as often as its name says.
 
     An entry whose name has words in braces stands for one entry for each of their values: ``low-{tier}`` for
-    ``low-hdd`` and ``low-ssd``.  The first of ``words`` varies slowest.  Inside the entry, ``{tier}`` is the same value,
+    ``low-hdd`` and ``low-ssd``.  The first of ``words`` varies slowest.  Inside the entry ``{tier}`` is the same value,
     and ``{tier.value}`` what ``words`` maps it to; if that is a mapping, ``{tier.key}`` is one of its values.  An entry
     called ``each {tier}`` is a block: its own entries stand in its place, for one value after the other.  A later entry
     of the same name adds to the first.
@@ -143,8 +143,11 @@ def repeated(entries: Mapping[Any, Any], words: Mapping[str, Any]) -> dict[str, 
     for name, entry in entries.items():
         for bound in _bindings(str(name), words):
             filled = _filled(entry, bound)
-            made = repeated(filled, words) if str(name).startswith(_BLOCK) else {str(_filled(name, bound)): filled}
-            found |= {key: {**found[key], **more} if key in found else more for key, more in made.items()}
+            is_block = str(name).startswith(_BLOCK) and isinstance(filled, Mapping)
+            made = repeated(filled, words) if is_block else {str(_filled(name, bound)): filled}
+            for key, more in made.items():
+                adds = isinstance(found.get(key), Mapping) and isinstance(more, Mapping)
+                found[key] = {**found[key], **more} if adds else more
     return found
 
 

@@ -7,7 +7,7 @@ figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -212,17 +212,25 @@ class FigureDefinition(Strict):
     @model_validator(mode="before")
     @classmethod
     def _repeats(cls, data: Any) -> Any:
-        each = data.get("each", {})
-        variants = repeated(data.get("variants", {}), each)
-        grid, points = data.get("grid"), {}
-        if isinstance(grid, dict):
-            points = repeated(grid.get("points", {}), each)
-            grid = {**grid, "points": points}
+        grid = data.get("grid") or {}
+        each, variants, cells, orders = (data.get(key, {}) for key in ("each", "variants", "cells", "orders"))
+        if not all(isinstance(part, Mapping) for part in (grid, each, variants, cells, orders)):
+            return data
+        points, values = (grid.get(key, {}) for key in ("points", "values"))
+        several = all(isinstance(of_word, Mapping | tuple) for of_word in each.values())
+        if not several or not isinstance(points, Mapping) or not isinstance(values, Mapping):
+            return data
+        points, variants = repeated(points, each), repeated(variants, each)
         words = {"variant": tuple(variants), **each}
-        cells = repeated(data.get("cells", {}), {**words, "point": tuple(points)} if points else words)
-        cells = {name: with_points(cell, points) for name, cell in cells.items()}
-        orders = repeated(data.get("orders", {}), words)
-        return {**data, "variants": variants, "grid": grid, "cells": cells, "orders": orders}
+        made = repeated(cells, {**words, "point": tuple(points)} if points else words)
+        found = {
+            "variants": variants,
+            "cells": {name: with_points(cell, points) for name, cell in made.items()},
+            "orders": repeated(orders, words),
+        }
+        if grid:
+            found["grid"] = {**grid, "points": points, "values": repeated(values, each)}
+        return {**data, **found}
 
     @model_validator(mode="after")
     def _one_source(self) -> FigureDefinition:
@@ -286,11 +294,18 @@ def all_figures() -> dict[str, FigureDefinition]:
     return found
 
 
+_OF_CELLS = ("orders", "small")
+"""Keys that go with the cells of a figure."""
+
+
 def _read(path: Path) -> Document:
     """The document of a figure; what it does not say is as in the figure that it is ``like``."""
     document = read_document(path)
     if like := document.data.pop("like", None):
-        document.data = {**_read(claims_folder() / f"{like}.yaml").data, **document.data}
+        other = _read(claims_folder() / f"{like}.yaml").data
+        if "cells" in document.data:
+            other = {key: value for key, value in other.items() if key not in _OF_CELLS}
+        document.data = {**other, **document.data}
     return document
 
 
