@@ -16,8 +16,8 @@ from msgspec import structs
 
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
+from emulator.chaos.runner import judge
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
-from emulator.chaos.simulated import judge
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.resource_manager import ResourceManager

@@ -11,8 +11,8 @@ from msgspec import structs
 from simulated import SECOND_NS
 from simulated import make_settings as settings_of
 
+from emulator.chaos.runner import judge
 from emulator.chaos.schedule import Fault, FaultKind
-from emulator.chaos.simulated import judge
 from emulator.core.messages import (
     ApplicationHeartbeat,
     Ask,

@@ -22,7 +22,7 @@ from emulator.errors import RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.live.tasks.supervisor_client import TOKEN_VARIABLES
-from emulator.live.wire import pack
+from emulator.live.tasks.task import pack
 from emulator.resolved import nodes_of
 
 _END_PATIENCE_REAL_S = 5.0
