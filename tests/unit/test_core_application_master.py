@@ -26,6 +26,7 @@ from emulator.core.messages import (
     JobState,
     KillContainer,
     MapOutputs,
+    MapOutputsReceived,
     Message,
     NodeLost,
     Outcome,
@@ -203,6 +204,17 @@ def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:
     assert any(name.startswith("ask") for name in bench.timers)
 
 
+def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
+    bench = Bench(reduces=1, maps=1)
+    bench.give("m1", kind=MAP)
+    bench.report("m1", RUNNING, 2)
+    bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.give("c1"), MapOutputs)
+    assert {again for _ in range(5) for again in sent(bench.heartbeat(), MapOutputs)} == {told}
+    bench(MapOutputsReceived("node-1", told.version))
+    assert [again for _ in range(9) for again in sent(bench.heartbeat(), MapOutputs)] == []
+
+
 def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> None:
     bench = Bench(reduces=2, maps=1)
     bench.give("m1", kind=MAP)
@@ -216,6 +228,9 @@ def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> 
     bench.report("m2", RUNNING, 2)
     anew = sent(bench.report("m2", DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
     assert [message.version for message in anew] == [told.version + 1] * 2
+    bench.ask()
+    bench(FetchFailed("c1", 0, told.version, "of what has been replaced"))
+    assert bench.ask() is None
 
 
 def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_lost_output() -> None:

@@ -6,9 +6,21 @@ from dataclasses import replace
 
 from simulated import Chaos, make_job, make_settings, run_checked
 
+from emulator.core.resource_manager.attention import Attention
 from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, JobView
 from emulator.records.journal import merge
+
+
+def test_a_node_that_a_task_waits_for_is_awaited_after_a_change_in_which_another_node_gets_nothing() -> None:
+    attention = Attention()
+    attention.begin()
+    attention.refused("nm:old", is_host=True, patience_ns=None)  # all containers are withheld
+    attention.begin()
+    attention.refused("nm:other", is_host=False, patience_ns=7)  # its heartbeat has made room, and it gets nothing
+    attention.changed()
+    assert attention.awaited == {"nm:old"}
+    assert attention.free_node_ns(5, 2) == 7
 
 
 def from_a_time_on(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:

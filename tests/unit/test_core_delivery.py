@@ -9,9 +9,19 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.messages import (
     ContainerReport,
     ContainerState,
+    KillContainer,
     StartContainer,
+    SuspendContainer,
 )
-from emulator.vocabulary import REDUCE
+from emulator.vocabulary import REDUCE, Mechanism
+
+
+def test_a_newer_command_is_the_one_that_is_repeated() -> None:
+    ledger, kill = CommandLedger(4), KillContainer("c1", "job", "why")
+    ledger.send("c1", "node", SuspendContainer("c1", Mechanism.SUSPEND, 0), 0)
+    ledger.send("c1", "node", kill, 3)
+    assert ledger.repeat(6) == []
+    assert [again.message for again in ledger.repeat(7)] == [kill]
 
 
 def test_a_command_that_its_node_is_at_is_repeated_less_and_less_often() -> None:
@@ -50,3 +60,9 @@ def test_a_node_that_is_there_again_is_told_again_and_its_earlier_receipt_does_n
     assert outputs.due_ns == 14
     outputs.received("node-1", 1, 7)
     assert outputs.due_ns is None
+
+
+def test_what_a_lost_node_has_not_acknowledged_is_void() -> None:
+    outputs = told()
+    outputs.forget_node("node-1")
+    assert (outputs.due_ns, list(outputs.repeat(100))) == (None, [])
