@@ -25,7 +25,7 @@ from emulator.core.messages import (
     Start,
     SubmitJob,
 )
-from emulator.core.resource_manager.sized_state import masters_that_block
+from emulator.core.resource_manager.cluster_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment

@@ -50,12 +50,10 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.by_queues import ByQueues
-from emulator.core.resource_manager.gangs import SizedGangs
 from emulator.core.resource_manager.offers import Offer, Parts
 from emulator.core.resource_manager.reservations import wanted_anywhere
-from emulator.core.resource_manager.sized_state import SizedQueueLedger
 from emulator.core.resource_manager.victims import Taken, choose_room, net_of
-from emulator.policies.policy import Reads
+from emulator.policies.policy import PacedAllocation, Reads
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
@@ -83,6 +81,8 @@ class BySizedQueues(ByQueues):
         self._whole = total((node.resources for node in nodes), self._names)
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
+        self._reserves = isinstance(self._policy, PacedAllocation)
+        """Whether requests reserve room."""
         self._looks_at_size = parts.settings.scheduler.fit.takes_the_offer
         """Whether a job that is offered a node gets room there or none."""
         self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
@@ -122,8 +122,18 @@ class BySizedQueues(ByQueues):
     def _is_too_small(self, node: Node) -> bool:
         """Whether no job that waits can have room on the node, which then need not be asked one by one."""
         queues = self._state.queues
-        assert isinstance(queues, SizedQueueLedger)
-        return self._looks_at_size and not queues.gangs and not queues.may_serve(node.free)
+        return self._looks_at_size and not (self._reserves or queues.gangs or queues.may_serve(node.free))
+
+    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
+        grants = super()._first_of(queue, resumes_first, offer)
+        if not self._reserves:
+            return grants
+        if not grants and offer.hold is None:
+            self._reserve(queue, offer)
+        elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
+            self._reservations.keep(lambda each: each.node != offer.node.name)
+            offer.is_for_others = True
+        return grants
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         if self._asks_for_more(application, offer):  # most often; known without asking group by group
@@ -134,9 +144,50 @@ class BySizedQueues(ByQueues):
     def _asks_for_more(self, application: Application, offer: Offer) -> bool:
         """Whether the node is too small for all that the job waits for."""
         queues, node = self._state.queues, offer.node
-        assert isinstance(queues, SizedQueueLedger)
         whole = application.requests.at_once or application.starts_whole
         return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.free)
+
+    # ---- reserving room ----
+
+    def _reserve(self, queue: str, offer: Offer) -> None:
+        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
+        node, standing = offer.node, list(self._reservations.standing())
+        possible = self._can_become_free(node)
+        here = next((each for each in standing if each.node == node.name), None)
+        if here is not None and fits(here.request, possible):
+            return
+        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
+            self._reservations.keep(lambda each: each is not here)
+            offer.is_for_others = True
+        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
+        for application in self._state.waiting(queue, offer.view).jobs:
+            for group, count in self._new_one_by_one(application):
+                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
+                short = count > reserved[application.name, group.name]
+                if short and not avoids and fits(application.request_for(group), possible):
+                    self._reservations.make(application, group, node.name, offer.view.now_ns)
+                    offer.is_for_others = True
+                    return
+
+    def _can_become_free(self, node: Node) -> Resources:
+        """What the node has without its ApplicationMasters and what stopped processes hold there."""
+        masters = (
+            held.request
+            for held in self._state.containers.values()
+            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
+        )
+        return reduce(minus, masters, self._reservations.beside_stopped()[node.name])
+
+    @staticmethod
+    def _new_one_by_one(application: Application) -> Sequence[tuple[TaskGroup, int]]:
+        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
+        requests = application.requests
+        if requests.application_master is not None:
+            return ((MASTER_GROUP, 1),)
+        if requests.at_once or application.starts_whole:
+            return ()
+        groups = application.for_shuffle if application.maps_wait else application.others
+        return [(group, len(requests.since[group.name])) for group in groups]
 
     # ---- taking back ----
 
@@ -240,7 +291,7 @@ class BySizedQueues(ByQueues):
         """Groups of the containers that the job wants on any node, and how many more than are reserved for it: each by
         itself, or once all that a gang needs.  If maps wait, they come first."""
         gangs = self._offers.gangs
-        if isinstance(gangs, SizedGangs) and gangs.waits(application):
+        if gangs.waits(application):
             members = gangs.members(application)
             yield from ((members, 1),) if members else ()
             return
@@ -401,60 +452,3 @@ class BySizedQueues(ByQueues):
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
             self._whys.append(explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going)))
-
-
-class ReservingQueues(BySizedQueues):
-    """See the module's theory of operation; an ``Allocation``."""
-
-    def _is_too_small(self, node: Node) -> bool:
-        """It may be reserved."""
-        return False
-
-    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
-        grants = super()._first_of(queue, resumes_first, offer)
-        if not grants and offer.hold is None:
-            self._reserve(queue, offer)
-        elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
-            self._reservations.keep(lambda each: each.node != offer.node.name)
-            offer.is_for_others = True
-        return grants
-
-    def _reserve(self, queue: str, offer: Offer) -> None:
-        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
-        node, standing = offer.node, list(self._reservations.standing())
-        possible = self._can_become_free(node)
-        here = next((each for each in standing if each.node == node.name), None)
-        if here is not None and fits(here.request, possible):
-            return
-        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
-            self._reservations.keep(lambda each: each is not here)
-            offer.is_for_others = True
-        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
-        for application in self._state.waiting(queue, offer.view).jobs:
-            for group, count in self._new(application):
-                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
-                short = count > reserved[application.name, group.name]
-                if short and not avoids and fits(application.request_for(group), possible):
-                    self._reservations.make(application, group, node.name, offer.view.now_ns)
-                    offer.is_for_others = True
-                    return
-
-    def _can_become_free(self, node: Node) -> Resources:
-        """What the node has without its ApplicationMasters and what stopped processes hold there."""
-        masters = (
-            held.request
-            for held in self._state.containers.values()
-            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
-        )
-        return reduce(minus, masters, self._reservations.beside_stopped()[node.name])
-
-    @staticmethod
-    def _new(application: Application) -> Sequence[tuple[TaskGroup, int]]:
-        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
-        requests = application.requests
-        if requests.application_master is not None:
-            return ((MASTER_GROUP, 1),)
-        if requests.at_once or application.starts_whole:
-            return ()
-        groups = application.for_shuffle if application.maps_wait else application.others
-        return [(group, len(requests.since[group.name])) for group in groups]

@@ -61,12 +61,15 @@ class Hold:
 
 
 class Gangs:
-    """Part of an allocation; see the module's theory of operation."""
+    """Places gangs, and holds room for the first that waits; see the module's theory of operation."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, reservations: Reservations, has_sizes: bool) -> None:
         self.explained = 0
         """Grows with every explanation."""
         self._state = state
+        self._reservations = reservations
+        self._has_sizes = has_sizes
+        self._any_node = next(iter(state.nodes.values()))
         self._short: dict[str, tuple[int, int]] = {}
         """What was last explained of each waiting gang: containers that it needs at once, and those that are free."""
         self._whys: list[Effect] = []
@@ -79,112 +82,27 @@ class Gangs:
         return 0 < requests.at_once <= requests.pending and not is_alone
 
     def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
-        """Containers for the gang, no more than it needs at once; fewer if there is no room for it.
-
-        Stopped processes come first: they have no other place.  New tasks, and saved ones whose old node is full, go to
-        the node ``first``, then to the others in turn.
-        """
-        free = {name: self._state.nodes[name].free_count for name in self._state.free_nodes}
-        if first is not None and first.name in free:
-            free = {first.name: free.pop(first.name), **free}
-        most = min(application.requests.at_once, self._state.limit - self._state.used)
-        grants: list[Grant] = []
-        for group, task, home in self._in_order(application):
-            if len(grants) >= most:
-                break
-            name = home if task is not None and free.get(home, 0) else self._elsewhere(application, task, free)
-            if name is not None:
-                free[name] -= 1
-                grants.append(Grant(application, group, self._state.nodes[name], task))
-        return grants
-
-    def _in_order(self, application: Application) -> Iterator[tuple[TaskGroup, TaskId | None, str]]:
-        """The group of each request, and for a suspended task which it is and its old node."""
-        requests, groups = application.requests, application.groups
-        resumes = [resume for resume, _ in requests.resumes.values()]
-        for resume in resumes:
-            if resume.container and self._state.is_stopped_at(resume.container, self._state.nodes[resume.node]):
-                yield groups[resume.task.group], resume.task, resume.node
-        for group in application.for_shuffle:
-            yield from ((group, None, "") for _ in requests.since[group.name])
-        yield from ((groups[each.task.group], each.task, each.node) for each in resumes if each.container is None)
-        for group in application.others:
-            yield from ((group, None, "") for _ in requests.since[group.name])
-
-    @staticmethod
-    def _elsewhere(application: Application, task: TaskId | None, free: dict[str, int]) -> str | None:
-        """A node with a free container for a request that any node can serve."""
-        requests = application.requests
-        if task is not None and requests.resumes[task][0].container is not None:
-            return None
-        return next((name for name, left in free.items() if left and name not in requests.avoided), None)
-
-    # ---- holding room ----
-
-    @staticmethod
-    def hold(application: Application) -> Hold:
-        """The room that the gang keeps while it waits."""
-        stopped = (resume for resume, _ in application.requests.resumes.values() if resume.container is not None)
-        at_node = Counter(resume.node for resume in stopped)
-        return Hold(application, at_node, max(0, application.requests.at_once - at_node.total()))
-
-    def spares(self, hold: Hold, node: Node) -> bool:
-        """Whether a free container of ``node`` is of no use to the gang that holds room."""
-        state, avoided = self._state, hold.application.requests.avoided
-        if state.limit - state.used <= hold.application.requests.at_once:
-            return False
-        beyond = {name: state.nodes[name].free_count - hold.at_node.get(name, 0) for name in state.free_nodes}
-        if beyond.get(node.name, 0) <= 0:
-            return False
-        useful = sum(left for name, left in beyond.items() if left > 0 and name not in avoided)
-        return node.name in avoided or useful > hold.anywhere
-
-    def lacking(self, application: Application) -> int:
-        """Containers that must be taken back so that the gang has room; 0 if none can help: stopped processes wait for
-        containers of their own nodes, and who is asked back chooses the container."""
-        requests = application.requests
-        granted = self.grants(application)
-        stopped = {task for task, (resume, _) in requests.resumes.items() if resume.container is not None}
-        resuming = sum(grant.task in stopped for grant in granted)
-        return 0 if resuming < min(len(stopped), requests.at_once) else requests.at_once - len(granted)
-
-    # ---- explaining ----
-
-    def explain_wait(self, application: Application, free: int) -> None:
-        """The gang has too little room: ``free`` containers of those that it needs."""
-        short = application.requests.at_once, free
-        if self._short.get(application.name) != short:
-            self._short[application.name] = short
-            self.explained += 1
-            self._whys.append(ExplainGang(application.name, *short))
-
-    def explain(self) -> list[Effect]:
-        """Explanations since the last call."""
-        whys, self._whys = self._whys, []
-        return whys
-
-
-class SizedGangs(Gangs):
-    """See the module's theory of operation."""
-
-    def __init__(self, state: ClusterState, reservations: Reservations) -> None:
-        super().__init__(state)
-        self._reservations = reservations
-
-    def grants(self, application: Application, first: Node | None = None) -> list[Grant]:
-        """See ``Gangs``."""
+        """Containers for the gang, no more than it needs at once; fewer if there is no room for it.  With one size, the
+        nodes come in the order in which they became free, ``first`` before them; with several, in that of the
+        cluster."""
         reserved: dict[str, list[str]] = {}
         for each in self._reservations.standing():
             if each.requester == application.name:
                 reserved.setdefault(each.group, []).append(each.node)
-        return self._placed_in(self._reservations.free(), application, reserved)
+        if self._has_sizes:
+            return self._placed_in(self._reservations.free(), application, reserved)
+        free = {name: self._state.nodes[name].free for name in self._state.free_nodes}
+        if first is not None and first.name in free:
+            free = {first.name: free.pop(first.name), **free}
+        return self._placed_in(free, application, reserved)
 
     def _placed_in(
         self, free: dict[str, Resources], application: Application, reserved: dict[str, list[str]]
     ) -> list[Grant]:
         rooms, grants = _Rooms(free, application.requests.avoided), list[Grant]()
+        most = min(application.requests.at_once, self._state.limit - self._state.used)
         for group, task, home in self._in_order(application):
-            if len(grants) >= application.requests.at_once:
+            if len(grants) >= most:
                 break
             name = self._place(application, group, task, home, rooms, reserved.get(group.name, []))
             if name is not None:
@@ -201,29 +119,70 @@ class SizedGangs(Gangs):
         reserved: list[str],
     ) -> str | None:
         """The node for one request, whose room is then taken of ``rooms``; None: no node has any."""
-        request = application.request_for(group)
-        if application.stopped_container(task) is not None:
-            held = self._state.nodes[home].settings.held_when_stopped(request)
-            return home if rooms.take(home, minus(request, held)) else None
+        resumes = application.stopped_container(task) is not None
+        node = self._state.nodes[home] if resumes else self._any_node
+        needs = node.needs(group.work, application.request_for(group), resumes)
+        if resumes:
+            return home if rooms.take(home, needs) else None
         if reserved and min(rooms.free[reserved[0]]) >= 0:
             return reserved.pop(0)  # what is reserved was taken of the rooms before
-        if home and home not in application.requests.avoided and rooms.take(home, request):
+        if home and home not in application.requests.avoided and rooms.take(home, needs):
             return home
-        return rooms.take_first(request)
+        return rooms.take_first(needs)
+
+    def _in_order(self, application: Application) -> Iterator[tuple[TaskGroup, TaskId | None, str]]:
+        """The group of each request, and for a suspended task which it is and its old node."""
+        requests, groups = application.requests, application.groups
+        resumes = [resume for resume, _ in requests.resumes.values()]
+        for resume in resumes:
+            if resume.container and self._state.is_stopped_at(resume.container, self._state.nodes[resume.node]):
+                yield groups[resume.task.group], resume.task, resume.node
+        for group in application.for_shuffle:
+            yield from ((group, None, "") for _ in requests.since[group.name])
+        yield from ((groups[each.task.group], each.task, each.node) for each in resumes if each.container is None)
+        for group in application.others:
+            yield from ((group, None, "") for _ in requests.since[group.name])
+
+    # ---- holding room ----
 
     @staticmethod
     def hold(application: Application) -> Hold:
-        """See ``Gangs``."""
-        return Hold(application, {}, application.requests.at_once)
+        """The room that the gang keeps while it waits."""
+        stopped = (resume for resume, _ in application.requests.resumes.values() if resume.container is not None)
+        at_node = Counter(resume.node for resume in stopped)
+        return Hold(application, at_node, max(0, application.requests.at_once - at_node.total()))
 
     def spares(self, hold: Hold, node: Node) -> bool:
-        """See ``Gangs``: no task of the gang can ever be there, or it must wait for stopped processes to go on."""
-        gang, size = hold.application, node.settings.resources
+        """Whether what is free of ``node`` is of no use to the gang that holds room."""
+        return self._spares_node(hold.application, node) if self._has_sizes else self._spares_container(hold, node)
+
+    def _spares_container(self, hold: Hold, node: Node) -> bool:
+        state, avoided = self._state, hold.application.requests.avoided
+        if state.limit - state.used <= hold.application.requests.at_once:
+            return False
+        beyond = {name: state.nodes[name].free_count - hold.at_node.get(name, 0) for name in state.free_nodes}
+        if beyond.get(node.name, 0) <= 0:
+            return False
+        useful = sum(left for name, left in beyond.items() if left > 0 and name not in avoided)
+        return node.name in avoided or useful > hold.anywhere
+
+    def _spares_node(self, gang: Application, node: Node) -> bool:
+        """No task of the gang can ever be there, or it must wait for stopped processes to go on."""
         if any(other.ledger.stopped for other in self._state.nodes.values()):
             rooms = self._reservations.beside_stopped()
             if len(self._placed_in(rooms, gang, {})) < gang.requests.at_once:
                 return True
+        size = node.settings.resources
         return node.name in gang.requests.avoided or not any(fits(g.request, size) for g in gang.facts.groups)
+
+    def lacking(self, application: Application) -> int:
+        """Containers that must be taken back so that the gang has room; 0 if none can help: stopped processes wait for
+        containers of their own nodes, and who is asked back chooses the container."""
+        requests = application.requests
+        granted = self.grants(application)
+        stopped = {task for task, (resume, _) in requests.resumes.items() if resume.container is not None}
+        resuming = sum(grant.task in stopped for grant in granted)
+        return 0 if resuming < min(len(stopped), requests.at_once) else requests.at_once - len(granted)
 
     def members(self, application: Application) -> tuple[TaskGroup, ...]:
         """Those of its tasks for which room must be made at once, beside what is reserved; none if one of them can
@@ -236,6 +195,21 @@ class SizedGangs(Gangs):
             if each.requester == application.name and (group := application.groups[each.group]) in groups:
                 groups.remove(group)
         return tuple(groups)
+
+    # ---- explaining ----
+
+    def explain_wait(self, application: Application, free: int) -> None:
+        """The gang has too little room: ``free`` containers of those that it needs."""
+        short = application.requests.at_once, free
+        if self._short.get(application.name) != short:
+            self._short[application.name] = short
+            self.explained += 1
+            self._whys.append(ExplainGang(application.name, *short))
+
+    def explain(self) -> list[Effect]:
+        """Explanations since the last call."""
+        whys, self._whys = self._whys, []
+        return whys
 
 
 class _Rooms:

@@ -30,7 +30,7 @@ from emulator.core.resource_manager.allocation import Asked, Contract, Decision,
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
-from emulator.core.resource_manager.gangs import Gangs, Hold, SizedGangs
+from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.resource_manager.reservations import Reservations
 from emulator.core.resource_manager.victims import VictimJobs
 from emulator.core.resource_manager.withholding import Withholding
@@ -95,7 +95,7 @@ class Offers:
         self._has_sizes = settings.has_sizes
         self._state = state
         self.reservations = Reservations(settings, state, preemptor)
-        self.gangs = SizedGangs(state, self.reservations) if settings.has_sizes else Gangs(state)
+        self.gangs = Gangs(state, self.reservations, settings.has_sizes)
 
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""

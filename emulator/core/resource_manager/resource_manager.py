@@ -52,11 +52,11 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_queues import ByQueues, Paced
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
-from emulator.core.resource_manager.by_sized_queues import BySizedQueues, ReservingQueues
+from emulator.core.resource_manager.by_sized_queues import BySizedQueues
+from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Contracts, Preemptor
 from emulator.core.resource_manager.offers import Parts
 from emulator.core.resource_manager.recovery import MasterRecovery
-from emulator.core.resource_manager.sized_state import cluster_state
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
@@ -71,16 +71,16 @@ from emulator.vocabulary import MASTER_GROUP, Resources, counted
 
 def strategy(parts: Parts) -> Allocation:
     """The strategy for the allocation of the settings."""
+    queues = BySizedQueues if parts.settings.has_sizes else ByQueues
     match parts.settings.scheduler.allocation:
         case ShareAllocation():
             return ByShares(parts)
         case PacedAllocation(pace=pace):
-            offers = ReservingQueues(parts) if parts.settings.has_sizes else ByQueues(parts)
-            return offers if pace is None else Paced(parts, pace, offers)
+            return queues(parts) if pace is None else Paced(parts, pace, queues(parts))
         case SchedulerAllocation():
             return ByScheduler(parts)
         case _:
-            return BySizedQueues(parts) if parts.settings.has_sizes else ByQueues(parts)
+            return queues(parts)
 
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})
@@ -92,7 +92,7 @@ class ResourceManager(StateMachine):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(RESOURCE_MANAGER)
-        self.state = cluster_state(settings)
+        self.state = ClusterState(settings)
         self.preemptor = Preemptor(settings)
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
