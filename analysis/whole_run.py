@@ -18,7 +18,7 @@ _SMALL_OUTPUT_KEYS = 20_000
 """Below this, one process verifies in less time than two need to start."""
 
 
-class _Aftermath:
+class Aftermath:
     """See ``emulator.engine.Aftermath``."""
 
     why_no_pictures = staticmethod(why_left_out)
@@ -41,9 +41,9 @@ class _Aftermath:
 
 def salvage(directory: Path) -> None:
     """Make the results of a run that ended without them, from its journal; see ``emulator.run.results``."""
-    results.salvage(directory, _Aftermath())
+    results.salvage(directory, Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
     """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run.run``."""
-    return run.run_experiment(experiment, out_dir, on_status, _Aftermath())
+    return run.run_experiment(experiment, out_dir, on_status, Aftermath())
