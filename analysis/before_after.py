@@ -6,89 +6,37 @@ Jobs are told apart by their names, and counted by their queues, which for an im
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.table import Table
 
-from analysis.evictions import Eviction, decisions_of, find_evictions
-from analysis.load import load, load_decisions
+from analysis.evictions import Eviction, Row, evictions
+from analysis.load import rows_of
+from analysis.run_paths import the_run
 from analysis.whole_run import run_experiment
-from emulator.display.tables import names, new_table, numbers
+from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import too_large_warning
+from emulator.records.measures import by_queue, mean, not_started, waits_s
+from emulator.vocabulary import Frozen
 
 _ROWS = 30
 """Most evictions on a terminal; ``compare.json`` has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """One eviction, as both sides are compared by it."""
-
-    job: str
-    queue: str
-    t_s: float
-    by: str
-    """The jobs that wanted room; empty: not known."""
-    lost_s: float
-
-
-@dataclass(slots=True)
-class Side:
+class Side(Frozen):
     """One run."""
 
-    evictions: list[Evicted] = field(default_factory=list)
-    waits_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By queue: how long each job waited that was started."""
-    jobs: Counter[str] = field(default_factory=Counter)
-    """By queue."""
+    jobs: Sequence[Row]
+    """The rows of its table of jobs."""
+    evictions: Sequence[Eviction]
 
-    @property
-    def evicted_jobs(self) -> set[str]:
-        return {each.job for each in self.evictions}
-
-
-@dataclass(frozen=True, slots=True)
-class BeforeAfter:
-    """Two runs of one workload."""
-
-    before: Side
-    after: Side
-
-    @property
-    def newly(self) -> list[Evicted]:
-        """Evictions of jobs that are not evicted before."""
-        return _of_others(self.after, self.before)
-
-    @property
-    def no_longer(self) -> list[Evicted]:
-        """Evictions of jobs that are not evicted after."""
-        return _of_others(self.before, self.after)
-
-    @property
-    def has_any(self) -> bool:
-        """Whether anybody is evicted on either side."""
-        return bool(self.before.evictions or self.after.evictions)
-
-    def to_json(self) -> dict[str, Any]:
-        """Every eviction of either side; times are emulated seconds."""
-        sides = {"before": self.before, "after": self.after}
-        rows = {name: [asdict(each) for each in side.evictions] for name, side in sides.items()}
-        return {**rows, "newly": _names(self.newly), "no_longer": _names(self.no_longer)}
-
-
-def _names(evictions: Iterable[Evicted]) -> list[str]:
-    return sorted({each.job for each in evictions})
-
-
-def _of_others(side: Side, other: Side) -> list[Evicted]:
-    known = other.evicted_jobs
-    return [each for each in side.evictions if each.job not in known]
+    def not_in(self, other: Side) -> list[Eviction]:
+        """Evictions of jobs that are not evicted on the other side."""
+        known = {each.job for each in other.evictions}
+        return [each for each in self.evictions if each.job not in known]
 
 
 def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], None]) -> tuple[Path, Path]:
@@ -105,65 +53,71 @@ def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], No
     return found[0], found[1]
 
 
-def before_and_after(before: Path, after: Path) -> BeforeAfter:
-    """The evictions of two runs.  Raises ConfigError."""
-    return BeforeAfter(_side(before), _side(after))
+def before_and_after(before: Path, after: Path) -> tuple[Side, Side]:
+    """The two runs.  Raises ConfigError."""
+    return _side(before), _side(after)
 
 
 def _side(path: Path) -> Side:
-    results = load(path)
-    side, queues = Side(), {}
-    for job in results.jobs.itertuples():
-        queues[job.name] = job.queue
-        side.jobs[job.queue] += 1
-        if job.start_s == job.start_s:  # not a number: it never started
-            side.waits_s[job.queue].append(job.start_s - job.submit_s)
-    found = find_evictions(results, decisions_of(load_decisions(path)))
-    side.evictions += (_evicted(each, queues) for each in found if each.outcome != "ended")
-    return side
+    found = evictions(path)
+    return Side(rows_of(the_run(path).path, "jobs"), [each for each in found if each.outcome != "ended"])
 
 
-def _evicted(eviction: Eviction, queues: dict[str, str]) -> Evicted:
-    job = eviction.chosen["job"]
-    return Evicted(job, queues[job], eviction.decision.t_s, ", ".join(eviction.requesters), eviction.lost_s)
+def to_json(before: Side, after: Side) -> dict[str, Any]:
+    """Every eviction of either side; times are emulated seconds."""
+    return {
+        "before": [_eviction_json(each) for each in before.evictions],
+        "after": [_eviction_json(each) for each in after.evictions],
+        "newly": _jobs(after.not_in(before)),
+        "no_longer": _jobs(before.not_in(after)),
+    }
+
+
+def _eviction_json(eviction: Eviction) -> dict[str, Any]:
+    named = {name: getattr(eviction, name) for name in ("job", "queue", "t_s")}
+    return {**named, "by": ", ".join(eviction.requesters), "lost_s": eviction.lost_s}
+
+
+def _jobs(evictions: Iterable[Eviction]) -> list[str]:
+    return sorted({each.job for each in evictions})
 
 
 # ---- tables ----
 
 
-def queues_table(found: BeforeAfter) -> Table:
-    """What both sides mean for each queue."""
+def queues_table(*sides: Side) -> Table:
+    """What the sides, before and after, mean for each queue."""
     counted = ("evictions", "lost h", "mean wait s", "not started")
     heads = (f"{what}\n{side}" for what in counted for side in ("before", "after"))
     table = new_table("evictions", [*names("queue"), *numbers("jobs", *heads)], also_in="compare.json")
-    sides = found.before, found.after
-    for queue in dict.fromkeys([*found.before.jobs, *found.after.jobs]):
-        mine = [[each for each in side.evictions if each.queue == queue] for side in sides]
-        waits = [side.waits_s[queue] for side in sides]
+    by_side = [by_queue(side.jobs) for side in sides]
+    for queue in dict.fromkeys(queue for jobs in by_side for queue in jobs):
+        mine = [jobs.get(queue, []) for jobs in by_side]
+        evicted = [[each for each in side.evictions if each.queue == queue] for side in sides]
         table.add_row(
             queue,
-            f"{max(side.jobs[queue] for side in sides):,}",
-            *(f"{len(evictions):,}" for evictions in mine),
-            *(f"{sum(each.lost_s for each in evictions) / 3600:,.2f}" for evictions in mine),
-            *(f"{fmean(each):,.0f}" if each else "-" for each in waits),
-            *(f"{side.jobs[queue] - len(each):,}" for side, each in zip(sides, waits, strict=True)),
+            f"{max(map(len, mine)):,}",
+            *(f"{len(each):,}" for each in evicted),
+            *(f"{sum(one.lost_s for one in each) / 3600:,.2f}" for each in evicted),
+            *(or_dash(mean(waits_s(jobs)), ",.0f") for jobs in mine),
+            *(f"{not_started(jobs):,}" for jobs in mine),
         )
     return table
 
 
-def changes_tables(found: BeforeAfter) -> list[Table]:
+def changes_tables(before: Side, after: Side) -> list[Table]:
     """Who is evicted on one side only, by whom and when."""
-    titled = (("now evicted", found.newly), ("no longer evicted", found.no_longer))
+    titled = (("now evicted", after.not_in(before)), ("no longer evicted", before.not_in(after)))
     return [_changes_table(title, evictions) for title, evictions in titled if evictions]
 
 
-def _changes_table(title: str, evictions: list[Evicted]) -> Table:
-    count = len({each.job for each in evictions})
-    title = f"{title} (jobs: {count:,}, evictions: {len(evictions):,})"
+def _changes_table(title: str, evictions: Sequence[Eviction]) -> Table:
+    title = f"{title} (jobs: {len(_jobs(evictions)):,}, evictions: {len(evictions):,})"
     columns = [*numbers("at, s"), *names("job", "queue", "for"), *numbers("lost s")]
     table = new_table(title, columns, also_in="compare.json")
     for each in evictions[:_ROWS]:
-        table.add_row(f"{each.t_s:,.0f}", each.job, each.queue, each.by or "-", f"{each.lost_s:,.0f}")
+        by = ", ".join(each.requesters) or "-"
+        table.add_row(f"{each.t_s:,.0f}", each.job, each.queue, by, f"{each.lost_s:,.0f}")
     if len(evictions) > _ROWS:
         table.caption = f"and {len(evictions) - _ROWS:,} more"
     return table

@@ -27,6 +27,7 @@ from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.records.gaps import disturbances
+from emulator.records.summary import spread_json
 
 QUANTITIES = {
     "completion_s": "completion time, s",
@@ -168,14 +169,11 @@ def _number_runs(sides: list[DataFrame]) -> bool:
 
 
 def _difference_json(found: Difference) -> dict[str, Any]:
-    whole = found.spread
+    whole = spread_json(found.spread)
     return {
+        **whole,
         "n": found.jobs,
-        "runs": whole.n,
-        "mean": whole.mean,
-        "sd": whole.sd,
-        "ci95_low": whole.low,
-        "ci95_high": whole.high,
+        "runs": whole["n"],
         "percentiles": {str(which): value for which, value in found.percentiles.items()},
         "a_lower": found.a_lower,
         "b_lower": found.b_lower,

@@ -110,6 +110,11 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
     return table
 
 
+def rows_of(path: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of one Parquet file of a run directory; None where there is no value.  Raises ConfigError."""
+    return read_table(path, name).to_pylist()
+
+
 def read_configuration(path: Path) -> dict[str, Any]:
     """``experiment.yaml`` of a run directory, with all jobs.  Raises ConfigError: it is not a complete experiment."""
     document = read_document(path / EXPERIMENT_NAME)
@@ -157,6 +162,11 @@ def _at(*keys: str) -> Callable[[Mapping[str, Any]], Any]:
     return value
 
 
+def mechanism_of(configuration: Mapping[str, Any]) -> Any:
+    """The name of the mechanism that an experiment has."""
+    return _at("scheduler", "mechanism", "name")(configuration) or _at("scheduler", "mechanism")(configuration)
+
+
 _FROM_SUMMARY = {
     **{name: _at(name) for name in ("name", "engine", "seed", "time_scale", "makespan_s", "real_s")},
     **{name: _at("work", name) for name in ("useful_s", "lost_s", "overhead_s", "wasted_fraction", "utilization")},
@@ -178,7 +188,6 @@ def _run_row(run: RunPath) -> dict[str, Any]:
     row: dict[str, Any] = {"run": run.run, "repeat": run.repeat}
     row |= {name: get(summary) for name, get in _FROM_SUMMARY.items()}
     row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
-    mechanism = _at("scheduler", "mechanism")(experiment)
-    row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
+    row["mechanism"] = mechanism_of(experiment)
     row["containers"] = cluster_of(experiment["cluster"]).containers
     return {**row, "path": str(run.path)}

@@ -15,10 +15,10 @@ from analysis.report.variants import (
     measures_of,
     short_names,
 )
-from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import Grid, figure, in_columns, on_terminal, text
 from emulator.display.tables import FittedTable, names, numbers
 from emulator.errors import ConfigError
+from emulator.intervals import Spread, spread_of
 from emulator.vocabulary import Frozen
 
 
@@ -69,7 +69,7 @@ def differences_of(variants: Sequence[VariantRuns], baseline: str | None = None)
             return None
         values = [[(read(a), read(b)) for a, b in pairs] for read in measures.values()]
         known = [[a - b for a, b in of_measure if a is not None and b is not None] for of_measure in values]
-        rows.append(Row(name, len(pairs), tuple(map(spread_if_any, known))))
+        rows.append(Row(name, len(pairs), tuple(map(spread_of, known))))
     return Differences(shown[place], tuple(measures), tuple(rows))
 
 

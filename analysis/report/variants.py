@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from analysis.statistics import Spread, spread_if_any
 from emulator.display.grids import (
     Cell,
     Grid,
     failed,
     figure,
+    have_deadlines,
     in_columns,
-    mean_completion_s,
     missed,
     on_terminal,
     percent,
     text,
 )
 from emulator.display.tables import FittedTable, names, numbers
+from emulator.intervals import Spread, spread_of
+from emulator.records.measures import by_queue, known, mean
 from emulator.vocabulary import Frozen
 
 _NEUTRAL_COLOUR = 3
@@ -42,7 +43,7 @@ class VariantRuns(Frozen):
 
     def spread(self, read: Measure) -> Spread | None:
         """The spread of one value of each run; None if no run has it."""
-        return spread_if_any(map(read, self.summaries))
+        return spread_of(map(read, self.summaries))
 
     def wasted(self) -> Cell:
         """The share of work that was lost, the mean over the runs."""
@@ -52,13 +53,13 @@ class VariantRuns(Frozen):
 
 def measures_of(variants: Sequence[VariantRuns]) -> dict[str, Measure]:
     """What variants are compared by, in emulated seconds: the makespan, and each queue's mean completion."""
-    queues = {job["queue"]: None for variant in variants for summary in variant.summaries for job in summary["jobs"]}
     found: dict[str, Measure] = {"makespan": lambda summary: summary["makespan_s"]}
+    queues = by_queue(job for variant in variants for job in variant.jobs)
     return found | {f"{queue}: mean completion": partial(_mean_completion_s, queue=queue) for queue in queues}
 
 
 def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
-    return mean_completion_s([job for job in summary["jobs"] if job["queue"] == queue])
+    return mean(known(by_queue(summary["jobs"]).get(queue, ()), "completion_s"))
 
 
 def interval_cell(found: Spread | None, sign: bool = False) -> Cell:
@@ -84,7 +85,7 @@ def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[V
 def variants_grid(variants: Sequence[VariantRuns], shown: Sequence[str] | None = None) -> Grid:
     """One row for each variant: means with their intervals over the runs.  ``shown``: their names; None: in full."""
     measures, rows = measures_of(variants), []
-    has_deadlines = any(job["deadline_s"] is not None for variant in variants for job in variant.jobs)
+    has_deadlines = any(have_deadlines(variant.jobs) for variant in variants)
     for variant, name in zip(variants, shown or [variant.name for variant in variants], strict=True):
         start = (text(name), figure(len(variant.summaries)), failed(variant.jobs))
         found = (interval_cell(variant.spread(read)) for read in measures.values())

@@ -31,13 +31,13 @@ from emulator.campaign.kept_runs import keep_digest
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.spread import ProcessWorkers, Workers, spread
 from emulator.campaign.worker import MadeRun, RunTask, run_batch, run_one
-from emulator.display.closing_tables import failures as failures_of
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 from emulator.files.whole_files import written_whole
 from emulator.records.parquet_tables import type_of
 from emulator.records.run_directory import sha256_of
 from emulator.records.summary import JOB_COLUMNS
+from emulator.records.summary import failures as failures_of
 
 _MANY_RUNS = 1000
 """To check so many that were made before takes seconds."""

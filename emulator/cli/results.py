@@ -57,11 +57,11 @@ def compare(
         directory = new_directory("compare", out)
     is_single = len(find_runs([a])) == len(find_runs([b])) == 1
     evicted = before_after.before_and_after(a, b) if is_single else None
-    comparisons.write_comparison(comparison, directory, {} if evicted is None else {"evictions": evicted.to_json()})
+    more = {} if evicted is None else {"evictions": before_after.to_json(*evicted)}
+    comparisons.write_comparison(comparison, directory, more)
     console = results_console()
-    if evicted is not None and evicted.has_any:
-        console.print(before_after.queues_table(evicted))
-        for table in before_after.changes_tables(evicted):
+    if evicted is not None and any(side.evictions for side in evicted):
+        for table in (before_after.queues_table(*evicted), *before_after.changes_tables(*evicted)):
             console.print(table)
     console.print(comparisons.comparison_table(comparison))
     if comparison.totals:

@@ -29,7 +29,6 @@ from analysis.reproduce.run import planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import all_values
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
-from analysis.statistics import Spread
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.kept_runs import keep_digest
@@ -41,7 +40,7 @@ from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
-from emulator.intervals import half_of_interval
+from emulator.intervals import Spread, half_of_interval
 from emulator.records.run_directory import sha256_of
 from tests.commands import invoked, run_natjam
 from tests.live_runs import SMALL

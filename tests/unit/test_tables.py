@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import io
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -22,6 +22,7 @@ from analysis.advise.report import advice_table, decision_table
 from analysis.advise.slurm import SiteResult, results_table
 from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
 from analysis.demo import run as demo
+from analysis.evictions import evictions
 from analysis.fidelity import report as fidelity_report
 from analysis.fidelity.figures import Drift, Fidelity, FileFidelity, Metric
 from analysis.frames import pandas
@@ -37,7 +38,6 @@ from analysis.reproduce.tables import figure_table, list_table
 from analysis.reproduce.values import PaperValues, Value
 from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
-from analysis.statistics import Spread
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
 from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
@@ -47,6 +47,7 @@ from emulator.core.settings import NodeSettings
 from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
+from emulator.intervals import Spread
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
 from emulator.policies.kubernetes.outcome import PriorityOutcome
@@ -224,9 +225,10 @@ def inspected(runs: Path) -> Iterator[RenderableType]:
 
 
 def traced(runs: Path) -> Iterator[RenderableType]:
-    of = {f"{JOB}-{n}": trace_outcomes.JobOutcome(SECONDS, 12345678, SECONDS * 1e3) for n in (1, 2)}
+    job = {"completion_s": SECONDS, "suspensions": 0, "kills": 12345678, "lost_work_s": SECONDS * 1e3}
+    of = {f"{JOB}-{n}": job for n in (1, 2)}
     two = {f"{JOB}-run-{n}": of for n in (1, 2)}
-    yield from trace_outcomes.tables(trace_outcomes.JobOutcomes(of, two, dict(zip(of, (1, 11), strict=True)), False))
+    yield from trace_outcomes.tables(trace_outcomes.Comparison(of, two, dict(zip(of, (1, 11), strict=True)), False))
 
 
 def advised(runs: Path) -> Iterator[RenderableType]:
@@ -286,14 +288,14 @@ def minimum_runtimes(runs: Path) -> Iterator[RenderableType]:
 
 
 def evictions_before_and_after(runs: Path) -> Iterator[RenderableType]:
-    one = before_after.Evicted(f"{JOB}-1", "a-queue-of-research", 1234567.0, f"{JOB}-2", 123456.0)
-    sides = [
-        before_after.Side([one], {one.queue: [123456.0]}, Counter({one.queue: 1234567})),
-        before_after.Side(waits_s={one.queue: []}, jobs=Counter({one.queue: 1})),
-    ]
-    found = before_after.BeforeAfter(*sides)
-    yield before_after.queues_table(found)
-    yield from before_after.changes_tables(found)
+    one = next(each for run in find_runs([runs]) for each in evictions(run.path))
+    long = msgspec.structs.replace(
+        one, queue="a-queue-of-research", lost_s=123456.0, decision=msgspec.structs.replace(one.decision, t_s=1234567.0)
+    )
+    jobs = [{"queue": long.queue, "submit_s": 0.0, "start_s": start_s} for start_s in (123456.0, None)]
+    sides = before_after.Side(jobs, [long]), before_after.Side(jobs, [])
+    yield before_after.queues_table(*sides)
+    yield from before_after.changes_tables(*sides)
 
 
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
