@@ -9,6 +9,7 @@ from typing import Any
 
 from emulator.experiment.model import Experiment
 from emulator.policies.axes import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
+from emulator.records.measures import figure_of, total
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """Limits on errors of job completion times: on average; at worst, as a share or in heartbeats, whichever is larger."""
@@ -248,10 +249,10 @@ def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:
     for job in summary["jobs"]:
         for name in (COMPLETION, "suspensions", "kills", "lost_work_s"):
             found[job["name"], name] = job[name]
-    found[None, "makespan_s"] = summary["makespan_s"]
-    found[None, "suspensions"] = sum(job["suspensions"] for job in summary["jobs"])
-    found[None, "lost_work_s"] = summary["work"]["lost_s"]
-    found[None, "utilization"] = summary["work"]["utilization"]
+    found[None, "makespan_s"] = figure_of(summary, "makespan_s")
+    found[None, "suspensions"] = total(summary["jobs"], "suspensions")
+    found[None, "lost_work_s"] = figure_of(summary, "lost_s")
+    found[None, "utilization"] = figure_of(summary, "utilization")
     return {key: float(value) for key, value in found.items() if value is not None}
 
 

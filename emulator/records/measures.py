@@ -85,6 +85,24 @@ def evictions(jobs: Iterable[Job]) -> float:
 
 # ---- whole runs ----
 
+_FIGURES: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("makespan_s", "real_s", "energy_j", "swap_bytes", "checkpoint_bytes", "disturbed")},
+    **{name: ("work", name) for name in ("useful_s", "lost_s", "overhead_s", "wasted_fraction", "utilization")},
+    **{name: ("storage", name) for name in ("peak_bytes", "io_fraction")},
+    **{f"lag_{name}": ("lag", name) for name in ("p99_real_ms", "p99_emulated_s")},
+    "verified": ("output", "verified"),
+}
+RUN_FIGURES = tuple(_FIGURES)
+"""What tables and comparisons have of a run as a whole."""
+
+
+def figure_of(summary: Mapping[str, Any], name: str) -> Any:
+    """One of ``RUN_FIGURES`` of a run, from its ``summary.json``; None: it has none."""
+    found: Any = summary
+    for key in _FIGURES[name]:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
 
 def busy_share(history: History, run: Resolved, makespan_ns: int | None) -> float | None:
     """Share of the capacity over ``makespan_ns`` that was held by attempts at work; None: no job has ended."""
