@@ -13,8 +13,7 @@ from rich.table import Table
 
 from analysis.advise.candidates import WAIT, Question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
-from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of
-from analysis.advise.words import advice, called
+from analysis.advise.verdict import Ratio, Rival, Verdict, advice, called, ratio_of
 from analysis.figures import style
 from emulator.display.tables import names, new_table, numbers, words
 from emulator.vocabulary import counted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -35,18 +36,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
     """Write ``fidelity.json`` and ``fidelity.png``.  Raises RunError."""
     report = fidelity.to_json()
     if found:
-        report["drift"] = [
-            {
-                "file": drift.file,
-                "job": drift.job,
-                "time_scale": drift.time_scale,
-                "live_s": drift.live_s,
-                "sim_s": drift.simulated_s,
-                "live_drift": drift.live_drift,
-                "sim_drift": drift.simulated_drift,
-            }
-            for drift in found
-        ]
+        report["drift"] = msgspec.to_builtins(found)
         report["highest_faithful_time_scale"] = highest_faithful_scale(found)
     write_json(directory / _FILE, report)
     style.save(_figure(fidelity), [directory / "fidelity.png"])
@@ -116,8 +106,8 @@ def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
     by_place = {(drift.file, drift.job, drift.time_scale): drift for drift in found}
     for file, job in jobs:
         drifts = [by_place[file, job, scale] for scale in scales]
-        first = f"{_number(drifts[0].live_s)} ({_number(drifts[0].simulated_s)})"
-        rest = [f"{drift.live_drift:+.1%} ({drift.simulated_drift:+.1%})" for drift in drifts[1:]]
+        first = f"{_number(drifts[0].live_s)} ({_number(drifts[0].sim_s)})"
+        rest = [f"{drift.live_drift:+.1%} ({drift.sim_drift:+.1%})" for drift in drifts[1:]]
         table.add_row(f"{file}: {job}", first, *rest)
     highest = f"highest time scale within {DRIFT_LIMIT:.0%} of {scales[0]:g}x: {highest_faithful_scale(found):g}"
     return [table, highest]

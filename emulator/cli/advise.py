@@ -108,8 +108,7 @@ def advise(
       natjam advise mine.yaml --live --time-scale 20
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out site.yaml; natjam advise site.yaml
     """
-    from analysis.advise.assumptions import assumptions
-    from analysis.advise.candidates import make_question
+    from analysis.advise.candidates import assumptions, make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
     from analysis.advise.verdict import judge
@@ -262,7 +261,7 @@ def _show(
     question: Question, found: CandidateResults, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
 ) -> None:
     from analysis.advise.report import advice_table, decision_table
-    from analysis.advise.words import advice as advice_in_words
+    from analysis.advise.verdict import advice as advice_in_words
 
     console = results_console()
     console.print(advice_table(question, found, verdict))

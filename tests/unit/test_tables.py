@@ -26,8 +26,7 @@ from analysis.evictions import evictions
 from analysis.fidelity import report as fidelity_report
 from analysis.fidelity.figures import Drift, Fidelity, FileFidelity, Metric
 from analysis.frames import pandas
-from analysis.report.differences import differences_of, differences_table
-from analysis.report.variants import campaign_table, find_variants
+from analysis.report.variants import campaign_table, differences_of, differences_table, find_variants
 from analysis.reproduce.cells import ALL
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import chosen_figures
