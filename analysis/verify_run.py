@@ -19,8 +19,7 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.campaign.directory import PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
-from emulator.campaign.kept_runs import DIGESTS_NAME
+from emulator.campaign.directory import DIGESTS_NAME, PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
 from emulator.campaign.worker import FAILURE_NAME
 from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.campaign.definition import as_overrides
-from emulator.campaign.plan import Variant
+from emulator.campaign.directory import Variant
 from emulator.core.job import JobSpec
 from emulator.core.mechanisms import TRAITS, makes_images
 from emulator.errors import ConfigError

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A run is done when its ``summary.json`` exists, which is written last and atomically.  Before it is taken it is
-compared with the plan and with its digest (``emulator.campaign.kept_runs``); else it is set aside and made again.  So a
+compared with the plan and with its digest (``emulator.campaign.directory``); else it is set aside and made again.  So a
 campaign can be stopped at any time and in any way: the next call makes the runs that are not done, and repeats
 unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
 A run that fails is kept and reported.  The next call tries it again, unless it finished.
@@ -26,9 +26,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import TABLE_NAME, CampaignDirectory, PlannedRun, keep_digest
 from emulator.campaign.spread import ProcessWorkers, Workers, spread
 from emulator.campaign.worker import MadeRun, RunTask, run_batch, run_one
 from emulator.display.status import RunStatus

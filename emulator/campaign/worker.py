@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.campaign.kept_runs import keep_digest
+from emulator.campaign.directory import keep_digest
 from emulator.engine import OnStatus, RunExperiment
 from emulator.errors import NatjamError
 from emulator.experiment.model import Experiment

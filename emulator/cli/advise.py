@@ -232,9 +232,8 @@ def _campaign(
     console: Console,
 ) -> Any:
     from analysis.whole_run import run_experiment
-    from emulator.campaign.directory import CampaignDirectory
+    from emulator.campaign.directory import CampaignDirectory, planned_runs
     from emulator.campaign.display import CampaignDisplay
-    from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from analysis.report.variants import VariantRuns
     from analysis.reproduce.definitions import FigureDefinition
-    from emulator.campaign.plan import Variant
+    from emulator.campaign.directory import Variant
     from emulator.campaign.runner import CampaignResult
 
 
@@ -61,9 +61,8 @@ def campaign(
     from analysis.report.variants import baseline_among
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
-    from emulator.campaign.directory import CampaignDirectory
+    from emulator.campaign.directory import CampaignDirectory, planned_runs
     from emulator.campaign.display import CampaignDisplay, closing_lines
-    from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
     from emulator.errors import RunError
 

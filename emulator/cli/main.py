@@ -197,8 +197,7 @@ def run(
             again += [name for name, is_given in (("--strict", strict), ("--watch", watch)) if is_given]
             detached.start("run", file, out_dir, again, cluster, detach)
             return
-        from analysis.pictures import REPORT_NAME
-        from analysis.whole_run import run_experiment
+        from analysis.whole_run import REPORT_NAME, run_experiment
 
         with _watch_page(experiment, watch, console, out_dir) as page, RunDisplay(console) as display:
             summary = run_experiment(experiment, out_dir, _both(display.update, page))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.campaign.definition import Campaign, load_campaign
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml

@@ -30,9 +30,7 @@ from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import all_values
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
 from analysis.whole_run import run_experiment
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
-from emulator.campaign.plan import Variant, planned_runs
+from emulator.campaign.directory import CampaignDirectory, Variant, keep_digest, planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from analysis import before_after, cluster_packing, compare, explain, trace_outcomes, workload_report
+from analysis import cluster_packing, compare, explain, trace_outcomes, workload_report
 from analysis.advise import kueue
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
@@ -292,9 +292,9 @@ def evictions_before_and_after(runs: Path) -> Iterator[RenderableType]:
         one, queue="a-queue-of-research", lost_s=123456.0, decision=msgspec.structs.replace(one.decision, t_s=1234567.0)
     )
     jobs = [{"queue": long.queue, "submit_s": 0.0, "start_s": start_s} for start_s in (123456.0, None)]
-    sides = before_after.Side(jobs, [long]), before_after.Side(jobs, [])
-    yield before_after.queues_table(*sides)
-    yield from before_after.changes_tables(*sides)
+    sides = compare.Side(jobs, [long]), compare.Side(jobs, [])
+    yield compare.evictions_table(*sides)
+    yield from compare.changes_tables(*sides)
 
 
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
@@ -361,8 +361,8 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.cli.play.outcome_table": played,
     "analysis.advise.kueue.results_table": minimum_runtimes,
     "analysis.advise.slurm.results_table": results_of_a_site,
-    "analysis.before_after.queues_table": evictions_before_and_after,
-    "analysis.before_after._changes_table": evictions_before_and_after,
+    "analysis.compare.evictions_table": evictions_before_and_after,
+    "analysis.compare._changes_table": evictions_before_and_after,
     "emulator.cli.play_kubernetes.outcome_table": played_pods,
     "analysis.cluster_packing._gangs": packed,
     "analysis.cluster_packing._requests": packed,
