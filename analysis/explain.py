@@ -20,13 +20,13 @@ from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evict
 from analysis.load import cluster_of, mechanism_of, read_configuration, read_table, rows_of
 from analysis.run_paths import the_run
 from analysis.timeline import make_timeline
-from emulator.assemble import nodes_of
 from emulator.core.settings import NodeSettings
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
 from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
+from emulator.resolved import nodes_of
 from emulator.vocabulary import Resources
 
 _ROWS = 60

@@ -147,7 +147,7 @@ def _check_by_journal(checked: Checked, summary: Mapping[str, Any]) -> None:
         read_configuration(path)
         run = resolve(load_experiment(path / EXPERIMENT_NAME))
         journal = RunDirectory(path).found_journal()
-        if run.journal == "off" and journal is None:
+        if run.experiment.journal == "off" and journal is None:
             checked.said.append(
                 "NOT checked: whether tables and summary are right: there is no journal (sim.journal: off)"
             )
@@ -254,7 +254,7 @@ def _check_output(
         is_live = run.engine == "live"
         checked.said.append("NOT checked: the output, as the run did not end" if is_live else "no output: simulated")
         return None
-    root = output_at(run.storage_url, RunDirectory(checked.path).output_path)
+    root = output_at(run.experiment.storage.url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
             output = verify_output(run.jobs, run.seed, files, digests, cancelled=cancelled).to_summary()

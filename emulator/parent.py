@@ -1,4 +1,4 @@
-"""Processes that end when their parent does."""
+"""Processes that end when their parent does, or when it wants them to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 if "sysconfig" in sys.modules:
     import ctypes
@@ -17,6 +18,9 @@ else:
 
     del sys.modules["sysconfig"]
 
+if TYPE_CHECKING:
+    from asyncio import Event
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -26,3 +30,18 @@ def end_with(parent: int) -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # the parent died before this was set
+
+
+def end_of_input() -> Event:
+    """An event that is set when standard input ends: whoever started this process wants it to end."""
+    import asyncio  # here, because a supervisor does without it
+
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)  # at its end the input is always readable
+            ended.set()
+
+    loop.add_reader(0, read)
+    return ended

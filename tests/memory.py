@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.cgroups import mounted, unified
-from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
+from emulator.live.cgroups import NoMemoryGroups, find_controller, mounted, unified
 from emulator.live.memory.nodes import why_no_containers
 
 MIB = 1 << 20

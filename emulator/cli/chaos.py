@@ -19,9 +19,8 @@ from emulator.vocabulary import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from emulator.chaos.runner import Tally
+    from emulator.chaos.runner import Judged, Tally
     from emulator.chaos.schedule import FaultKind
-    from emulator.chaos.simulated import Judged
 
 
 def chaos(

@@ -81,7 +81,7 @@ def probe(
     """
     from emulator.display.work_display import WorkDisplay, WorkStatus
     from emulator.files.whole_files import write_json, written_whole
-    from emulator.live.probe.measure import probe as measure
+    from emulator.live.probe import probe as measure
 
     stores = _stores(store)
     if not 0 < after <= 3600:

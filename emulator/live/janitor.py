@@ -26,19 +26,11 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.live.memory.cgroup import remove_groups
+from emulator.live.cgroups import remove_node_groups
 from emulator.live.memory.swap_file import end_swap
 from emulator.live.program_members import remove_program_groups
-
-
-def end_memory(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> None:
-    """Clean up a run, or one of its hosts, whose processes have been killed; ``directories`` are its own."""
-    remove_groups(run_id if host is None else f"{run_id}-{host}")
-    end_swap(directories)  # last: before, its content might not have fitted into memory
-
 
 RUN_VARIABLE = "NATJAM_RUN"
 """Set in the environment of every process of a run, so that leaks can be found."""
@@ -53,21 +45,29 @@ _OWN_END_PATIENCE_REAL_S = 2.0
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
 
-@dataclass(frozen=True)
 class _Belongings:
     """How to recognise the processes of a run: by their environment, or by the files that they write."""
 
-    marks: frozenset[bytes]
-    directories: tuple[str, ...]
-    spared: frozenset[int]
+    def __init__(
+        self, run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None = None
+    ) -> None:
+        marks = (f"{RUN_VARIABLE}={run_id}", *([] if host is None else [f"{HOST_VARIABLE}={host}"]))
+        self._marks = frozenset(mark.encode() for mark in marks)
+        self._directories = tuple(f"{os.path.realpath(directory)}/" for directory in directories)
+        self._spared = (os.getpid(), spared)
+
+    def found(self) -> list[int]:
+        """The ids of the processes."""
+        candidates = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+        return sorted(pid for pid in candidates if self.hold(pid))
 
     def hold(self, pid: int) -> bool:
         """Whether a process belongs to the run; False if it is gone or cannot be read."""
-        if pid in self.spared:
+        if pid in self._spared:
             return False
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
-            return self.marks.issubset(environment.split(b"\0")) or (bool(self.directories) and self._written_by(pid))
+            return self._marks.issubset(environment.split(b"\0")) or (bool(self._directories) and self._written_by(pid))
         except OSError:
             return False
 
@@ -76,18 +76,9 @@ class _Belongings:
             for descriptor in descriptors:
                 with suppress(OSError):  # just closed
                     written = descriptor.stat(follow_symlinks=False).st_mode & stat.S_IWUSR
-                    if written and os.readlink(descriptor.path).startswith(self.directories):
+                    if written and os.readlink(descriptor.path).startswith(self._directories):
                         return True
         return False
-
-
-def _belongings(
-    run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None = None
-) -> _Belongings:
-    marks = {f"{RUN_VARIABLE}={run_id}"} | (set() if host is None else {f"{HOST_VARIABLE}={host}"})
-    below = tuple(f"{os.path.realpath(directory)}/" for directory in directories)
-    excepted = frozenset({os.getpid()} if spared is None else {os.getpid(), spared})
-    return _Belongings(frozenset(mark.encode() for mark in marks), below, excepted)
 
 
 def find_run_processes(run_id: str, host: str | None = None, directories: Sequence[str | Path] = ()) -> list[int]:
@@ -98,20 +89,7 @@ def find_run_processes(run_id: str, host: str | None = None, directories: Sequen
 
     Processes of other users (unreadable) and zombies (without environment) are not found.
     """
-    return _found(_belongings(run_id, host, directories))
-
-
-def _let_end(run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None) -> None:
-    """Wait a short time for the processes of a run to end by themselves."""
-    belongings = _belongings(run_id, host, directories, spared)
-    deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
-    while time.monotonic() < deadline and _found(belongings):
-        time.sleep(_BETWEEN_ROUNDS_REAL_S)
-
-
-def _found(belongings: _Belongings) -> list[int]:
-    candidates = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    return sorted(pid for pid in candidates if belongings.hold(pid))
+    return _Belongings(run_id, host, directories).found()
 
 
 def end_run_processes(
@@ -121,15 +99,26 @@ def end_run_processes(
 
     The process ``spared`` is not killed.  Gives up after ten seconds.  Returns the ids of the processes killed.
     """
-    belongings = _belongings(run_id, host, directories, spared)
+    belongings = _Belongings(run_id, host, directories, spared)
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_REAL_S
-    while time.monotonic() < deadline and (found := _found(belongings)):
+    while time.monotonic() < deadline and (found := belongings.found()):
         for pid in found:
             if _kill(pid, belongings):
                 killed.add(pid)
         time.sleep(_BETWEEN_ROUNDS_REAL_S)
     return killed
+
+
+def clean_up(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> None:
+    """Remove the cgroups, swap files and ``directories`` of a run, or of one of its hosts, whose processes have been
+    killed."""
+    mark = run_id if host is None else f"{run_id}-{host}"
+    remove_program_groups(mark)
+    remove_node_groups(mark)
+    end_swap(directories)  # after the groups: its content might not have fitted into memory
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _kill(pid: int, belongings: _Belongings) -> bool:
@@ -162,9 +151,7 @@ def end_left_over_runs() -> int:
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
         if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
             end_run_processes(run_id, directories=[directory])
-            remove_program_groups(run_id)
-            end_memory(run_id, [directory])
-            shutil.rmtree(directory, ignore_errors=True)
+            clean_up(run_id, [directory])
             ended += 1
     return ended
 
@@ -275,13 +262,13 @@ def main() -> int:
     clean = _wait_for_driver()
     driver = os.getppid() if clean else None  # the driver may still have a log of Ray open
     written = [*arguments.dir, *arguments.kept]
-    if clean:
-        _let_end(arguments.run_id, arguments.host, written, driver)
+    if clean:  # its processes have been told to end
+        belongings = _Belongings(arguments.run_id, arguments.host, written, driver)
+        deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
+        while time.monotonic() < deadline and belongings.found():
+            time.sleep(_BETWEEN_ROUNDS_REAL_S)
     killed = end_run_processes(arguments.run_id, arguments.host, written, driver)
-    remove_program_groups(arguments.run_id if arguments.host is None else f"{arguments.run_id}-{arguments.host}")
-    end_memory(arguments.run_id, arguments.dir, arguments.host)
-    for directory in arguments.dir:
-        shutil.rmtree(directory, ignore_errors=True)
+    clean_up(arguments.run_id, arguments.dir, arguments.host)
     if killed and not clean:
         with suppress(OSError):
             print(f"natjam: the run's driver is gone; ended {len(killed)} of its processes", file=sys.stderr)

@@ -12,7 +12,7 @@ import signal
 
 from emulator.core.settings import NodeSettings
 from emulator.errors import RunError
-from emulator.live.memory.cgroup import NoMemoryGroups
+from emulator.live.cgroups import NoMemoryGroups
 from emulator.live.memory.holder import MemoryHolder
 from emulator.live.memory.nodes import NodeMemories, why_no_swap
 from emulator.live.memory.swap_file import SwapFailed

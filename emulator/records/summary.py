@@ -148,7 +148,7 @@ def _energy_j(history: History, run: Resolved, makespan_ns: int | None) -> float
         device_busy_ns = device_ns(history.images, run.settings.tier)
         busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_busy_ns
         busy_machine_s = busy_ns / 1e9 * nodes / run.containers
-    return run.power.energy_j(nodes, makespan_ns / 1e9, busy_machine_s)
+    return run.experiment.cluster.power.energy_j(nodes, makespan_ns / 1e9, busy_machine_s)
 
 
 # ---- repeats ----

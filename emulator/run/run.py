@@ -106,10 +106,10 @@ def _run_and_write(
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:
-        if run.journal == "off":
+        if experiment.journal == "off":
             yield Records(None, history)
             return
-        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, run.journal)
+        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, experiment.journal)
         with directory.journal(header) as journal:
             yield Records(journal, history)
 

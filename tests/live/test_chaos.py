@@ -21,8 +21,8 @@ from statistics import fmean
 import pytest
 
 from emulator.chaos.faulty_cluster import FaultyCluster
+from emulator.chaos.runner import undisturbed_ns
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
-from emulator.chaos.simulated import undisturbed_ns
 from emulator.core.completions import Exited
 from emulator.core.messages import RESOURCE_MANAGER, Start, job_address
 from emulator.experiment.expand import expand

@@ -15,7 +15,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live import cgroups
-from emulator.live.janitor import end_memory
+from emulator.live.janitor import clean_up
 from emulator.live.memory.fitting import fitted_to_machine
 from emulator.live.memory.held import HeldMemory, MemoryChanged
 from emulator.live.memory.nodes import NodeMemories
@@ -169,13 +169,13 @@ def test_what_is_left_of_a_run_is_found_by_its_marks(tmp_path: Path) -> None:
         (group,) = groups_of(mark)
         with subprocess.Popen(["sleep", "600"]) as member:
             (group / "cgroup.procs").write_text(str(member.pid))
-            end_memory(mark, [tmp_path / mark])
+            clean_up(mark, [tmp_path / mark])
             assert member.wait() == -signal.SIGKILL
         assert (swaps_below(tmp_path / mark), groups_of(mark)) == ([], [])
         assert swaps_below(tmp_path / other)
         assert groups_of(other)
     finally:
-        end_memory(other, [tmp_path / other])
+        clean_up(other, [tmp_path / other])
     assert swaps_below(tmp_path) == groups_of(other) == []
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from emulator.chaos.runner import judge, undisturbed_ns
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
-from emulator.chaos.simulated import judge, undisturbed_ns
 from emulator.core.messages import JobState
 from emulator.experiment.load import load_experiment
 from tests.examples import CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4

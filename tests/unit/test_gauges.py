@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.display.status import JobStatus, RunStatus
-from emulator.live.session.gauges import RunGauges
+from emulator.live.session.session import RunGauges
 
 Series = tuple[tuple[str, str], ...]
 

@@ -42,7 +42,7 @@ PARTER = "emulator/own_code.py"
 SIGNALLERS = {
     "emulator/live/tasks/supervisor.py",
     "emulator/live/janitor.py",
-    "emulator/live/probe/process.py",  # the program that ``natjam probe`` has started, and no other
+    "emulator/live/probe.py",  # the program that ``natjam probe`` has started, and no other
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
     "emulator/outside/process.py",  # the process that decides the allocation, and what it has started
@@ -178,7 +178,6 @@ ROOMS = (
     *("emulator.core.application_master", "emulator.core.resource_manager"),
     *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),
     *(
-        "emulator.assemble",
         "emulator.resolved",
         "emulator.records",
         "emulator.display",
@@ -187,7 +186,7 @@ ROOMS = (
         "emulator.sim",
         "emulator.fluid",
     ),
-    *("emulator.live", "emulator.live.memory.cgroup", "emulator.live.memory.swap_file"),
+    *("emulator.live", "emulator.live.memory.swap_file"),
     *("emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
     *("emulator.live.dumpers", "emulator.live.probe", "emulator.live.tasks", "emulator.live.services"),
     *("emulator.live.hosts", "emulator.live.session", "emulator.run", "emulator.campaign", "emulator.chaos"),

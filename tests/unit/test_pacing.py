@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.tasks.pacing import DevicePacer
+from emulator.live.tasks.imaging import DevicePacer
 
 RATE = 10_000_000
 """Bytes a real second; 100,000 of them take 10 ms."""
@@ -37,7 +37,7 @@ def test_an_idle_device_gives_no_credit_to_the_next_operation(tmp_path: Path) ->
 def test_processes_share_one_device(tmp_path: Path) -> None:
     path = tmp_path / "device"
     code = (
-        "import sys; from pathlib import Path; from emulator.live.tasks.pacing import DevicePacer\n"
+        "import sys; from pathlib import Path; from emulator.live.tasks.imaging import DevicePacer\n"
         f"pace = DevicePacer(Path({str(path)!r}), {RATE}).operation()\n"
         "for _ in range(10): pace(100_000)"
     )

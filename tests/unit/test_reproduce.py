@@ -18,7 +18,7 @@ from analysis.papers import own_cells
 from analysis.papers.drawings import DRAWINGS
 from analysis.papers.natjam_cells import first_met
 from analysis.papers.os_assisted_cells import straightness
-from analysis.reproduce.cells import Cell
+from analysis.reproduce.cells import Cell, repeated, with_points
 from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions
 from analysis.reproduce.definitions import FigureDefinition, all_figures, chosen_figures
@@ -309,6 +309,22 @@ _ANYTHING = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def test_an_entry_stands_for_one_of_each_value_of_its_words() -> None:
+    words = {"tier": {"hdd": {"mb_s": 50}, "nvm": {"mb_s": 500}}, "load": (0.2, 1.0)}
+    entries = {
+        "{tier}-{load}": {"speed": "{tier.mb_s}", "load": "{load}", "name": "on {tier}"},
+        "each {tier}": {"save {tier}": {}, "restore {tier}": {}},
+        "nvm-1.0": {"published": 3},
+    }
+    made = repeated(entries, words)
+    assert [*made] == [
+        *("hdd-0.2", "hdd-1.0", "nvm-0.2", "nvm-1.0", "save hdd", "restore hdd", "save nvm", "restore nvm")
+    ]
+    assert made["nvm-1.0"] == {"speed": 500, "load": 1.0, "name": "on nvm", "published": 3}
+    level = with_points({"level": {"of": "kill", "at": "*-0.2"}}, ("hdd-0.2", "hdd-1.0", "nvm-0.2"))
+    assert level["level"]["at"] == ("hdd-0.2", "nvm-0.2")
 
 
 @given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "grid", "orders", "x"]), _ANYTHING, max_size=3))

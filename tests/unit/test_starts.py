@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.live.tasks.containers import ContainerProcess
-from emulator.live.tasks.starts import StartQueue
+from emulator.live.tasks.supervisor import StartQueue
 
 PATIENCE_NS = 1000
 

@@ -47,7 +47,7 @@ from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.intervals import Spread
-from emulator.live.probe.process import MemoryUse
+from emulator.live.probe import MemoryUse
 from emulator.live.session.doctor import Finding
 from emulator.policies.kubernetes.outcome import PriorityOutcome
 from emulator.policies.slurm.outcome import JobsOutcome

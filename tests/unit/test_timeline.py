@@ -16,10 +16,10 @@ from msgspec import structs
 
 from analysis.load import read_table
 from analysis.timeline import STATES, Timeline, make_timeline
-from emulator.assemble import nodes_of
 from emulator.experiment.load import load_experiment
 from emulator.records.history import AttemptRow, PagingSpan
 from emulator.records.parquet_tables import table_of
+from emulator.resolved import nodes_of
 from tests.histories import ATTEMPT, node
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate

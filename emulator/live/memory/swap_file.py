@@ -6,7 +6,6 @@ It has the highest priority, so the memory of tasks goes there and not to the ma
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -14,10 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from emulator.parent import ctypes, libc
+
 _SWAPS = Path("/proc/swaps")
 _HIGHEST_PRIORITY = 0x8000 | 32767
 """With the flag that a priority is given (swapon(2))."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SwapFailed(Exception):
@@ -64,7 +64,7 @@ def _switch_on(path: Path, size_bytes: int) -> None:
         raise SwapFailed(f"mkswap cannot be run: {error.strerror}; install util-linux") from None
     if made.returncode:
         raise SwapFailed(f"mkswap {path} failed: {made.stderr.strip()}")
-    if _libc.swapon(os.fsencode(path), _HIGHEST_PRIORITY):
+    if libc.swapon(os.fsencode(path), _HIGHEST_PRIORITY):
         why = os.strerror(ctypes.get_errno())
         raise SwapFailed(
             f"swap of {_mib(size_bytes)} cannot be switched on at {path}: {why}; it needs root and a file system of a"
@@ -77,7 +77,7 @@ def end_swap(directories: Sequence[str | Path]) -> None:
     below = tuple(f"{os.path.realpath(directory)}/" for directory in directories)
     for path in _active_swap():
         if below and path.startswith(below):
-            _libc.swapoff(os.fsencode(path))
+            libc.swapoff(os.fsencode(path))
             with suppress(OSError):
                 os.unlink(path)
 

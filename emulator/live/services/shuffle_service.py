@@ -33,7 +33,6 @@ from aiohttp import web
 from emulator.display.failed_requests import keep_quiet
 from emulator.live import encryption
 from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
-from emulator.live.services.service import end_of_input
 from emulator.live.tasks import records
 from emulator.live.tasks.records import Partition, RecordError
 from emulator.live.tasks.shuffle import (
@@ -45,7 +44,7 @@ from emulator.live.tasks.shuffle import (
     request_target,
     signature,
 )
-from emulator.parent import end_with
+from emulator.parent import end_of_input, end_with
 from emulator.storage.local import job_directory_name
 
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"

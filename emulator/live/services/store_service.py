@@ -22,8 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from emulator.live.services.service import end_of_input
-from emulator.parent import end_with
+from emulator.parent import end_of_input, end_with
 from emulator.storage.objects import AT_ONCE, ObjectStore, StoreError
 
 _LINE_BYTES = 1 << 20

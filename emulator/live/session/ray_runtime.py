@@ -42,7 +42,7 @@ from emulator.errors import RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
 from emulator.live import encryption
-from emulator.live.janitor import RUN_VARIABLE, Janitor, end_memory, end_run_processes, run_directory, start_janitor
+from emulator.live.janitor import RUN_VARIABLE, Janitor, clean_up, end_run_processes, run_directory, start_janitor
 
 _REACH_PATIENCE_REAL_S = 5.0
 _END_PATIENCE_REAL_S = 15.0
@@ -298,8 +298,7 @@ def leave_nothing(janitor: Janitor, run_id: str) -> None:
         janitor.goodbye()
     except RuntimeError:  # the janitor was killed
         end_run_processes(run_id, directories=[run_directory(run_id)])
-        end_memory(run_id, [run_directory(run_id)])
-        shutil.rmtree(run_directory(run_id), ignore_errors=True)
+        clean_up(run_id, [run_directory(run_id)])
 
 
 def allow_open_files() -> None:

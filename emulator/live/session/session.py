@@ -17,12 +17,13 @@ import contextlib
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from emulator.display.status import RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
@@ -32,7 +33,6 @@ from emulator.live.clock import ScaledClock
 from emulator.live.hosts.host_reports import HostReports, JournalStream
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.janitor import end_left_over_runs, run_directory, start_janitor
-from emulator.live.session.gauges import RunGauges
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.session.ray_runtime import RayRuntime, leave_nothing, ray_of_a_run
 from emulator.live.session.run_hosts import ANSWER_PATIENCE_REAL_S, LOOK_PERIOD_REAL_S, HostGone, RunHosts
@@ -46,6 +46,56 @@ from emulator.resolved import Resolved
 from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.storage.objects import is_object_url
 from emulator.storage.places import output_at, place_at
+
+TASK_STATES = ("done", "running", "suspended", "waiting")
+
+
+class RunGauges:
+    """The state of a run as Prometheus gauges, which Ray's own endpoint on every node serves.
+
+    It needs ``ray[default]``.  All have the tag ``run``, the name of the experiment; Ray puts ``ray_`` before names.
+    """
+
+    def __init__(self, gauge: Callable[..., Any], run: str) -> None:
+        """``gauge`` makes a gauge, like ``ray.util.metrics.Gauge``."""
+
+        def make(name: str, description: str, *tags: str) -> Any:
+            return gauge(f"natjam_{name}", description=description, tag_keys=("run", *tags))
+
+        self._run = {"run": run}
+        self._used = make("containers_used", "Containers in use by the jobs of a queue.", "queue")
+        self._total = make("containers", "Containers of the emulated cluster.")
+        self._suspended = make("containers_suspended", "Stopped processes, which hold memory but no container.")
+        self._tasks = make("tasks", "Maps and reduces of a queue's jobs.", "queue", "state")
+        self._ended = make("jobs_ended", "Jobs of a queue that have ended.", "queue")
+        self._emulated = make("emulated_seconds", "Emulated time.")
+        self._lag = make("timer_lag_p99_seconds", "How late timers fire, in real time.")
+
+    def show(self, status: RunStatus) -> None:
+        """Set all gauges from a newer status."""
+        self._total.set(status.containers_total, self._run)
+        self._suspended.set(status.containers_suspended, self._run)
+        self._emulated.set(status.emulated_ns / 1e9, self._run)
+        self._lag.set((status.lag_p99_real_ms or 0) / 1e3, self._run)
+        for queue, used in status.containers_used_by_queue.items():
+            self._used.set(used, self._with(queue=queue))
+        for queue, counts in _by_queue(status).items():
+            self._ended.set(counts["ended"], self._with(queue=queue))
+            for state in TASK_STATES:
+                self._tasks.set(counts[state], self._with(queue=queue, state=state))
+
+    def _with(self, **tags: str) -> dict[str, str]:
+        return {**self._run, **tags}
+
+
+def _by_queue(status: RunStatus) -> Mapping[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for job in status.jobs:
+        counts = found.setdefault(job.queue, Counter())
+        counts.update({state: getattr(job, state) for state in TASK_STATES})
+        counts["ended"] += job.ended
+    return found
+
 
 STARTER = "starter"
 """This process, among those that may stand still."""
@@ -380,7 +430,7 @@ def run_live(
     if why := of_the_same_name([str(Path.cwd())], plain_folders=False):
         raise ConfigError(why)  # Ray's processes look in the working directory first
     started_real_s = time.monotonic()
-    output = output_at(run.storage_url, directory.output_path)
+    output = output_at(run.experiment.storage.url, directory.output_path)
     place = place_at(output)
     place.make()
     session = LiveSession(run, directory.path, output, on_status, started_real_s)

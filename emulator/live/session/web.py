@@ -32,9 +32,8 @@ import numpy
 
 from emulator.errors import RunError
 from emulator.live.clock import ScaledClock
-from emulator.live.services.service import end_of_input
 from emulator.live.tasks.supervisor_client import environment_without_token
-from emulator.parent import end_with
+from emulator.parent import end_of_input, end_with
 from emulator.policies.capacity import Capacity, Step
 from emulator.resolved import Resolved
 from emulator.vocabulary import Frozen

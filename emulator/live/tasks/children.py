@@ -35,9 +35,9 @@ from emulator.live.tasks.task import (
     TaskProcess,
     failure_reason,
     join_groups,
+    pack,
     send_report,
 )
-from emulator.live.wire import pack
 from emulator.parent import ctypes, end_with, libc
 
 

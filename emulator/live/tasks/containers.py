@@ -18,8 +18,7 @@ from typing import Any
 
 from emulator.live.clock import ScaledClock
 from emulator.live.tasks import checkpoint, records
-from emulator.live.tasks.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory
-from emulator.live.wire import pack
+from emulator.live.tasks.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory, pack
 from emulator.records.lag import LagRecord, LagRecorder
 
 Emit = Callable[..., None]

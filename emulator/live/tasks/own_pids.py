@@ -8,13 +8,13 @@ process id in the namespace, so that ids of several namespaces do not clash.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 
+from emulator.parent import ctypes, libc
+
 CLONE_NEWPID = 0x20000000
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x20000, 0x4000, 1 << 18
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(what: int) -> None:

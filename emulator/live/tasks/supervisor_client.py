@@ -25,7 +25,7 @@ import msgpack
 from emulator.live.janitor import RUN_VARIABLE
 from emulator.live.tasks.own_pids import CLONE_NEWPID, unshare
 from emulator.live.tasks.progress_page import AHEAD_SUFFIX, ProgressPage
-from emulator.live.wire import pack
+from emulator.live.tasks.task import pack
 
 TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """With these, a process could command the run's Ray; processes that do not use Ray do not get them."""

@@ -18,11 +18,21 @@ from typing import Any
 
 import msgpack
 
+from emulator.live.cgroups import swapped_bytes_in
 from emulator.live.clock import ScaledClock
-from emulator.live.memory.cgroup import swapped_bytes_in
 from emulator.live.memory.held import HeldMemory, swapped_bytes_of
 from emulator.live.tasks.progress_page import ProgressPage, SlotWriter
-from emulator.live.wire import pack
+
+
+def pack(message: object) -> bytes:
+    """One message as bytes.
+
+    Raises TypeError for types that msgpack does not know, OverflowError beyond 64 bits.
+    """
+    packed = msgpack.packb(message)
+    assert packed is not None  # only a packer without automatic reset gives none
+    return packed
+
 
 EXIT_DONE = 0
 EXIT_CRASHED = 1
