@@ -29,7 +29,7 @@ from analysis.load import Results, load_runs, rows_of
 from analysis.run_paths import RunPath, find_runs, read_summary, the_run
 from analysis.statistics import Difference, compare_pairs, pair_jobs
 from analysis.whole_run import run_experiment
-from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
+from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import too_large_warning
@@ -210,9 +210,9 @@ def comparison_table(comparison: Comparison) -> Table:
             Text(queue),
             str(found.jobs),
             str(found.spread.n),
-            _number(found.spread.mean),
-            "-" if low is None or high is None else f"{_number(low)} to {_number(high)}",
-            *(_number(found.percentiles[which]) for which in _SHOWN_PERCENTILES),
+            _signed(found.spread.mean),
+            "-" if low is None or high is None else f"{_signed(low)} to {_signed(high)}",
+            *(_signed(found.percentiles[which]) for which in _SHOWN_PERCENTILES),
             f"{found.a_lower:.0%}",
             f"{found.b_lower:.0%}",
         )
@@ -278,8 +278,8 @@ def _amount(value: float) -> str:
     return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
 
 
-def _number(value: float) -> str:
-    text = f"{value:+.1f}" if abs(value) >= 10 else f"{value:+.2f}"
+def _signed(value: float) -> str:
+    text = number(value, (1, 1, 2), "+")
     return "0" if not text.strip("+-0.") else text
 
 

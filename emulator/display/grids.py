@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from rich.text import Text
 
-from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, numbers
+from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, number, numbers
 from emulator.records import measures
 from emulator.records.history import percentiles
 from emulator.records.measures import Job, by_queue, ended_well, has_missed, known, mean, shown_state, total
@@ -62,12 +62,9 @@ def text(value: object, tone: str = "") -> Cell:
 
 def figure(value: float | None, unit: str = "", tone: str = "") -> Cell:
     """A number with three or four significant digits, or a dash for None."""
-    if value is None:
-        return Cell(None, "-", tone)
     if isinstance(value, int):
         return Cell(value, f"{value:,}{unit}", tone)
-    decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
-    return Cell(value, f"{value:,.{decimals}f}{unit}", tone)
+    return Cell(value, number(value) + (unit if value is not None else ""), tone)
 
 
 def percent(value: float | None) -> Cell:
