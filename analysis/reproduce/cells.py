@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +15,7 @@ from emulator.files.strict import Strict
 ALL = "all"
 POINT = "{point}"
 """Placeholder for the name of a point of the grid."""
+_BLOCK = "each "
 
 
 class DifferenceFigure(Strict):
@@ -126,16 +130,63 @@ class Cell(Strict):
         return self
 
 
-def pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
-    """The cell's definition at one point."""
-    if isinstance(value, dict):
-        return {
-            key: points if key == "at" and inner == ALL else pointed(inner, point, points)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return tuple(pointed(inner, point, points) for inner in value)
-    return value.replace(POINT, point) if isinstance(value, str) else value
+def repeated(entries: Mapping[Any, Any], words: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of a definition, each as often as its name says.
+
+    An entry whose name has words in braces stands for one entry for each of their values: ``low-{tier}`` for
+    ``low-hdd`` and ``low-ssd``.  The first of ``words`` varies slowest.  Inside the entry ``{tier}`` is the same value,
+    and ``{tier.value}`` what ``words`` maps it to; if that is a mapping, ``{tier.key}`` is one of its values.  An entry
+    called ``each {tier}`` is a block: its own entries stand in its place, for one value after the other.  A later entry
+    of the same name adds to the first.
+    """
+    found: dict[str, Any] = {}
+    for name, entry in entries.items():
+        for bound in _bindings(str(name), words):
+            filled = _filled(entry, bound)
+            is_block = str(name).startswith(_BLOCK) and isinstance(filled, Mapping)
+            made = repeated(filled, words) if is_block else {str(_filled(name, bound)): filled}
+            for key, more in made.items():
+                adds = isinstance(found.get(key), Mapping) and isinstance(more, Mapping)
+                found[key] = {**found[key], **more} if adds else more
+    return found
+
+
+def _bindings(name: str, words: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """By placeholder what it stands for, for each combination of the words that a name has; the last word first."""
+    used = [word for word in words if f"{{{word}}}" in name or f"{{{word}." in name]
+    for values in product(*(words[word] for word in used)):
+        bound: dict[str, Any] = {}
+        for word, value in reversed([*zip(used, values, strict=True)]):
+            bound[f"{{{word}}}"] = value
+            if isinstance(words[word], Mapping):
+                told = words[word][value]
+                fields = told if isinstance(told, Mapping) else {"value": told}
+                bound |= {f"{{{word}.{key}}}": field for key, field in fields.items()}
+        yield bound
+
+
+def _filled(entry: Any, bound: Mapping[str, Any]) -> Any:
+    """The entry with its placeholders filled; one that is all of a text keeps the type of what it stands for."""
+    if isinstance(entry, Mapping):
+        return {_filled(key, bound): _filled(value, bound) for key, value in entry.items()}
+    if isinstance(entry, list | tuple):
+        return tuple(_filled(value, bound) for value in entry)
+    for placeholder, value in bound.items():
+        if entry == placeholder:
+            return _filled(value, {key: other for key, other in bound.items() if key != placeholder})
+        if isinstance(entry, str):
+            entry = entry.replace(placeholder, str(value))
+    return entry
+
+
+def with_points(cell: Any, points: Iterable[str]) -> Any:
+    """The definition of a cell, with the names of points where it has ``all`` or a pattern such as ``low-*``."""
+    if not isinstance(cell, Mapping):
+        return cell
+    found = {key: with_points(value, points) for key, value in cell.items()}
+    if isinstance(at := found.get("at"), str):
+        found["at"] = tuple(point for point in points if at == ALL or fnmatchcase(point, at))
+    return found
 
 
 def at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:

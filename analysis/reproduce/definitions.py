@@ -1,26 +1,27 @@
 """Figures of papers, as data in ``analysis/claims/<paper>/<figure>.yaml``.
 
-A figure names an experiment of ``workloads/catalog``, its variants (settings by dotted key), and cells.  A new paper
-needs a file of claims and a directory of figures.
+A figure names an experiment of ``workloads/catalog``, its variants (settings by dotted key), and cells.  With ``like``
+it names another figure, which has what it does not say itself.  A new paper needs a file of claims and a directory of
+figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.reproduce.cells import ALL, POINT, Cell, at_points, pointed
+from analysis.reproduce.cells import ALL, POINT, Cell, at_points, repeated, with_points
 from analysis.reproduce.claims import Number, all_claims, claims_folder
 from analysis.reproduce.units import unit_of
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict, written_as
-from emulator.files.yaml_positions import read_document
+from emulator.files.yaml_positions import Document, read_document
 
 
 class Quick(Strict):
@@ -87,8 +88,9 @@ class Plot(Strict):
 class FigureDefinition(Strict):
     """One figure or table of a paper.
 
-    A cell with ``{point}`` in its name means one cell at each point of the grid, and an order of such cells one order
-    at each; ``at: all`` is all points.
+    Variants, points, cells and orders may have the words of ``each`` in their names, in braces, and stand then for one
+    of them for each value (``analysis.reproduce.cells.repeated``).  Cells and orders may have ``{variant}`` too, and
+    cells ``{point}``; an order of cells with ``{point}`` is one order at each point.  ``at: all`` is all points.
     """
 
     id: Annotated[str, written_as(r"^[a-z0-9-]+/[a-z0-9-]+$", "the paper, a slash and the figure")]
@@ -114,6 +116,8 @@ class FigureDefinition(Strict):
     """What is other about its live runs."""
     small: OtherForm | None = None
     """The form in which ``docs/choices.py`` tries constants, where the whole figure takes too long."""
+    each: dict[str, tuple[Any, ...] | dict[Any, Any]] = Field(default_factory=dict)
+    """Words and their values; a mapping has for each value what else it stands for (``{word.value}``)."""
     set: dict[str, Any] = Field(default_factory=dict)
     full: dict[str, Any] = Field(default_factory=dict)
     """Settings that make it as large as the paper's, where it is smaller."""
@@ -207,15 +211,26 @@ class FigureDefinition(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _each_point(cls, data: Any) -> Any:
-        points = data.get("grid", {}).get("points") if isinstance(data.get("grid"), dict) else None
-        if not isinstance(points, dict) or not isinstance(data.get("cells"), dict):
+    def _repeats(cls, data: Any) -> Any:
+        grid = data.get("grid") or {}
+        each, variants, cells, orders = (data.get(key, {}) for key in ("each", "variants", "cells", "orders"))
+        if not all(isinstance(part, Mapping) for part in (grid, each, variants, cells, orders)):
             return data
-        cells: dict[Any, Any] = {}
-        for name, cell in data["cells"].items():
-            for point in points if POINT in str(name) else ("",):
-                cells[str(name).replace(POINT, point)] = pointed(cell, point, tuple(points))
-        return {**data, "cells": cells}
+        points, values = (grid.get(key, {}) for key in ("points", "values"))
+        several = all(isinstance(of_word, Mapping | tuple) for of_word in each.values())
+        if not several or not isinstance(points, Mapping) or not isinstance(values, Mapping):
+            return data
+        points, variants = repeated(points, each), repeated(variants, each)
+        words = {"variant": tuple(variants), **each}
+        made = repeated(cells, {**words, "point": tuple(points)} if points else words)
+        found = {
+            "variants": variants,
+            "cells": {name: with_points(cell, points) for name, cell in made.items()},
+            "orders": repeated(orders, words),
+        }
+        if grid:
+            found["grid"] = {**grid, "points": points, "values": repeated(values, each)}
+        return {**data, **found}
 
     @model_validator(mode="after")
     def _one_source(self) -> FigureDefinition:
@@ -271,12 +286,27 @@ def all_figures() -> dict[str, FigureDefinition]:
     """The figures of all papers, by id.  Raises ConfigError."""
     found = {}
     for path in sorted(claims_folder().glob("*/*.yaml"), key=_in_order):
-        figure = validated(read_document(path), FigureDefinition)
+        figure = validated(_read(path), FigureDefinition)
         for claim in figure.claims:
             if claim not in all_claims():
                 raise ConfigError(f"{path}: there is no claim '{claim}'{suggestion(claim, all_claims())}")
         found[figure.id] = figure
     return found
+
+
+_OF_CELLS = ("orders", "small")
+"""Keys that go with the cells of a figure."""
+
+
+def _read(path: Path) -> Document:
+    """The document of a figure; what it does not say is as in the figure that it is ``like``."""
+    document = read_document(path)
+    if like := document.data.pop("like", None):
+        other = _read(claims_folder() / f"{like}.yaml").data
+        if "cells" in document.data:
+            other = {key: value for key, value in other.items() if key not in _OF_CELLS}
+        document.data = {**other, **document.data}
+    return document
 
 
 def catalog_path(figure: FigureDefinition) -> Path:
