@@ -45,10 +45,3 @@ def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     again = natjam("init", "mine", cwd=tmp_path)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
-
-
-def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Path) -> None:
-    assert natjam("init", ".", cwd=tmp_path).returncode == 0
-    settings = ("--set", "scheduler.task_eviction=my_policies:newest")
-    done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr

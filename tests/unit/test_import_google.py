@@ -207,12 +207,6 @@ def test_line_ends_of_other_systems(tmp_path: Path):
     assert read(path, "google").jobs == read(other, "google").jobs
 
 
-def test_text_that_is_not_utf_8(tmp_path: Path):
-    jobs = JOBS.encode().replace(b"user", b"us\xe9r", 1)
-    with pytest.raises(TraceError, match=r"job_events/part-00000-of-00001\.csv:1: byte 16 .* not UTF-8"):
-        read(slice_of(tmp_path, GOOD, jobs), "google")
-
-
 def test_no_tables_and_truncated_files(tmp_path: Path):
     with pytest.raises(TraceError, match="has no files task_events/part-"):
         read(tmp_path, "google")
