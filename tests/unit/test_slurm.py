@@ -129,43 +129,6 @@ def test_a_start_that_is_missing_or_late_is_beyond() -> None:
     assert within[0]
 
 
-EXEMPT = "PreemptMode=REQUEUE\nPreemptExemptTime=00:00:15\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("PreemptMode=REQUEUE\n", EXEMPT),
-        ("PreemptMode=REQUEUE\n", "PreemptMode=CANCEL\n"),
-        ("PreemptMode=REQUEUE\n", "PreemptMode=REQUEUE\nPreemptExemptTime=-1\n"),
-        ("SchedulerParameters=", "SchedulerParameters=preempt_youngest_first,"),
-        ("SchedulerParameters=", "SchedulerParameters=preempt_strict_order,preempt_reorder_count=3,bf_max_job_test=2,"),
-        ("NO PreemptMode=REQUEUE Default", "NO PreemptMode=CANCEL GraceTime=00:00:06 Default"),
-        ("NO PreemptMode=REQUEUE Default", "NO PreemptMode=OFF Default"),
-        ("NO PreemptMode=REQUEUE Default", "NO Default"),
-        ("PriorityTier=10", "PriorityTier=1"),
-        ("PreemptType=preempt/partition_prio", "PreemptType=preempt/none"),
-        ("SchedulerType=sched/backfill", "SchedulerType=sched/builtin"),
-    ],
-)
-@pytest.mark.parametrize("of", ["requeue 1", "requeue 2"])
-def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, new: str) -> None:
-    run = next(run for run in RUNS if f"{run['config']} {run['seed']}" == of)
-    assert old in run["slurm_conf"]
-    other = {**run, "slurm_conf": run["slurm_conf"].replace(old, new)}
-    assert hold(other).within
-    stays = simulated(other)
-    assert {name: [stay.end for stay in each][-1] in (End.DONE, End.CANCELLED) for name, each in stays.items()} == (
-        dict.fromkeys(stays, True)
-    )
-    ended = [stay for each in stays.values() for stay in each if stay.was_ended]
-    if new == EXEMPT:
-        assert ended
-        assert min((stay.end_ns or 0) - stay.start_ns for stay in ended) >= 14.9 * SECOND_NS
-    if "OFF" in new or "none" in new or "Tier=1" in new:
-        assert not ended
-
-
 def test_a_job_that_fits_nowhere_is_refused_and_the_play_ends() -> None:
     run = next(run for run in RUNS if run["config"] == "requeue")
     smaller = {**run, "slurm_conf": run["slurm_conf"].replace("CPUs=8", "CPUs=4")}
