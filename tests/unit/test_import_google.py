@@ -175,12 +175,8 @@ JOBS = job_row(9, SUBMIT) + job_row(12, FINISH)
     [
         (GOOD + task_row(11, SUBMIT), 4, "time", "before the row above"),
         (GOOD + "NaN" + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
-        (GOOD + "-" + task_row(13, SUBMIT), 4, "time", "negative"),
-        (GOOD + "9" * 30 + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
         (GOOD + task_row(13, 9), 4, "event", "above 8"),
         (GOOD + task_row(13, SUBMIT, priority=12), 4, "priority", "above 11"),
-        (GOOD + task_row(13, SUBMIT, job=2**40), 4, "job", "above"),
-        (GOOD + task_row(13, SUBMIT, index=-3), 4, "index", "negative"),
         (GOOD + task_row(13, SUBMIT).replace(",1,0,77", ",,0,77"), 4, "job", "missing"),
         (GOOD + task_row(13, SUBMIT).replace(",", ";"), 4, None, "1 fields"),
         (GOOD + "1,2,3\n", 4, None, "3 fields"),
