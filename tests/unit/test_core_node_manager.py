@@ -155,13 +155,6 @@ def test_map_outputs_are_provided_once_a_version(bench: Bench) -> None:
     assert ProvideInput("a", 3, ("node-3",)) in bench(MapOutputs("a", 3, ("node-3",)))
 
 
-def test_a_kill_that_overtakes_the_start_refuses_it(bench: Bench) -> None:
-    killed = report_of(bench(KillContainer("c1", "a", "not needed")))
-    assert (killed.state, killed.outcome) == (ContainerState.DONE, Outcome.KILLED)
-    assert report_of(bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))) == killed
-    assert [report.container for report in bench.heartbeat().freed] == ["c1"]
-
-
 def test_what_is_freed_is_told_until_it_is_acknowledged(bench: Bench) -> None:
     bench.run()
     bench(Exited("c1", 0, None, 3))
