@@ -26,11 +26,8 @@ from analysis.reproduce.reproduced import Reproduction
 from analysis.reproduce.run import planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
-from analysis.statistics import Spread
 from analysis.whole_run import run_experiment
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
-from emulator.campaign.plan import Variant, planned_runs
+from emulator.campaign.directory import CampaignDirectory, Variant, keep_digest, planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -38,7 +35,7 @@ from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
-from emulator.intervals import half_of_interval
+from emulator.intervals import Spread, half_of_interval
 from emulator.records.run_directory import sha256_of
 from tests.commands import invoked, run_natjam
 from tests.live_runs import SMALL
