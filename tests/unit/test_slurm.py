@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -28,6 +26,7 @@ from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
+from tests.peers import slurm as peer
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
@@ -81,15 +80,15 @@ def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> N
     assert held.preempted[0] == held.preempted[1]
 
 
-def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path) -> None:
+def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = [run for run in recorded_runs() if run["config"] == "cancel"]
     path = tmp_path / "runs.json"
     for statement, status in ((lambda: None, 0), (lambda: held[0]["jobs"][0].update(end=60.0, submitted=0.0), 1)):
         statement()
         path.write_text(json.dumps(held))
-        done = subprocess.run([sys.executable, "tests/peers/slurm.py", path], capture_output=True, text=True)
-        assert (done.returncode, "beyond: " in done.stdout) == (status, bool(status)), done.stderr
-    assert subprocess.run([sys.executable, "tests/peers/slurm.py"], capture_output=True).returncode == 2
+        assert peer.main([str(path)]) == status
+        assert ("beyond: " in capsys.readouterr().out) == bool(status)
+    assert peer.main([]) == 2
 
 
 def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:
