@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,16 +73,6 @@ def test_a_seed_draws_the_same_faults_and_another_others() -> None:
 def test_the_shortest_part_that_fails_is_found(needed: set[int], count: int) -> None:
     needed = {item for item in needed if item < count}
     assert set(shortest(range(count), lambda part: needed <= set(part))) == needed
-
-
-@given(st.sets(st.integers(0, 12), min_size=1), st.integers(1, 3))
-def test_nothing_can_be_taken_from_it(marked: set[int], at_least: int) -> None:
-    def fails(part: Sequence[int]) -> bool:
-        return len(marked & set(part)) >= min(at_least, len(marked))
-
-    found = shortest(range(13), fails)
-    assert fails(found)
-    assert not any(fails([other for other in found if other != item]) for item in found)
 
 
 # ---- what must hold is looked at ----
@@ -190,15 +180,6 @@ def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path,
     judged = judge(small(tmp_path), 100 * SECOND_NS, 1, faults)
     assert judged.violation is None
     assert set(judged.happened) == {kind}
-
-
-@pytest.mark.parametrize("kind", list(FaultKind))
-def test_a_run_stands_each_kind_of_fault_while_the_resource_manager_is_away(tmp_path: Path, kind: FaultKind) -> None:
-    experiment = small(tmp_path)
-    away = Fault(FaultKind.MANAGER_DEATH, 18 * SECOND_NS, 10 * SECOND_NS, 0)
-    for pick in range(6):
-        faults = [away, Fault(kind, 20 * SECOND_NS, 5 * SECOND_NS, pick)]
-        assert judge(experiment, 100 * SECOND_NS, 1, faults).violation is None
 
 
 def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
@@ -320,12 +301,6 @@ def test_a_run_that_has_no_end_where_a_node_has_gone_is_counted(tmp_path: Path) 
 def test_an_experiment_without_an_end_is_refused(tmp_path: Path) -> None:
     result = run_natjam("chaos", write(tmp_path, TURNS_OF_ONE), "--seeds", "1", "--out", tmp_path / "out", status=1)
     assert "tasks are preempted without end" in " ".join(result.output.split())
-
-
-def test_a_directory_with_files_is_refused_before_anything_is_begun(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(SMALL)
-    result = run_natjam("chaos", tmp_path / "small.yaml", "--out", tmp_path, status=2)
-    assert "results go to a new or an empty directory" in result.output
 
 
 @pytest.mark.parametrize(
