@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator.campaign.definition import Campaign, load_campaign
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from tests.experiment_files import VALID, write
