@@ -30,9 +30,9 @@ from emulator.sites.kubernetes import (
 )
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
-from workloads.kubernetes.api import Container, Requesting, Resources
 from workloads.kubernetes.arrivals import read_arrivals
 from workloads.kubernetes.cluster import Imported, read_kubernetes
+from workloads.kubernetes.objects import Container, Requesting, Resources
 from workloads.kubernetes.pods import NAMESPACE, requests_of
 from workloads.saved import read_saved, write_saved
 

@@ -36,7 +36,7 @@ from emulator.sites.kueue import (
 )
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.pods import node_of
-from workloads.kubernetes.quantities import quantity
+from workloads.kubernetes.quantities import Quantity, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
 from workloads.kueue.workloads import arrival_of
@@ -59,10 +59,10 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
         _strategies(found.of(api.CONFIGURATION)),
     )
     if cluster.circle is not None:
-        where = {each.value.metadata.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
+        where = {each.value.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
         raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
-    priorities = {each.value.metadata.name: each.value.value for each in classes}
+    priorities = {each.value.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
     nodes, left_out = _nodes_of(found)
     return Kueue(cluster, priorities, arrivals, nodes), [*map(_explained, found.unread), *unread, *left_out]
@@ -75,22 +75,20 @@ def _explained(unread: NotTaken) -> NotTaken:
 
 
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
-    spec = found.value.spec
-    preemption, fungibility = spec.preemption, spec.flavorFungibility
-    when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (fungibility.whenCanBorrow, fungibility.whenCanPreempt)]
-    borrow = preemption.borrowWithinCohort
+    spec = found.value
+    when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (spec.whenCanBorrow, spec.whenCanPreempt)]
     return ClusterQueue(
-        found.value.metadata.name,
+        found.value.name,
         spec.cohortName or spec.cohort or None,
         _groups(found, spec.resourceGroups),
-        _weight(found, spec.fairSharing),
+        _weight(found, spec.weight),
         found.word("spec.queueingStrategy", QueueingStrategy, spec.queueingStrategy),
         Preemption(
-            found.word("spec.preemption.withinClusterQueue", Policy, preemption.withinClusterQueue),
-            found.word("spec.preemption.reclaimWithinCohort", Policy, preemption.reclaimWithinCohort),
+            found.word("spec.preemption.withinClusterQueue", Policy, spec.withinClusterQueue),
+            found.word("spec.preemption.reclaimWithinCohort", Policy, spec.reclaimWithinCohort),
             BorrowWithinCohort(
-                found.word("spec.preemption.borrowWithinCohort.policy", Policy, borrow.policy),
-                borrow.maxPriorityThreshold,
+                found.word("spec.preemption.borrowWithinCohort.policy", Policy, spec.borrowWithinCohort),
+                spec.maxPriorityThreshold,
             ),
         ),
         Fungibility(
@@ -101,15 +99,13 @@ def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
 
 
 def _cohort(found: Found[api.Cohort]) -> Cohort:
-    spec = found.value.spec
+    spec = found.value
     parent = spec.parentName or spec.parent or None
-    return Cohort(
-        found.value.metadata.name, parent, _groups(found, spec.resourceGroups), _weight(found, spec.fairSharing)
-    )
+    return Cohort(found.value.name, parent, _groups(found, spec.resourceGroups), _weight(found, spec.weight))
 
 
-def _weight(found: Found[Any], given: api.Weight) -> float:
-    return found.amount("spec.fairSharing.weight", "cpu", given.weight) / 1000
+def _weight(found: Found[Any], given: Quantity) -> float:
+    return found.amount("spec.fairSharing.weight", "cpu", given) / 1000
 
 
 def _groups(found: Found[Any], given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
@@ -155,10 +151,7 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 def _arrivals(
     found: Objects, cluster: Cluster, priorities: dict[str, int]
 ) -> tuple[tuple[Arrival, ...], list[NotTaken]]:
-    local = {
-        (each.value.metadata.namespace, each.value.metadata.name): each.value.spec.clusterQueue
-        for each in found.of(api.LOCAL_QUEUE)
-    }
+    local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LOCAL_QUEUE)}
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
@@ -183,7 +176,7 @@ def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
 
 def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
-    labels = {each.value.metadata.name: each.value.spec.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
+    labels = {each.value.name: each.value.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
     nodes: list[FlavorNode] = []
     left_out: list[NotTaken] = []
     for each in found.of(api.NODE):

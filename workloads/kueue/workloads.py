@@ -26,9 +26,9 @@ def arrival_of(
         covered: by ClusterQueue, the resources that it has quota for; of others Kueue counts nothing.
         priorities: by class.
     """
-    spec, metadata = found.value.spec, found.value.metadata
-    name = metadata.full_name
-    queue = local.get((metadata.namespace, spec.queueName))
+    spec = found.value
+    name = spec.full_name
+    queue = local.get((spec.namespace, spec.queueName))
     if queue is None or queue not in covered:
         return found.not_taken("its LocalQueue, or that one's ClusterQueue, is not in the files")
     if not spec.active:
@@ -39,8 +39,8 @@ def arrival_of(
         raise found.problem("spec.podSets, resources", error) from None
     priority = spec.priority
     if priority is None:
-        priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
-    created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
+        priority = priorities.get(spec.priorityClass or spec.priorityClassName, 0)
+    created_ns = found.time_ns("metadata.creationTimestamp", spec.creationTimestamp)
     if created_ns is None:
         return found.not_taken("it has no creationTimestamp")
     return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
@@ -48,7 +48,7 @@ def arrival_of(
 
 def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
     """What one pod requests."""
-    total = requests_of(given.template.spec)
+    total = requests_of(given.podSpec)
     if "pods" in covered:
         total["pods"] = 1
     return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
@@ -58,7 +58,7 @@ def _duration_ns(found: Found[api.Workload]) -> int | None:
     """From its last admission to its end; None if it has not ended."""
     times = {
         each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
-        for each in found.value.status.conditions
+        for each in found.value.conditions
         if each.status == "True"
     }
     admitted_ns, finished_ns = times.get("Admitted", times.get("QuotaReserved")), times.get("Finished")
