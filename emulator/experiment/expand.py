@@ -23,11 +23,9 @@ from emulator.experiment.model import Cluster, Experiment, Queue
 from emulator.experiment.requests import asking_as_recorded, by_request, google_day, with_requests
 from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import JobFacts, Mechanism, Resources, TaskGroup, map_reduce
-from workloads.bimodal import bimodal_jobs
-from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
+from workloads.draws import P95_STANDARD_DEVIATIONS, key_count, lengths_ns, lognormal
 from workloads.errors import Problems, TraceError
-from workloads.lengths import key_count, lengths_ns
-from workloads.poisson import poisson_jobs
+from workloads.paper_jobs import bimodal_jobs, poisson_jobs
 from workloads.schema import MAX_KEYS, JobEntry, Programs, TraceEntry
 
 if TYPE_CHECKING:

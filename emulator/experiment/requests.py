@@ -32,7 +32,7 @@ from emulator.policies.resources import (
 )
 from emulator.vocabulary import Resources, TaskGroup, Work
 from workloads.errors import TraceError
-from workloads.google_day import google_day_jobs
+from workloads.paper_jobs import google_day_jobs
 from workloads.schema import GoogleDayEntry, GroupEntry, JobEntry
 
 if TYPE_CHECKING:

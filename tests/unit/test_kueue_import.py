@@ -23,8 +23,8 @@ from emulator.sites.kueue import (
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
 from tests.damage import damaged, taken_or_refused
+from workloads.arrivals import read_workloads
 from workloads.kubernetes.quantities import amount, quantity
-from workloads.kueue.arrivals import read_arrivals
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
 
@@ -213,7 +213,7 @@ def test_problems_of_a_table(imported: Kueue, tmp_path: Path, old: str, new: str
     assert old in TABLE
     path.write_text(TABLE.replace(old, new, 1))
     with pytest.raises(ConfigError) as raised:
-        read_arrivals(path, imported.cluster)
+        read_workloads(path, imported.cluster)
     assert raised.value.message.startswith(f"{path}{problem}")
 
 
@@ -244,7 +244,7 @@ def test_damaged_tables_give_workloads_or_a_clear_error(imported: Kueue, tmp_pat
     path, refused = tmp_path / "arrivals.csv", 0
     for seed in range(300):
         path.write_bytes(damaged(random.Random(f"table-{seed}"), TABLE.encode()))
-        arrivals = taken_or_refused(lambda: read_arrivals(path, imported.cluster), path)
+        arrivals = taken_or_refused(lambda: read_workloads(path, imported.cluster), path)
         refused += arrivals is None
         assert {each.workload.queue for each in arrivals or ()} <= {"research", "batch"}
     assert 50 < refused < 290
