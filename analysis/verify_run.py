@@ -19,12 +19,10 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.campaign.directory import PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
-from emulator.campaign.kept_runs import DIGESTS_NAME
+from emulator.campaign.directory import DIGESTS_NAME, PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
 from emulator.campaign.worker import FAILURE_NAME
 from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment
-from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import ROW_TYPES, tables_of
 from emulator.records.replay import replay_journal, whole_records
@@ -37,7 +35,14 @@ from emulator.records.run_directory import (
     has_sha256,
     summary_digest,
 )
-from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
+from emulator.records.summary import (
+    FAILED,
+    FINISHED,
+    build_summary,
+    summarise_repeats,
+    what_was_checked,
+    what_was_not_checked,
+)
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
 from emulator.vocabulary import counted
@@ -142,7 +147,7 @@ def _check_by_journal(checked: Checked, summary: Mapping[str, Any]) -> None:
         read_configuration(path)
         run = resolve(load_experiment(path / EXPERIMENT_NAME))
         journal = RunDirectory(path).found_journal()
-        if run.journal == "off" and journal is None:
+        if run.experiment.journal == "off" and journal is None:
             checked.said.append(
                 "NOT checked: whether tables and summary are right: there is no journal (sim.journal: off)"
             )
@@ -249,7 +254,7 @@ def _check_output(
         is_live = run.engine == "live"
         checked.said.append("NOT checked: the output, as the run did not end" if is_live else "no output: simulated")
         return None
-    root = output_at(run.storage_url, RunDirectory(checked.path).output_path)
+    root = output_at(run.experiment.storage.url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
             output = verify_output(run.jobs, run.seed, files, digests, cancelled=cancelled).to_summary()

@@ -123,7 +123,7 @@ class HostsHere(LiveRun):
     def _engine(
         self, run: Resolved, directory: RunDirectory, on_status: OnStatus, open_records: OpenRecords
     ) -> EngineResult:
-        began_s, output = time.monotonic(), output_at(run.storage_url, directory.output_path)
+        began_s, output = time.monotonic(), output_at(run.experiment.storage.url, directory.output_path)
         self._reports = HostReports(run)
         place_at(output).make()
         with open_records() as records:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow.parquet
 
-from emulator.assemble import make_machine
 from emulator.core.machine import Machine
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import Record
 from emulator.records.replay import whole_records
-from emulator.resolved import resolve
+from emulator.resolved import make_machine, resolve
 
 
 def matching(directory: Path, pattern: str) -> list[Path]:

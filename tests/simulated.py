@@ -12,7 +12,6 @@ from hashlib import blake2b
 
 import msgspec
 
-from emulator.assemble import make_machine
 from emulator.chaos.invariants import Invariants
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskState
@@ -48,6 +47,7 @@ from emulator.policies.policy import PlacementPolicy
 from emulator.policies.resources import WHOLE_PPM
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
+from emulator.resolved import make_machine
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
 from emulator.vocabulary import SECOND_NS, Frozen, JobFacts, Resources, map_reduce

@@ -18,9 +18,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.holders import draw_holders
-from analysis.figures.packing import draw_packing
 from analysis.figures.runs import differences
+from analysis.figures.shares import draw_holders, draw_packing
 from analysis.frames import DataFrame
 from analysis.papers.cells import EPSILON, MARGINS, R_PEND, S_FIT, S_PEND, S_REQ, example_periods
 from analysis.papers.slurm_runs import JOB_BOUND, JOB_BOUND_S
@@ -28,7 +27,7 @@ from analysis.reproduce.cells import POINT
 from analysis.reproduce.measure import job_pairs, ratios, values_of
 from analysis.reproduce.plots import cell_means, draw_lines
 from analysis.reproduce.reproduced import Reproduced, Reproduction
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import PlannedRun
 from emulator.experiment.availability import capacity_of
 from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Period

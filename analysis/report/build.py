@@ -14,12 +14,12 @@ from analysis.load import cluster_of, read_configuration, read_table
 from analysis.report.page import ReportRun, render_report
 from analysis.report.payload import RunTables, last_instant_s, make_payload
 from analysis.run_paths import RunPath, find_runs, read_summary
-from emulator.assemble import nodes_of
 from emulator.core.settings import NodeSettings
 from emulator.errors import ConfigError
 from emulator.experiment.availability import Availability, capacity_of
 from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME
+from emulator.resolved import nodes_of
 
 REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")
 DETAILED_RUNS = 12

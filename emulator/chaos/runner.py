@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from emulator.assemble import make_machine
 from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import may_be_endless, require
@@ -32,7 +31,7 @@ from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import makespan_of
-from emulator.resolved import Resolved, resolve
+from emulator.resolved import Resolved, make_machine, resolve
 from emulator.run.run import without_collector
 from emulator.shrink import shortest
 from emulator.sim.session import simulate, simulated_history

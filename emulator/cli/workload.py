@@ -298,9 +298,9 @@ def compare(
 def _inspect_experiment(file: Path) -> None:
     """Print what the jobs of an experiment ask for, and how its cluster packs that.  Raises ConfigError."""
     from analysis.cluster_packing import packing_of, tables
-    from emulator.assemble import nodes_of
     from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
+    from emulator.resolved import nodes_of
 
     experiment, console = load_experiment(file), results_console()
     for part in tables(packing_of(expand(experiment, experiment.seed), nodes_of(experiment.cluster))):

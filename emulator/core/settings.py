@@ -1,4 +1,4 @@
-"""The settings that machines are built with; ``emulator.assemble`` makes them from an experiment file."""
+"""The settings that machines are built with; ``emulator.resolved`` makes them from an experiment file."""
 
 from __future__ import annotations
 

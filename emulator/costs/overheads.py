@@ -13,7 +13,6 @@ heartbeats then come from the emulation.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -25,7 +24,7 @@ from emulator.costs.calibration_file import is_calibration, is_file_spec, load_c
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict
-from emulator.files.times import seconds_to_ns
+from emulator.files.times import in_machine_units
 from emulator.files.yaml_positions import read_document
 
 PROBE_KEY = "natjam_probe"
@@ -116,8 +115,4 @@ def _read_profile(path: Path) -> OverheadSettings:
         load_calibration(path)
         return OverheadSettings()  # a calibration has costs of a machine, not totals to pad to
     profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
-    totals_ns = [field.name for field in fields(OverheadSettings) if field.name.endswith("_ns")]
-    seconds = {name: getattr(profile, name.removesuffix("_ns") + "_s") for name in totals_ns}
-    return OverheadSettings(
-        **{name: seconds_to_ns(each_s) for name, each_s in seconds.items()}, amrm_client=profile.amrm_client
-    )
+    return in_machine_units(OverheadSettings, profile)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,21 +18,21 @@ from emulator.core.settings import MEMORY, memory_bytes_of
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
-from emulator.experiment.gangs import check_trace_gangs
-from emulator.experiment.groups import BYTES_PER_GB, groups_of, task_memory_bytes
-from emulator.experiment.model import Cluster, Experiment, Queue
-from emulator.experiment.requests import asking_as_recorded, by_request, google_day, with_requests
+from emulator.experiment.model import CPU, Cluster, Experiment, NodeGroup, Queue
 from emulator.files.times import seconds_to_ns
-from emulator.vocabulary import JobFacts, Mechanism, Resources, TaskGroup, map_reduce
+from emulator.files.yaml_values import Location
+from emulator.policies.resources import PARTS, fits, most, vector_of, written
+from emulator.vocabulary import TASKS, JobFacts, Mechanism, Resources, StartsAfter, TaskGroup, Work, map_reduce
 from workloads.draws import P95_STANDARD_DEVIATIONS, key_count, lengths_ns, lognormal
 from workloads.errors import Problems, TraceError
-from workloads.paper_jobs import bimodal_jobs, poisson_jobs
-from workloads.schema import MAX_KEYS, JobEntry, Programs, TraceEntry
+from workloads.paper_jobs import bimodal_jobs, google_day_jobs, poisson_jobs
+from workloads.schema import MAX_KEYS, GoogleDayEntry, GroupEntry, JobEntry, Programs, TraceEntry
 
 if TYPE_CHECKING:
     from workloads.adapt import Adapted
-    from workloads.record import Trace, WorkloadJob
+    from workloads.record import Trace, WorkloadJob, WorkloadTask
 
+BYTES_PER_GB = 2**30
 BYTES_PER_MEMORY_MB = 2**20
 BYTES_PER_SHUFFLE_MB = 10**6
 
@@ -73,19 +74,32 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         capacity = capacity_of(cluster.availability, cluster.containers)
         return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
     if experiment.workload.google_day is not None:
-        return google_day(experiment.workload.google_day, experiment.cluster, memory_bytes, seed)
+        return _google_day(experiment.workload.google_day, experiment.cluster, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, experiment.cluster, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     starts_measured = adapted.header.starts_measured
     has_sizes = experiment.cluster.node_groups is not None
-    recorded = [by_request(job) for job in adapted.jobs] if has_sizes else adapted.jobs
+    recorded = [_by_request(job) for job in adapted.jobs] if has_sizes else adapted.jobs
     jobs = tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in recorded)
     if has_sizes:
         pairs = zip(jobs, recorded, strict=True)
         jobs = tuple(_asking_as_recorded(spec, job, experiment.cluster, entry) for spec, job in pairs)
-    check_trace_gangs(jobs, experiment.cluster.containers, experiment.cluster.application_masters == "outside")
+    _check_gangs(jobs, experiment.cluster)
     return jobs
+
+
+def _check_gangs(jobs: Iterable[JobSpec], cluster: Cluster) -> None:
+    """Raise ConfigError if the cluster can never hold a gang of a trace."""
+    for_tasks = cluster.containers - (cluster.application_masters == "in-containers")
+    too_large = [job for job in jobs if (job.facts.gang or 0) > for_tasks]
+    if too_large:
+        first = too_large[0]
+        raise ConfigError(
+            f"workload.trace.gangs: {len(too_large)} jobs need more containers at once than the {for_tasks} that the"
+            f" cluster has for tasks, as job {first.name} {first.facts.gang}; make the cluster larger, or set gangs:"
+            " false"
+        )
 
 
 def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[JobSpec, ...]:
@@ -96,7 +110,7 @@ def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[J
 
 def _asking_as_recorded(spec: JobSpec, job: WorkloadJob, cluster: Cluster, entry: TraceEntry) -> JobSpec:
     """In a cluster of several sizes, a job of a trace asks for what it asked for there."""
-    groups = asking_as_recorded(job, spec.facts.groups, cluster, Path(entry.path))
+    groups = _groups_as_recorded(job, spec.facts.groups, cluster, Path(entry.path))
     of_tasks = max((task.memory_bytes or 0 for task in job.tasks or ()), default=0)
     memory_bytes = max(of_tasks, job.memory_bytes or 0) or spec.facts.memory_bytes
     return replace(spec, facts=replace(spec.facts, groups=groups, memory_bytes=memory_bytes))
@@ -257,22 +271,162 @@ def _deadline_ns(entry: JobEntry) -> int | None:
     return None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s)
 
 
+_TERMS = ("grace_s", "minimum_runtime_s", "checkpoint_period_s", "mechanism")
+
+
 def _with_terms(job: JobSpec, queue: Queue | None, entry: JobEntry | None) -> JobSpec:
     """The job on the terms of its ``entry``, or else of its ``queue``; None: there is none."""
-    said: dict[str, float] = {}
     facts: dict[str, Any] = {}
     for terms in (queue, entry):
-        if terms is not None:
-            of_these = (terms.grace_s, terms.minimum_runtime_s, terms.checkpoint_period_s)
-            names = ("grace_ns", "minimum_runtime_ns", "checkpoint_period_ns")
-            said |= {name: of_this for name, of_this in zip(names, of_these, strict=True) if of_this is not None}
-            facts |= {"mechanism": Mechanism(terms.mechanism)} if terms.mechanism is not None else {}
-    facts |= {name: seconds_to_ns(seconds) for name, seconds in said.items() if seconds}
+        for name in _TERMS if terms is not None else ():
+            value = getattr(terms, name)
+            if value is not None:
+                is_time = name.endswith("_s")
+                facts[f"{name[:-2]}_ns" if is_time else name] = seconds_to_ns(value) if is_time else Mechanism(value)
     return replace(job, facts=replace(job.facts, **facts)) if facts else job
 
 
-def own_mechanisms(experiment: Experiment) -> Iterator[Mechanism]:
-    """What may happen to tasks of queues and jobs that name a mechanism of their own."""
-    for terms in (*experiment.scheduler.allocation.queues.values(), *(experiment.workload.jobs or ())):
-        if terms.mechanism is not None:
-            yield Mechanism(terms.mechanism)
+# ---- groups of tasks, and what each of their tasks asks for ----
+
+
+def groups_of(entry: JobEntry) -> tuple[TaskGroup, ...]:
+    """The job's maps and reduces, its programs, or the groups that its entry names."""
+    if entry.groups is not None:
+        return tuple(map(_group, entry.groups))
+    if entry.tasks is not None:
+        return (TaskGroup(TASKS, entry.tasks.count),)
+    return map_reduce(entry.maps, entry.reduces)
+
+
+def _group(entry: GroupEntry) -> TaskGroup:
+    after = entry.starts_after
+    return TaskGroup(
+        name=entry.name,
+        count=entry.count,
+        may_be_victim=entry.may_be_victim,
+        starts_after=None if after is None else StartsAfter(after.group, round(after.share * 1_000_000)),
+        task_memory_bytes=task_memory_bytes(entry.memory_gb),
+    )
+
+
+def task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int, ...]:
+    """The memory of tasks as files have it, in bytes."""
+    if memory_gb is None:
+        return ()
+    sizes_gb = memory_gb if isinstance(memory_gb, tuple) else (memory_gb,)
+    return tuple(int(size_gb * BYTES_PER_GB) for size_gb in sizes_gb)
+
+
+class Asked(NamedTuple):
+    """What the tasks of one group of a job ask for, as the file has it."""
+
+    at: Location
+    """Where the file says it, below the job."""
+    resources: dict[str, float]
+    used_gb: float | None
+    """The most memory that one of them uses; None: unknown."""
+
+
+def asked_of(job: JobEntry, group: GroupEntry | None) -> Asked:
+    """What the tasks of one group ask for; None: the maps and reduces, or the programs, of a job without groups."""
+    at: Location = ()
+    resources, used_gb = job.resources, job.memory_gb if job.tasks is None else job.tasks.memory_gb
+    if group is not None and group.resources is not None:
+        at, resources = ("groups", (job.groups or ()).index(group)), group.resources
+    if group is not None and group.memory_gb is not None:
+        used_gb = group.memory_gb
+    return Asked(at, resources or {}, max(used_gb) if isinstance(used_gb, tuple) else used_gb)
+
+
+def request_of(job: JobEntry, asked: Asked, cluster: Cluster) -> Resources:
+    """The same as a vector, with what a task asks for that does not say it."""
+    return cluster.request(asked.resources, asked.used_gb if job.memory_mb is None else job.memory_mb / 1024)
+
+
+def with_requests(groups: tuple[TaskGroup, ...], job: JobEntry, cluster: Cluster) -> tuple[TaskGroup, ...]:
+    """The groups of ``job`` with what their tasks ask for: nothing to say where containers have one size."""
+    if cluster.node_groups is None:
+        return groups
+    entries = {entry.name: entry for entry in job.groups or ()}
+    requests = (request_of(job, asked_of(job, entries.get(group.name)), cluster) for group in groups)
+    return tuple(replace(group, request=request) for group, request in zip(groups, requests, strict=True))
+
+
+def vector_of_group(group: NodeGroup, cluster: Cluster) -> Resources:
+    """What a node of the group has."""
+    return vector_of(group.resources, cluster.resource_names)
+
+
+def _by_request(job: WorkloadJob) -> WorkloadJob:
+    """The job of a trace with tasks that ask for the same next to one another."""
+    asked = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    places = {each: place for place, each in enumerate(asked)}
+    if len(places) < 2:
+        return job
+    in_order = sorted(job.tasks or (), key=lambda task: places[_recorded(job, task)])
+    return dataclasses.replace(job, tasks=tuple(in_order))
+
+
+def _groups_as_recorded(
+    job: WorkloadJob, groups: Sequence[TaskGroup], cluster: Cluster, path: Path
+) -> tuple[TaskGroup, ...]:
+    """The groups of a job of a trace with what their tasks ask for: as many as its tasks ask for different things; maps
+    are one, and ask for the most.  Raises TraceError: no node has as much."""
+    asking: list[TaskGroup] = []
+    recorded = dict.fromkeys(_recorded(job, task) for task in job.tasks or ())
+    requests = {each: _recorded_request(job, *each, cluster, path) for each in recorded}
+    for group in groups:
+        kind = "map" if group.work is Work.SHUFFLE else "reduce"
+        asked = [requests[_recorded(job, task)] for task in job.tasks or () if task.kind == kind]
+        if group.work is Work.SHUFFLE:
+            asked = [most(asked)] * group.count
+        for number, (request, same) in enumerate(groupby(asked), start=1):
+            name = group.name if number == 1 else f"{group.name}-{number}"
+            asking.append(replace(group, name=name, count=len(list(same)), request=request))
+    return tuple(asking)
+
+
+def _recorded(job: WorkloadJob, task: WorkloadTask) -> tuple[int | None, int | None]:
+    """Processors, in thousandths, and bytes of memory that the trace records for a task; None: nothing."""
+    cpu = job.cpu_thousandths if task.cpu_thousandths is None else task.cpu_thousandths
+    return cpu, job.memory_bytes if task.memory_bytes is None else task.memory_bytes
+
+
+def _recorded_request(
+    job: WorkloadJob, cpu: int | None, memory_bytes: int | None, cluster: Cluster, path: Path
+) -> Resources:
+    """What a task asks for of which this is recorded: what is not is as for a job that does not say it.
+
+    Raises TraceError: no node has as much.
+    """
+    recorded = {"cpu": cpu, "gpu": job.gpu_thousandths or None}
+    resources = {name: amount / PARTS for name, amount in recorded.items() if amount is not None}
+    memory_gb = None if memory_bytes is None else -(-memory_bytes * PARTS // BYTES_PER_GB) / PARTS
+    request = cluster.request(resources, memory_gb)
+    if "gpu" in resources and "gpu" not in cluster.resource_names:
+        asked = f"job {job.job}: a task asks for {written(request, cluster.resource_names)}"
+        raise TraceError(path, None, None, f"{asked} and {resources['gpu']:g} gpu, and no node has any; add gpu to one")
+    why = _fits_none(job.job, request, cluster)
+    if why is not None:
+        raise TraceError(path, None, None, why)
+    return request if any(request) else tuple([int(name == CPU) for name in cluster.resource_names])
+
+
+def _google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs of a day like one of Google's cluster.  Raises ConfigError: a task of one fits no empty node."""
+    if cluster.node_groups is None:
+        return google_day_jobs(entry, memory_bytes, seed)
+    jobs = google_day_jobs(entry, memory_bytes, seed, cluster.request)
+    for job in jobs:
+        why = _fits_none(job.name, job.facts.groups[0].request, cluster)
+        if why is not None:
+            raise ConfigError(f"workload.google_day: {why}")
+    return jobs
+
+
+def _fits_none(job: str, request: Resources, cluster: Cluster) -> str | None:
+    """Why a task of this job can never start; None: an empty node is large enough."""
+    if any(fits(request, has) for has in {vector_of_group(each, cluster) for each in cluster.node_groups or ()}):
+        return None
+    asked = written(request, cluster.resource_names)
+    return f"job {job}: a task asks for {asked}, and fits no empty node; add larger nodes to cluster.node_groups"

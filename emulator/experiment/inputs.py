@@ -15,8 +15,8 @@ from typing import Any
 from emulator.costs.calibration_file import chosen_path, default_path
 from emulator.costs.overheads import NATIVE
 from emulator.errors import ConfigError
+from emulator.experiment.checks.files import is_file
 from emulator.experiment.model import Experiment
-from emulator.experiment.programs import is_file
 from emulator.own_packages import NAMES
 from emulator.policies.axes import AXES
 from emulator.storage.tree_digest import file_digest

@@ -13,15 +13,12 @@ from emulator.costs.calibration_file import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.checks.cluster import cluster_checks
-from emulator.experiment.checks.files import PATH_LOCATIONS, check_files
+from emulator.experiment.checks.files import PATH_LOCATIONS, check_files, place_programs
 from emulator.experiment.checks.scheduler import scheduler_checks
-from emulator.experiment.checks.workload import workload_problems
-from emulator.experiment.gangs import gang_problems
+from emulator.experiment.checks.workload import workload_checks
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
-from emulator.experiment.programs import place_programs, program_problems
 from emulator.experiment.sites.include import include_site, move_details
-from emulator.experiment.triggers import trigger_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
@@ -63,8 +60,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
     engine = str(document.get(("engine",)) or "live")
     problems += _check(*sections, engine=engine)
-    problems += program_problems(document, engine)
-    problems += check_files(document, path.parent)
+    problems += check_files(document, path.parent, engine)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))
     return experiment
@@ -93,8 +89,7 @@ def _check(
     if scheduler is not None:
         found += scheduler_checks(scheduler, workload, engine)
     if workload is not None:
-        found += [workload_problems(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
-        found.append(gang_problems(cluster, scheduler, workload, engine))
+        found += workload_checks(workload, scheduler, cluster, engine)
     return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
 
 

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from emulator.costs.overheads import TierNumbers
 from emulator.experiment.availability import Availability
 from emulator.files.strict import Name, Strict, written_as
-from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
+from emulator.files.times import PositiveSeconds, Seconds
 from emulator.files.yaml_values import Location, dump_yaml
 from emulator.policies.allocation_forms import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.axes import ALLOCATION, AUTO
@@ -531,25 +531,6 @@ class Experiment(Strict):
     def journal(self) -> Literal["full", "messages", "off"]:
         """What the journal of a run keeps; a live run's journal keeps everything."""
         return self.sim.journal if self.engine == "sim" else "full"
-
-    @property
-    def heartbeat_ns(self) -> int:
-        return seconds_to_ns(self.heartbeat_s)
-
-    @property
-    def preemptor_period_ns(self) -> int:
-        return self._period_ns(self.protocol.preemptor_period_s)
-
-    @property
-    def estimate_period_ns(self) -> int:
-        return self._period_ns(self.protocol.estimate_period_s)
-
-    @property
-    def task_heartbeat_ns(self) -> int:
-        return self._period_ns(self.protocol.task_heartbeat_s)
-
-    def _period_ns(self, period_s: float | None) -> int:
-        return seconds_to_ns(self.heartbeat_s if period_s is None else period_s)
 
 
 def dump_experiment(experiment: Experiment) -> str:

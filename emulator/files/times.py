@@ -1,11 +1,17 @@
-"""Times in experiment files."""
+"""Times and shares in experiment files, and the units that the machines have them in."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+SettingsT = TypeVar("SettingsT", bound="DataclassInstance")
 
 LARGEST_TIME_S = 1e8
 """About three years, so that every instant in nanoseconds fits easily in 64 bits."""
@@ -23,3 +29,21 @@ def ns_to_seconds(ns: int | None) -> float | None:
 def seconds_to_ns(seconds: float) -> int:
     """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves rounded to even."""
     return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
+
+
+def in_machine_units(settings: type[SettingsT], given: Any, **others: Any) -> SettingsT:
+    """A section of a file as ``settings``, which the machines get: seconds in nanoseconds, shares in millionths.
+
+    By the names of the fields: ``x_ns`` is made from ``x_s``, ``x_ppm`` from ``x``, and others are taken as they are.
+    ``others`` has the fields that are made in another way.  The two stay two classes: a process of a live run does
+    without pydantic, whose import takes as long as that of all else that it needs.
+    """
+    values = dict(others)
+    for name in (field.name for field in fields(settings) if field.init and field.name not in others):
+        if name.endswith("_ns"):
+            values[name] = seconds_to_ns(getattr(given, name.removesuffix("_ns") + "_s"))
+        elif name.endswith("_ppm"):
+            values[name] = int(Decimal(str(getattr(given, name.removesuffix("_ppm")))) * 1_000_000)
+        else:
+            values[name] = getattr(given, name)
+    return settings(**values)

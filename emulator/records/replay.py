@@ -14,7 +14,6 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from emulator.assemble import make_machine
 from emulator.core.effects import Effect
 from emulator.core.machine import Machine
 from emulator.core.messages import Message
@@ -22,7 +21,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
-from emulator.resolved import Resolved, resolve
+from emulator.resolved import Resolved, make_machine, resolve
 from emulator.vocabulary import Frozen
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from emulator import __version__
 from emulator.core.job import JobSpec
-from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
 from emulator.engine import Aftermath, Engine, OnStatus, RecordSink
 from emulator.errors import NatjamError, RunError
@@ -22,7 +21,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import JournalHeader, JournalWriter, Record
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
-from emulator.records.summary import summarise_repeats
+from emulator.records.summary import failures, summarise_repeats
 from emulator.resolved import resolve
 from emulator.run.results import summary_of, write_failed, write_results
 
@@ -107,10 +106,10 @@ def _run_and_write(
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:
-        if run.journal == "off":
+        if experiment.journal == "off":
             yield Records(None, history)
             return
-        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, run.journal)
+        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, experiment.journal)
         with directory.journal(header) as journal:
             yield Records(journal, history)
 

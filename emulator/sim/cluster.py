@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
@@ -33,6 +32,7 @@ from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.outside.process import process_of
 from emulator.records.journal import Record, Recorder
+from emulator.resolved import make_machine
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel

@@ -95,10 +95,9 @@ def simulate(
         ConfigError: see ``make_costs``.
         RunError: the run does not end, or a user's policy raised or returned something it must not.
     """
-    in_order = _InOrder(write)
-    settings = run.settings
+    in_order, settings, every_heartbeat = _InOrder(write), run.settings, run.experiment.sim.every_heartbeat
     costs = make_costs(run, draw)
-    cluster = make_cluster(settings, run.jobs_by_name, in_order.held.append, costs, every_heartbeat=run.every_heartbeat)
+    cluster = make_cluster(settings, run.jobs_by_name, in_order.held.append, costs, every_heartbeat=every_heartbeat)
     last_submit_ns = max(job.submit_ns for job in run.jobs)
     patience_ns = max(run.task_timeout_ns, _PATIENCE_HEARTBEATS * settings.protocol.heartbeat_ns)
 
@@ -137,7 +136,7 @@ def make_costs(run: Resolved, draw: int = 0) -> CostModel:
     Raises:
         ConfigError: this machine's calibration is needed and missing, or a calibration file is invalid.
     """
-    path = chosen_path(run.overheads, run.calibration)
+    path = chosen_path(run.experiment.overheads, run.experiment.calibration)
     if path is None:
         return CostModel(network_bytes_s=int(run.network_bytes_s))
     from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number  # here, because few simulations need these
@@ -158,7 +157,7 @@ def calibration_warning(experiment: Experiment) -> str | None:
 
 
 def _calibration_facts(run: Resolved) -> dict[str, Any]:
-    path = chosen_path(run.overheads, run.calibration)
+    path = chosen_path(run.experiment.overheads, run.experiment.calibration)
     return {} if path is None else {"calibration": load_calibration(path).described(path)}
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulator.assemble import nodes_of
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live import cgroups
 from emulator.live.cgroups import members, mounted
 from emulator.live.memory.fitting import fitted_to_machine, memory_warnings
 from emulator.live.memory.nodes import NodeMemories
+from emulator.resolved import nodes_of
 from tests.hosts_here import HostsHere
 from tests.live_runs import until
 from tests.memory import MIB, groups_of, needs_containers

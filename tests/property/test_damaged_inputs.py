@@ -26,7 +26,6 @@ from analysis.explain import evictions_table, explain, notes
 from analysis.load import load
 from analysis.report.build import report_of
 from analysis.verify_run import verify_runs
-from emulator.assemble import make_settings
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import PLAN_NAME, CampaignDirectory
 from emulator.chaos.runner import SavedFaults, replay_faults
@@ -40,6 +39,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.jobs_file import encode_jobs
 from emulator.experiment.load import load_experiment
 from emulator.records.replay import replay_journal
+from emulator.resolved import resolve
 from tests.calibrations import make_calibration
 from tests.damage import PIECES, YAML_PIECES, damaged, try_many
 from tests.simulated_runs import CATALOGUE, simulate
@@ -89,7 +89,7 @@ def test_experiments(tmp_path: Path) -> None:
 
     def one(rng: random.Random) -> None:
         experiment = load_experiment(yaml_damage(rng, tmp_path / "experiment.yaml", rng.choice(texts)))
-        make_settings(experiment, experiment.seed)
+        resolve(experiment, ())
         if experiment.workload.trace is None:
             expand(experiment, experiment.seed)
 

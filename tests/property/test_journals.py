@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from emulator.assemble import make_machine
 from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
 from emulator.records.journal import Record, decode_record, encode_record, merge
 from emulator.records.replay import Divergence, replay
+from emulator.resolved import make_machine
 from tests.examples import fixed
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.assemble import make_machine
 from emulator.core.messages import JobState, Outcome
 from emulator.records.history import AttemptRow, History
 from emulator.records.journal import decode_record, encode_record, merge
 from emulator.records.replay import replay
+from emulator.resolved import make_machine
 from emulator.vocabulary import MASTER, REDUCE
 from tests.examples import drawn
 from tests.histories import fold

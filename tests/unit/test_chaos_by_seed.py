@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
 from emulator.chaos.runner import judge
@@ -29,7 +28,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
 from emulator.records.replay import replay
-from emulator.resolved import resolve
+from emulator.resolved import make_machine, resolve
 from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
@@ -166,7 +165,7 @@ def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state
     assert {finished.state for finished in cluster.invariants.finished.values()} == {JobState.SUCCEEDED}
     starts = [record.actor for record in records if isinstance(record.message, Start)]
     assert starts.count("am:research") == 2
-    settings = make_settings(experiment, experiment.seed)
+    settings = resolve(experiment).settings
     assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
 
 

@@ -14,6 +14,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.policies import find_policy
 from emulator.files.times import seconds_to_ns
 from emulator.policies.axes import JOB_EVICTION
+from emulator.resolved import resolve
 from tests.experiment_texts import NO_EXPERIMENTS, REFUSED_CHANGES
 from tests.views import cluster
 
@@ -27,14 +28,16 @@ def test_a_valid_file(tmp_path: Path) -> None:
     assert experiment.workload.jobs is not None
     assert experiment.workload.jobs[1].reduce_s == (60.8, 30.0)
     assert experiment.protocol.kill_timeout_s == 12
-    assert experiment.preemptor_period_ns == experiment.heartbeat_ns == 1_000_000_000
+    protocol = resolve(experiment).settings.protocol
+    assert protocol.preemptor_period_ns == protocol.heartbeat_ns == 1_000_000_000
 
 
 def test_periods_default_to_the_heartbeat(tmp_path: Path) -> None:
     path = write(tmp_path, VALID)
     experiment = load_experiment(path, ["heartbeat_s=0.01", "protocol.estimate_period_s=0.5"])
-    assert experiment.task_heartbeat_ns == 10_000_000
-    assert experiment.estimate_period_ns == 500_000_000
+    protocol = resolve(experiment).settings.protocol
+    assert protocol.task_heartbeat_ns == 10_000_000
+    assert protocol.estimate_period_ns == 500_000_000
 
 
 def test_models_are_frozen(tmp_path: Path) -> None:

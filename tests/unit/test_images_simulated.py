@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from emulator.assemble import make_machine
 from emulator.core.messages import Outcome
 from emulator.core.saved import Saved
 from emulator.errors import ConfigError
@@ -18,7 +17,7 @@ from emulator.policies.mechanism import Adaptive, adaptive
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
-from emulator.resolved import resolve
+from emulator.resolved import make_machine, resolve
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate, simulated_history

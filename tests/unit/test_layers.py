@@ -178,7 +178,6 @@ ROOMS = (
     *("emulator.core.application_master", "emulator.core.resource_manager"),
     *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),
     *(
-        "emulator.assemble",
         "emulator.resolved",
         "emulator.records",
         "emulator.display",

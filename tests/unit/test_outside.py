@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.assemble import make_machine
 from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
@@ -39,7 +38,7 @@ from emulator.policies.schedulers.protocol import (
 )
 from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
-from emulator.resolved import resolve
+from emulator.resolved import make_machine, resolve
 from emulator.sim.session import simulate
 from tests.commands import invoked, run_natjam
 from tests.examples import fixed

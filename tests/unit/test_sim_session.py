@@ -15,7 +15,6 @@ import pytest
 
 from analysis.reproduce.run import run_one
 from analysis.whole_run import run_experiment
-from emulator.assemble import make_machine, make_settings
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.costs.calibration import dump_calibration
 from emulator.display.status import RunStatus
@@ -25,6 +24,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
 from emulator.records.replay import replay
 from emulator.records.run_directory import MOST_JOBS_IN_YAML
+from emulator.resolved import make_machine, resolve
 from tests.calibrations import make_calibration
 from tests.commands import run_natjam
 
@@ -130,7 +130,7 @@ def test_the_journal_is_in_order_and_replays(tmp_path: Path) -> None:
     assert found == sorted(found, key=lambda record: (record.t_ns, record.actor, record.seq))
     experiment = load_experiment(tmp_path / "out/experiment.yaml")
     jobs = {job.name: job for job in expand(experiment, 1)}
-    settings = make_settings(experiment, 1)
+    settings = resolve(experiment).settings
     assert replay(found, lambda address: make_machine(address, settings, jobs)) is None
 
 
@@ -203,7 +203,7 @@ def test_a_calibrated_run_replays_and_tells_real_costs(tmp_path: Path) -> None:
     assert summary["overheads"]["kill_s"]["real_ms"]["mechanism"] == {"mean": 7.0, "p50": 7.0, "p99": 7.0}
     experiment = load_experiment(tmp_path / "out/experiment.yaml")
     jobs = {job.name: job for job in expand(experiment, 1)}
-    settings = make_settings(experiment, 1)
+    settings = resolve(experiment).settings
     _, records = read_journal(tmp_path / "out/journal.jsonl.zst")
     assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
 

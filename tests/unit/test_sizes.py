@@ -11,7 +11,6 @@ from msgspec import structs
 from simulated import SECOND_NS
 from simulated import make_settings as settings_of
 
-from emulator.assemble import make_settings
 from emulator.chaos.runner import judge
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.core.messages import (
@@ -86,7 +85,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_nodes_and_requests_are_vectors_in_the_order_of_the_file(tmp_path: Path) -> None:
     experiment = load_experiment(written(tmp_path, SIZED))
-    settings = make_settings(experiment, 1)
+    settings = resolve(experiment).settings
     assert [node.resources for node in settings.nodes] == [(8000, 32000, 0)] * 2 + [(16000, 64000, 4000)]
     assert settings.nodes[2].labels == (("flavor", "gpu"),)
     assert settings.nodes[2].memory_bytes == 64 << 30

@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from analysis.watch.server import FollowedRun
-from emulator.assemble import nodes_of
 from emulator.display.status import JobStatus, RunStatus
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
+from emulator.resolved import nodes_of
 from tests.commands import run_natjam
 from tests.live_runs import until
 from tests.report_pages import payloads, read_payload

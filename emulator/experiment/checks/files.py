@@ -1,14 +1,17 @@
-"""What an experiment refers to: policies, profiles, traces, stores."""
+"""What an experiment refers to: policies, profiles, traces, stores, programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from emulator.core.job import PYTHON
 from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration_file import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
@@ -41,9 +44,9 @@ _IMAGES = tuple(mechanism.value for mechanism in Mechanism if TRAITS[mechanism].
 """Mechanisms that write process images."""
 
 
-def check_files(document: Document, base_dir: Path) -> list[Problem]:
-    """Problems with what the experiment refers to: policies, the overhead profile, the trace."""
-    problems: list[Problem] = []
+def check_files(document: Document, base_dir: Path, engine: str) -> list[Problem]:
+    """Problems with what the experiment refers to: policies, the overhead profile, the trace, programs."""
+    problems = [*_programs(document, engine)]
     for axis in policies.AXES.values():
         problems += _policy(axis, document, base_dir)
     problems += _refused(document, ("overheads",), lambda name: load_overheads(name, base_dir))
@@ -54,7 +57,7 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
     problems += _object_store(document)
     problems += _fit(document, base_dir)
     trace = document.get(("workload", "trace", "path"))
-    if isinstance(trace, str) and trace and not _is_there(trace):
+    if isinstance(trace, str) and trace and not _is_there(Path(trace).exists):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
 
@@ -157,8 +160,113 @@ def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Pro
                 yield (*location, *where), what
 
 
-def _is_there(path: str) -> bool:
+def _is_there(look: Callable[[], bool]) -> bool:
+    """What ``look`` finds of a path from outside, which may be none at all."""
     try:
-        return Path(path).exists()
+        return look()
     except (OSError, ValueError):  # the name is too long, or has a NUL
         return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file."""
+    return _is_there(path.is_file)
+
+
+# ---- the files of programs ----
+
+HERE = "{here}"
+"""In a job's ``tasks``, stands for the directory of the experiment file."""
+_JOBS: Location = ("workload", "jobs")
+_OUTSIDE: Location = ("scheduler", "allocation", "command")
+
+
+def place_programs(document: Document) -> None:
+    """Make the paths in every job's ``tasks`` absolute, and those in the command of an external allocation.
+
+    ``{here}`` is replaced everywhere.  The program, and the first of its arguments that is no option (the script of an
+    interpreter), are found beside the experiment file; so are ``directory`` and ``input``.
+    """
+    jobs, here = document.get(_JOBS), document.path.parent.absolute()
+    if isinstance(jobs, tuple) and any(_tasks_of(job) for job in jobs):
+        placed = [{**job, "tasks": _placed(tasks, here)} if (tasks := _tasks_of(job)) else job for job in jobs]
+        document.replace(_JOBS, tuple(placed))
+    command = document.get(_OUTSIDE)
+    if isinstance(command, tuple):
+        document.replace(_OUTSIDE, _placed({"command": command}, here)["command"])
+
+
+def _programs(document: Document, engine: str) -> Iterator[Problem]:
+    """Programs and files that are not there, of an experiment that really starts them.
+
+    Only a live run starts those of jobs.  Of an external allocation, only relative paths are looked at: a finished run
+    has absolute ones, and what reads it, perhaps on another machine, starts nothing.
+    """
+    jobs, here = document.get(_JOBS), document.path.parent.absolute()
+    for number, job in enumerate(jobs if isinstance(jobs, tuple) and engine == "live" else ()):
+        yield from _missing(_tasks_of(job), (*_JOBS, number, "tasks"), here)
+    command = document.get(_OUTSIDE)
+    if isinstance(command, tuple) and command and (command[0] == PYTHON or _is_relative(command[0])):
+        yield from _missing({"command": command}, _OUTSIDE[:-1], here)
+
+
+def _tasks_of(job: Any) -> Mapping[str, Any]:
+    tasks = job.get("tasks") if isinstance(job, dict) else None
+    return tasks if isinstance(tasks, dict) else {}
+
+
+def _placed(tasks: Mapping[str, Any], here: Path) -> dict[str, Any]:
+    changed = {name: _with_here(value, here) for name, value in tasks.items()}
+    command = changed.get("command")
+    if isinstance(command, tuple):
+        placed = list(command)
+        for number in _own_files(command):
+            beside = here / Path(placed[number]).expanduser()
+            if is_file(beside):
+                placed[number] = str(beside)
+        changed["command"] = tuple(placed)
+    for name in ("directory", "input"):
+        if isinstance(value := changed.get(name), str) and value:
+            changed[name] = str(here / Path(value).expanduser())
+    return changed
+
+
+def _with_here(value: Any, here: Path) -> Any:
+    if isinstance(value, str):
+        return value.replace(HERE, str(here))
+    if isinstance(value, tuple):
+        return tuple(_with_here(part, here) for part in value)
+    return {name: _with_here(part, here) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _own_files(command: tuple[Any, ...]) -> Iterator[int]:
+    """Numbers of the parts of a command that may name files of the user's: the program, and its script."""
+    if command and isinstance(command[0], str) and command[0] != PYTHON:
+        yield 0
+    script = next((number for number, part in enumerate(command) if number and not _is_option(part)), None)
+    if script is not None:
+        yield script
+
+
+def _is_option(part: object) -> bool:
+    return not isinstance(part, str) or part.startswith("-")
+
+
+def _is_relative(program: object) -> bool:
+    return isinstance(program, str) and "/" in program and not os.path.isabs(program)
+
+
+def _missing(tasks: Mapping[str, Any], where: Location, here: Path) -> Iterator[Problem]:
+    command, given = tasks.get("command"), tasks.get("environment")
+    if isinstance(command, tuple) and command and all(isinstance(part, str) for part in command):
+        program, script = command[0], command[1] if len(command) > 1 else "-"
+        path = given.get("PATH") if isinstance(given, dict) and isinstance(given.get("PATH"), str) else None
+        advice = "put it there, or name another"
+        if program != PYTHON and ("\0" in program or shutil.which(program, path=path) is None):
+            yield (*where, "command", 0), f"there is no program {program}, neither in {here} nor on the PATH; {advice}"
+        if program == PYTHON and not _is_option(script) and not os.path.isabs(script):
+            yield (*where, "command", 1), f"there is no file {script} in {here}, where relative paths start; {advice}"
+    for name, is_there in (("directory", os.path.isdir), ("input", os.path.isfile)):
+        value = tasks.get(name)
+        if isinstance(value, str) and value and ("\0" in value or not is_there(value)):
+            yield (*where, name), f"there is no such {'directory' if name == 'directory' else 'file'}: {value}"

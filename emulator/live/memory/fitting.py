@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 
-from emulator.assemble import GIB_BYTES
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
+from emulator.experiment.expand import BYTES_PER_GB
 from emulator.experiment.model import Experiment
 from emulator.live.memory.nodes import largest_task_bytes, why_no_containers, why_no_swap
 from emulator.live.memory.swap_file import SwapFailed, check_room
@@ -33,7 +33,7 @@ def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experi
         return experiment
     cluster, scale = experiment.cluster, experiment.live.memory_scale
     processes = cluster.containers_per_node + cluster.max_suspended_per_node
-    node_bytes = min(cluster.memory_gb * GIB_BYTES, processes * held_bytes)
+    node_bytes = min(cluster.memory_gb * BYTES_PER_GB, processes * held_bytes)
     wanted_bytes, there_bytes = cluster.nodes * node_bytes * scale, psutil.virtual_memory().available
     if wanted_bytes > there_bytes:
         raise ConfigError(
@@ -48,7 +48,7 @@ def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experi
             raise ConfigError(f"cluster.swap_gb: {cluster.swap_gb:g} GB a node: {why}; set it to 0")
         return experiment.model_copy(update={"cluster": cluster.model_copy(update={"swap_gb": 0.0})})
     try:
-        check_room(Path(tempfile.gettempdir()), int(cluster.nodes * cluster.swap_gb * GIB_BYTES * scale))
+        check_room(Path(tempfile.gettempdir()), int(cluster.nodes * cluster.swap_gb * BYTES_PER_GB * scale))
     except SwapFailed as error:
         raise ConfigError(f"cluster.swap_gb: {error}") from None
     return experiment

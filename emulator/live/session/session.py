@@ -430,7 +430,7 @@ def run_live(
     if why := of_the_same_name([str(Path.cwd())], plain_folders=False):
         raise ConfigError(why)  # Ray's processes look in the working directory first
     started_real_s = time.monotonic()
-    output = output_at(run.storage_url, directory.output_path)
+    output = output_at(run.experiment.storage.url, directory.output_path)
     place = place_at(output)
     place.make()
     session = LiveSession(run, directory.path, output, on_status, started_real_s)

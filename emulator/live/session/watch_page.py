@@ -17,13 +17,13 @@ from types import TracebackType
 import msgspec
 from msgspec.structs import asdict
 
-from emulator.assemble import nodes_of
 from emulator.display.status import RunStatus
 from emulator.errors import RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.live.tasks.supervisor_client import TOKEN_VARIABLES
 from emulator.live.tasks.task import pack
+from emulator.resolved import nodes_of
 
 _END_PATIENCE_REAL_S = 5.0
 
