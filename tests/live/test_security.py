@@ -15,10 +15,8 @@ import psutil
 import pytest
 
 from emulator.live.janitor import find_run_processes
-from tests.live_runs import SMALL, NatjamRun, command_line, listening_addresses, variable_of
+from tests.live_runs import ENDLESS, NatjamRun, command_line, listening_addresses, variable_of
 from tests.other_user import needs_root, reached_by_another_user
-
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.live_runs import (
+    ENDLESS,
     LEFT_BOUND_S,
     SMALL,
     TWO_QUEUES,
@@ -41,9 +42,6 @@ ended: both stopped reduces go on in the fourth, and one of them at least comes 
 
 SPREAD = SMALL.replace("maps: 2, map_s: 1, reduces: 7", "maps: 6, map_s: 1, reduces: 7").replace("12", "35")
 """More maps than a node has containers, so that both have some; production comes when all is over."""
-
-LONG = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
-"""It does not end by itself."""
 
 
 def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
@@ -136,4 +134,5 @@ def _both(directory: Path, *names: str, cluster: RayCluster) -> Iterator[list[Na
     with ExitStack() as running:
         for name in names:
             (directory / name).mkdir()
-        yield [running.enter_context(NatjamRun(directory / name, experiment=LONG, cluster=cluster)) for name in names]
+        runs = (NatjamRun(directory / name, experiment=ENDLESS, cluster=cluster) for name in names)
+        yield [running.enter_context(run) for run in runs]

@@ -38,15 +38,6 @@ def test_the_same_seed_draws_the_same_day() -> None:
     assert google_day_jobs(entry, 2**30, 1) != google_day_jobs(entry, 2**30, 2)
 
 
-def test_a_small_day_runs_to_its_end() -> None:
-    day = "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}"
-    scheduler = ["scheduler.mechanism=adaptive", "scheduler.placement=cost"]
-    experiment = load_experiment(DAY, [day, "cluster.nodes=1", *scheduler])
-    done = simulate(resolve(experiment), lambda records: None)
-    for machine in done.machines.values():
-        machine.validate_state()
-
-
 def test_its_queues_must_be_there(tmp_path: Path) -> None:
     text = DAY.read_text().replace("free: {capacity: 0.33}", "cheap: {capacity: 0.33}")
     (tmp_path / "day.yaml").write_text(text)
