@@ -71,7 +71,7 @@ def rumen(folder: Path, copies: int) -> Path:
 def sls(folder: Path, copies: int) -> Path:
     from workloads.errors import Problems
     from workloads.importers import open_trace
-    from workloads.sls_export import export_sls
+    from workloads.importers.sls import export_sls
 
     one, path = folder / "one.json", folder / "jobs.json"
     export_sls(one, open_trace(TWO_JOBS, "rumen", Problems()))

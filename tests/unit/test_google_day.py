@@ -13,7 +13,7 @@ from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
-from workloads.google_day import google_day_jobs
+from workloads.paper_jobs import google_day_jobs
 from workloads.schema import GOOGLE_BANDS, GoogleDayEntry
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"

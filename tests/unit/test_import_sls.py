@@ -12,8 +12,8 @@ import pytest
 from tests.traces import FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, TWO_JOBS, content, read, write
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
+from workloads.importers.sls import export_sls
 from workloads.schema import Format
-from workloads.sls_export import export_sls
 
 MS = 10**6
 

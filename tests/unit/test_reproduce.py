@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from analysis.papers import own_cells
+from analysis.papers.cells import first_met, own_cells, straightness
 from analysis.papers.drawings import DRAWINGS
-from analysis.papers.natjam_cells import first_met
-from analysis.papers.os_assisted_cells import straightness
 from analysis.reproduce.cells import Cell, repeated, with_points
 from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions

@@ -15,7 +15,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.times import seconds_to_ns
-from workloads.lengths import lengths_ns
+from workloads.draws import lengths_ns
 from workloads.schema import JobEntry, UniformLengths
 
 ROOT = Path(__file__).resolve().parents[2]
