@@ -189,6 +189,18 @@ def test_a_master_whose_node_was_taken_for_dead_does_not_pass_for_the_next() -> 
     assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
 
 
+def test_a_saved_task_of_a_gang_does_not_resume_on_a_node_that_its_job_avoids() -> None:
+    bench = Bench(make_settings(nodes=2, containers=3))
+    bench(SubmitJob(JobFacts("a", "research", map_reduce(0, 2), gang=2)))
+    bench.node()
+    bench.node("node-2")
+    saved = ResumeAsk(TaskId("reduce", 0), "node-1", 0)
+    bench.ask("a", Ask(((REDUCE, 1),), resumes=(saved,), avoided=("node-1",), at_once=2))
+    bench.node("node-2")
+    given = bench.told("a", Ask()).allocated
+    assert [(each.task, each.node) for each in given] == [(saved.task, "node-2"), (None, "node-2")]
+
+
 def test_what_a_gang_asks_for_beyond_its_minimum_it_gets_one_by_one() -> None:
     bench = Bench(make_settings(containers=4))
     bench(SubmitJob(JobFacts("a", "research", map_reduce(0, 4), gang=2)))
