@@ -422,13 +422,14 @@ def gone(pids: Iterable[int]) -> bool:
     return all(_stat(pid)[:1] in ([], ["Z"], ["X"]) for pid in pids)
 
 
-def listening_addresses(*pids: int) -> set[str]:
-    """Addresses on which processes accept TCP connections."""
-    found: set[str] = set()
+def listening(*pids: int) -> set[tuple[str, int]]:
+    """Addresses and ports on which processes accept TCP connections."""
+    found: set[tuple[str, int]] = set()
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):  # tasks come and go
             connections = psutil.Process(pid).net_connections("tcp")
-            found |= {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+            accepts = [c.laddr for c in connections if c.status == psutil.CONN_LISTEN]
+            found |= {(at.ip.removeprefix("::ffff:"), at.port) for at in accepts}
     return found
 
 

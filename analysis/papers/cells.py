@@ -65,7 +65,7 @@ def straightness(figure: FigureDefinition, summaries: Summaries) -> dict[str, fl
 
 
 def _r_squared(figure: FigureDefinition, summaries: Summaries, of: str, over: str, value: str) -> float | None:
-    """R squared of one scheduler's figure over another's; None for fewer than three points at which both were measured."""
+    """R squared of one scheduler's figure over another's; None for fewer than three points that have both."""
     assert figure.grid is not None
     pairs = []
     for point in figure.grid.points:

@@ -91,7 +91,7 @@ class NodeHost(MachineHost):
         self.nodes = plan.node_hosts[name]
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
-        """Of all nodes of the run."""
+        """The URLs of the shuffle services of all nodes of the run."""
         self._processes: dict[str, ContainerProcess] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
@@ -117,7 +117,7 @@ class NodeHost(MachineHost):
         self._output = Path(plan.output)
         """What tasks write to."""
         self._store: StoreProcess | None = None
-        """Where that is not the place of the output itself."""
+        """The service that brings it to the place of the output, if that is an object store."""
         if is_object_url(plan.output):
             self._output = work_dir / "output"
             self._store = StoreProcess(plan.run_id, plan.output, self._output)

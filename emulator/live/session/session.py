@@ -181,10 +181,19 @@ class LiveSession:
         self._held.enter_context(self._nothing_left_at_the_end(runtime))
         self._show("starting Ray")
         self._runtime, self._ray = runtime, runtime.start()
-        self._gauges = self._make_gauges()
+        from ray.util.metrics import Gauge
+
+        self._gauges = RunGauges(Gauge, self._resolved.name)
         self._show("starting hosts")
         plan, machines = self._start_hosts()
-        with web_service(self.run_id, self._resolved, self._origin_real_ns) as web, self._own_gaps():
+        clock, period_real_ns = (
+            ScaledClock(self._origin_real_ns, self._resolved.time_scale),
+            round(LOOK_PERIOD_REAL_S * 1e9),
+        )
+        with (
+            web_service(self.run_id, self._resolved, self._origin_real_ns) as web,
+            watched(STARTER, clock, period_real_ns, self._gaps.add),  # hosts wait for this process that long at most
+        ):
             self._watch(plan)
         self._show("closing")
         served = self._close_hosts(plan)
@@ -209,18 +218,6 @@ class LiveSession:
             self._show("cleaning up")
             runtime.kill([handle for _, handle in self._hosts.items()])
             leave_nothing(janitor, self.run_id)
-
-    def _make_gauges(self) -> RunGauges:
-        from ray.util.metrics import Gauge
-
-        return RunGauges(Gauge, self._resolved.name)
-
-    @contextlib.contextmanager
-    def _own_gaps(self) -> Iterator[None]:
-        """Record the times for which this process stands still.  Hosts wait for it that long at most."""
-        clock = ScaledClock(self._origin_real_ns, self._resolved.time_scale)
-        with watched(STARTER, clock, round(LOOK_PERIOD_REAL_S * 1e9), self._gaps.add):
-            yield
 
     # ---- hosts ----
 
@@ -280,7 +277,7 @@ class LiveSession:
                 return
 
     def _stuck_attempts(self, plan: RunPlan) -> list[Any]:
-        """Of all jobs."""
+        """The attempts of all jobs that make no progress."""
         stuck: list[Any] = []
         for name in plan.application_hosts:
             if name not in self._lost:

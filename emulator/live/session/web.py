@@ -50,7 +50,7 @@ class Load(Frozen):
     """Containers available to jobs; the others are withheld."""
     period_ns: int | None
     containers: int
-    """Of the cluster."""
+    """The number of containers of the cluster."""
     grace_ns: int
     requests_real_s: float
     request_real_ms: float
