@@ -17,7 +17,7 @@ from emulator.core.messages import (
     KillContainer,
     Outcome,
 )
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.vocabulary import REDUCE
 
 
