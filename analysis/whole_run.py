@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.pictures import why_left_out, write_pictures
+from emulator import run
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
 from emulator.experiment.model import Experiment
-from emulator.run import results, run
 from emulator.storage.places import place_at
 
 _VERIFIERS = 2
@@ -40,10 +40,10 @@ class _Aftermath:
 
 
 def salvage(directory: Path) -> None:
-    """Make the results of a run that ended without them, from its journal; see ``emulator.run.results``."""
-    results.salvage(directory, _Aftermath())
+    """Make the results of a run that ended without them, from its journal; see ``emulator.run``."""
+    run.salvage(directory, _Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run.run``."""
+    """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run``."""
     return run.run_experiment(experiment, out_dir, on_status, _Aftermath())

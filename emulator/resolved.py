@@ -36,8 +36,7 @@ from emulator.core.settings import (
     SpeculationSettings,
     Trigger,
 )
-from emulator.costs.overheads import load_overheads
-from emulator.costs.tiers import load_tier
+from emulator.costs.overheads import load_overheads, load_tier
 from emulator.experiment.availability import Transactional, capacity_of, forecast_of
 from emulator.experiment.expand import BYTES_PER_GB, expand
 from emulator.experiment.model import Cluster, Experiment, Scheduler

@@ -31,7 +31,7 @@ from emulator.live.session import session
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
-from emulator.run.run import run_experiment
+from emulator.run import run_experiment
 from emulator.storage.places import output_at, place_at
 from tests.live_runs import END_BOUND_S, LEFT_BOUND_S, SMALL, LiveRun, until
 from tests.memory import groups_of, swaps_below

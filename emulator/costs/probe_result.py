@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.costs.overheads import ProbeFile, TierNumbers
+from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Tier
 
 
@@ -96,12 +95,7 @@ class Probed:
                 if store.measured
             },
         )
-        return "".join(_yaml_lines(profile.model_dump(exclude_defaults=True)))
-
-
-def _yaml_lines(values: Mapping[str, Any]) -> list[str]:
-    """Each value is written as JSON, which YAML understands."""
-    return [f"{name}: {json.dumps(value)}\n" for name, value in values.items()]
+        return dump_yaml(profile.model_dump(exclude_defaults=True))
 
 
 def estimated(tier: Tier, own: StoreCost) -> StoreCost:

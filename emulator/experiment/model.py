@@ -236,15 +236,10 @@ class Cluster(Strict):
         given = [group.name for group in self.node_groups or () for _ in range(group.count)] or [None] * self.nodes
         return [name or f"node-{number}" for number, name in enumerate(given, start=1)]
 
-    @property
+    @cached_property
     def containers(self) -> int:
         """Containers of all nodes together; with ``node_groups``, of the usual size."""
-        if self.node_groups is not None:
-            return sum(
-                group.count * _usual_containers(group.resources, self.container_memory_gb) for group in self.node_groups
-            )
-        whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
-        return whole + sum(map(self.containers_of, self.small_nodes))
+        return sum(map(self.containers_of, self.node_names))
 
     def containers_of(self, node: str) -> int:
         """Containers of one node."""
@@ -298,7 +293,7 @@ class Storage(Strict):
 
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
-    """The kind of each node's storage device, for process images; see ``emulator.costs.tiers``."""
+    """The kind of each node's storage device, for process images; see ``emulator.costs.overheads``."""
     incremental: bool = True
     """Whether a later image of a task holds only what has changed since the image before."""
 

@@ -35,7 +35,7 @@ from emulator.policies.reverse_adaptive.utility import (
     reduce_utility,
 )
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
-from emulator.run.run import run_briefly
+from emulator.run import run_briefly
 from emulator.vocabulary import HOUR_NS, JobFacts, map_reduce
 from tests.examples import fixed
 from tests.unit.test_fluid import QUEUES, SECOND_NS, job
