@@ -201,11 +201,8 @@ def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> di
     run = resolve(experiment)
     history = HistoryBuilder(run.jobs, run.own_evictions, bounded=not run.ends_circles)
 
-    @contextlib.contextmanager
-    def open_records() -> Iterator[RecordSink]:
-        yield Records(None, history)
-
-    result = run_simulation(run, RunDirectory(out_dir), on_status, open_records)
+    records = contextlib.nullcontext(Records(None, history))
+    result = run_simulation(run, RunDirectory(out_dir), on_status, lambda: records)
     return summary_of(run, history.finish(), result, None)
 
 

@@ -40,7 +40,7 @@ from analysis.run_paths import find_runs, read_summary
 from analysis.statistics import Spread
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
-from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
+from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.core.settings import NodeSettings
@@ -356,7 +356,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
         machine._findings_table([Finding("criu", True, "4.1 " * 30, "")])
     ],
     "emulator.cli.main._policies_table": lambda _: [main._policies_table()],
-    "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
+    "emulator.cli.main._examples_table": lambda _: [main._examples_table()],
     "emulator.cli.play.outcome_table": played,
     "analysis.advise.kueue.results_table": minimum_runtimes,
     "analysis.advise.slurm.results_table": results_of_a_site,
