@@ -21,7 +21,7 @@ from emulator import __version__
 from emulator.core.job import JobSpec
 from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
-from emulator.engine import Aftermath, Engine, EngineResult, OnStatus, RecordSink
+from emulator.engine import Aftermath, Engine, EngineResult, OnStatus, Records
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -29,7 +29,7 @@ from emulator.experiment.model import Experiment
 from emulator.experiment.warnings import TOO_LARGE, too_large
 from emulator.records.gaps import gap_bound_ns, worst_gaps
 from emulator.records.history import History, HistoryBuilder, JobRow, OverheadTimes, joined
-from emulator.records.journal import JournalError, JournalHeader, JournalWriter, Record
+from emulator.records.journal import JournalError, JournalHeader
 from emulator.records.lag import LagRecorder
 from emulator.records.replay import whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
@@ -67,25 +67,6 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
     return together
 
 
-class Records:
-    """Passes the records of a run to its journal and to the history that its tables are made of."""
-
-    def __init__(self, journal: JournalWriter | None, history: HistoryBuilder) -> None:
-        self._journal = journal
-        self._history = history
-
-    def write(self, records: Sequence[Record]) -> None:
-        """Take the next records.  Raises JournalError, EndlessPreemptionError."""
-        if self._journal is not None:
-            self._journal.write(*records)
-        self._history.follow(records)
-
-    def flush(self) -> None:
-        """See ``JournalWriter.flush``."""
-        if self._journal is not None:
-            self._journal.flush()
-
-
 def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
     return lambda status: on_status(replace(status, phase=f"{title}: {status.phase}", repeat=repeat))
 
@@ -120,13 +101,13 @@ def _run_and_write(
     history = HistoryBuilder(jobs, run.own_evictions, bounded=not run.ends_circles)
 
     @contextlib.contextmanager
-    def open_records() -> Iterator[RecordSink]:
+    def open_records() -> Iterator[Records]:
         if experiment.journal == "off":
-            yield Records(None, history)
+            yield Records(history.follow)
             return
         header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, experiment.journal)
         with directory.journal(header) as journal:
-            yield Records(journal, history)
+            yield Records(history.follow, journal)
 
     last: list[RunStatus] = []
 
@@ -201,7 +182,7 @@ def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> di
     run = resolve(experiment)
     history = HistoryBuilder(run.jobs, run.own_evictions, bounded=not run.ends_circles)
 
-    records = contextlib.nullcontext(Records(None, history))
+    records = contextlib.nullcontext(Records(history.follow))
     result = run_simulation(run, RunDirectory(out_dir), on_status, lambda: records)
     return summary_of(run, history.finish(), result, None)
 

@@ -17,7 +17,7 @@ import pytest
 
 from analysis.verify import verify_output
 from emulator.core.job import JobSpec
-from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
+from emulator.engine import EngineResult, OnStatus, OpenRecords, Records
 from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.application_host import ApplicationHost
@@ -132,7 +132,7 @@ class HostsHere(LiveRun):
         place_at(output).tidy()
         return EngineResult([], None, self._reports.lag, output, {}, self._reports.gaps)
 
-    async def _play(self, plan: RunPlan, records: RecordSink) -> None:
+    async def _play(self, plan: RunPlan, records: Records) -> None:
         self._plan, self._journal = plan, JournalStream(records)
         self._nodes = NodeHost("nodes-1", plan.for_nodes(), self._work)
         self._hosts: dict[str, MachineHost] = {"nodes-1": self._nodes}
