@@ -68,7 +68,8 @@ class _Commands(TyperGroup):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if foreign := [argument for argument in args if not _is_utf8(argument)]:
+        # Paths that are no UTF-8 can be written neither into files of results nor to the terminal.
+        if foreign := [each for each in args if os.fsencode(each).decode(errors="ignore") != each]:
             say(f"natjam: '{foreign[0]}': is not UTF-8; name another path", error=True)
             raise typer.Exit(ConfigError.exit_code)
         with _escaped():
@@ -90,11 +91,6 @@ class _Commands(TyperGroup):
             what = "" if error.filename is None else f"{error.filename}: "
             say(f"natjam: {what}{error.strerror}", error=True)
             raise typer.Exit(RunError.exit_code) from None
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether a path is: others can be written neither into files of results nor to the terminal."""
-    return os.fsencode(text).decode(errors="ignore") == text
 
 
 @contextlib.contextmanager

@@ -31,9 +31,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from emulator import __version__
-from emulator.files.problems import validated
 from emulator.files.strict import Strict
-from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
@@ -143,7 +141,7 @@ class Operations(Strict):
     commit: Distribution
     """From the end of the reduce's last key until its node knows of the exit."""
     commit_resumed: Distribution
-    """The same, where the output of two attempts is concatenated."""
+    """As ``commit``, where the output of two attempts is concatenated."""
     suspend: Distribution
     """From the order to suspend at the node until it knows that the process has stopped."""
     resume: Distribution
@@ -208,7 +206,7 @@ class MeasuredSeries(Strict):
     checkpoint_write: Series
     """A checkpoint file of about this many bytes is written, synced and renamed."""
     checkpoint_read: Series
-    """The same file is read back and checked."""
+    """The file of ``checkpoint_write`` is read back and checked."""
     fork: Series
     """As ``launch``, with this many processes resident."""
     key_lag: Series
@@ -225,7 +223,7 @@ class MemorySpeeds(Strict):
     memory_write_bytes_s: Speed
     """New memory is written once; it fits in the node's memory."""
     memory_read_bytes_s: Speed
-    """The same is read back and checked."""
+    """What ``memory_write`` has written is read back and checked."""
     swap_out_bytes_s: Speed | None = None
     """New memory is written on a full node, which pages out a stopped task's memory for it; null: not measured."""
     swap_in_bytes_s: Speed | None = None
@@ -242,7 +240,7 @@ class Campaign(Strict):
     reference_records: Annotated[int, Field(ge=1, le=10**12)]
     """Records of a reduce's input, unless the operation says otherwise."""
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Of the machine in the minute before the campaign began."""
+    """The machine's load in the minute before the campaign began."""
 
     def age_days(self) -> int | None:
         """Whole days since it was measured; None if its time cannot be read."""
@@ -264,7 +262,7 @@ class Calibration(Strict):
     observations: Observations
     series: MeasuredSeries
     memory: MemorySpeeds | None = None
-    """Null in files from before natjam measured it."""
+    """The speeds of memory; null in files from before natjam measured them."""
 
     def warning(self, path: Path) -> str | None:
         """Why this file may not be right for this machine: measured on another one, under load, or long ago."""
@@ -290,11 +288,6 @@ class Calibration(Strict):
             "machine": self.machine.model_dump(),
             "warning": self.warning(path),
         }
-
-
-def validate_calibration(document: Document) -> Calibration:
-    """The calibration of a document; see ``load_calibration``."""
-    return validated(document, Calibration)
 
 
 def dump_calibration(calibration: Calibration) -> str:

@@ -28,9 +28,9 @@ class ImageCost:
     written_bytes: int
     read_bytes: int
     dump_s: float
-    """From the stopped process to its image, safe on the store."""
+    """Time from the stopped process to its image, safe on the store."""
     restore_s: float
-    """From the image on the store to the process, stopped again; without making the process if only its memory is
+    """Time from the image on the store to the process, stopped again; without making the process if only its memory is
     saved."""
 
     @property
@@ -60,7 +60,7 @@ class Probed:
     start_s: float
     memory: MemoryUse
     stop_s: float | None
-    """From sending SIGTSTP to the confirmed stop; the median of several."""
+    """Time from sending SIGTSTP to the confirmed stop; the median of several."""
     go_on_s: float | None
     dumper: str | None
     """``criu``, ``pages`` (memory only), or None if images cannot be made."""

@@ -80,7 +80,7 @@ class SimulatedCluster:
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
         """Machines that have died and may start again, in the state that their journals would restore."""
         self._silent_ns: dict[str, int] = {}
-        """Since when each node is gone."""
+        """The time at which each node that is gone has died."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be travelling when something happens."""

@@ -97,7 +97,7 @@ class VirtualProcesses:
         self._application_ended = application_ended
         self._at_once = at_once
         self._program_saves: dict[tuple[str, int], int] = {}
-        """By job and task: the active time of a program that is saved in files of its own."""
+        """The active time of a program that is saved in files of its own, by job and task."""
 
     def later(self, delay_ns: int, action: Callable[[], None]) -> None:
         """Run ``action`` when ``delay_ns`` are over."""
@@ -276,7 +276,7 @@ class VirtualProcesses:
         self._plan_end(container, task)
 
     def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
-        """What it begins now; a stop meanwhile is not counted."""
+        """Report the paging that a task begins now; a stop meanwhile is not counted."""
         if moved.paged_out_bytes or moved.paged_in_bytes:
             now_ns = self.kernel.now_ns
             paged = Paged(container, now_ns, now_ns + takes_ns, moved.paged_out_bytes, moved.paged_in_bytes)

@@ -166,7 +166,7 @@ class _InOrder:
     def __init__(self, write: Callable[[Sequence[Record]], object]) -> None:
         self._write = write
         self.held: list[Record] = []
-        """Those not passed on yet."""
+        """The records that are not passed on yet."""
 
     def pass_on(self, *, is_over: bool) -> None:
         """Pass on the records held.  Until the run is over, those of the last time stay: there may be more of them."""
