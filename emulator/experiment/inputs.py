@@ -31,7 +31,7 @@ class Inputs:
         """The files of the modules that each file imports, and of their packages."""
 
     def sha256(self, experiment: Experiment) -> str:
-        """A digest that is the same for the same contents.  Files that cannot be read are left out; the run will say so."""
+        """A digest, equal for equal contents.  Files that cannot be read are left out; the run will say so."""
         files = {*self._own_modules(experiment), *_named(experiment)}
         digests = (f"{file}\0{self._digest(file)}\n" for file in sorted(files))
         return hashlib.sha256("".join(digests).encode(errors="surrogateescape")).hexdigest()
@@ -99,7 +99,7 @@ def _texts(value: Any) -> Iterator[str]:
 # ---- the source of own policies: the modules that an experiment names, and those that come with them ----
 
 _INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
-"""The folders of Python and of installed packages; a policy that is installed comes with its own package, not with others."""
+"""The folders of Python and of installed packages; an installed policy comes with its own package, not with others."""
 _IMPORTERS = ("import_module", "__import__")
 """Functions that import the module that their first argument names."""
 

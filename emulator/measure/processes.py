@@ -32,7 +32,7 @@ REFERENCE_MAPS, REFERENCE_KEYS = 4, 120
 _FETCHED = make_job("fetched", REFERENCE_MAPS, 1, REFERENCE_KEYS, real_s=0.002)
 _PREEMPTED = make_job("preempted", 1, 1, 40, real_s=0.004)
 _SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
-"""The job ``preempted`` with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
+"""The job with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 _SLOTS = 16

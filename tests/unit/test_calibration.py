@@ -21,12 +21,12 @@ from emulator.costs.calibration import (
     Distribution,
     busy_warning,
     dump_calibration,
-    validate_calibration,
 )
 from emulator.costs.calibration_file import chosen_path, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from emulator.files.problems import validated
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
@@ -123,7 +123,7 @@ def test_any_other_value_of_a_field_is_taken_as_it_is_or_refused(operation: str,
     document = Document(Path("mine.yaml"), change(calibration_data(5, 9), f"operations/{operation}/{field}", value))
     message = ""
     try:
-        found = validate_calibration(document)
+        found = validated(document, Calibration)
     except ConfigError as error:
         message = error.message
     else:
