@@ -1,4 +1,4 @@
-"""Compares two sets of runs job by job, for ``natjam compare``.
+"""Compares two sets of runs job by job, for ``natjam compare``; of two single runs also who is evicted.
 
 Theory of operation
 -------------------
@@ -6,12 +6,16 @@ The papers compare two schedulers by running the same jobs under both, and plot 
 completion times (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired within runs of
 the same variant and seed; if the sides have no seed in common, within repeats of the same number.  The interval is over
 the seeds, not over the jobs (see ``Difference``); variants of a campaign share their seeds, so they count as one.
+
+Evictions are of two runs of one workload, or of two files to run.  Jobs are told apart by their names, and counted by
+their queues, which for an imported cluster are its classes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +23,21 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from analysis.evictions import Eviction, Row, evictions
 from analysis.frames import DataFrame, pandas
-from analysis.load import Results, load_runs
-from analysis.run_paths import RunPath, find_runs, read_summary
+from analysis.load import Results, load_runs, rows_of
+from analysis.run_paths import RunPath, find_runs, read_summary, the_run
 from analysis.statistics import Difference, compare_pairs, pair_jobs
-from emulator.display.tables import ALWAYS, names, new_table, numbers
+from analysis.whole_run import run_experiment
+from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
 from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.warnings import too_large_warning
 from emulator.files.whole_files import write_json
 from emulator.records.gaps import disturbances
+from emulator.records.measures import by_queue, mean, not_started, waits_s
+from emulator.records.summary import spread_json
+from emulator.vocabulary import Frozen
 
 QUANTITIES = {
     "completion_s": "completion time, s",
@@ -44,6 +55,8 @@ TOTALS = {
 """What whole runs are compared by: column of the runs, and its name, factor and unit in the table."""
 ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+_MOST_EVICTIONS = 30
+"""On a terminal; ``compare.json`` has all."""
 _KEYS = ("variant", "run_number", "name", "queue")
 
 
@@ -168,14 +181,11 @@ def _number_runs(sides: list[DataFrame]) -> bool:
 
 
 def _difference_json(found: Difference) -> dict[str, Any]:
-    whole = found.spread
+    whole = spread_json(found.spread)
     return {
+        **whole,
         "n": found.jobs,
-        "runs": whole.n,
-        "mean": whole.mean,
-        "sd": whole.sd,
-        "ci95_low": whole.low,
-        "ci95_high": whole.high,
+        "runs": whole["n"],
         "percentiles": {str(which): value for which, value in found.percentiles.items()},
         "a_lower": found.a_lower,
         "b_lower": found.b_lower,
@@ -200,9 +210,9 @@ def comparison_table(comparison: Comparison) -> Table:
             Text(queue),
             str(found.jobs),
             str(found.spread.n),
-            _number(found.spread.mean),
-            "-" if low is None or high is None else f"{_number(low)} to {_number(high)}",
-            *(_number(found.percentiles[which]) for which in _SHOWN_PERCENTILES),
+            _signed(found.spread.mean),
+            "-" if low is None or high is None else f"{_signed(low)} to {_signed(high)}",
+            *(_signed(found.percentiles[which]) for which in _SHOWN_PERCENTILES),
             f"{found.a_lower:.0%}",
             f"{found.b_lower:.0%}",
         )
@@ -268,6 +278,103 @@ def _amount(value: float) -> str:
     return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
 
 
-def _number(value: float) -> str:
-    text = f"{value:+.1f}" if abs(value) >= 10 else f"{value:+.2f}"
+def _signed(value: float) -> str:
+    text = number(value, (1, 1, 2), "+")
     return "0" if not text.strip("+-0.") else text
+
+
+# ---- evictions before and after ----
+
+
+class Side(Frozen):
+    """One run."""
+
+    jobs: Sequence[Row]
+    """The rows of its table of jobs."""
+    evictions: Sequence[Eviction]
+
+    def not_in(self, other: Side) -> list[Eviction]:
+        """Evictions of jobs that are not evicted on the other side."""
+        known = {each.job for each in other.evictions}
+        return [each for each in self.evictions if each.job not in known]
+
+
+def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], None]) -> tuple[Path, Path]:
+    """Run two experiments; returns their run directories, in ``directory``.  Raises ConfigError, RunError."""
+    experiments = [load_experiment(path) for path in (before, after)]
+    found = []
+    for name, path, experiment in zip(("before", "after"), (before, after), experiments, strict=True):
+        say(f"running {path}")
+        if warning := too_large_warning(experiment):
+            say(f"  {warning}")
+        sys.path.append(str(path.parent.absolute()))  # the user's own policies
+        run_experiment(experiment, directory / name, lambda status: None)
+        found.append(directory / name)
+    return found[0], found[1]
+
+
+def before_and_after(before: Path, after: Path) -> tuple[Side, Side]:
+    """The two runs.  Raises ConfigError."""
+    return _evicted_side(before), _evicted_side(after)
+
+
+def _evicted_side(path: Path) -> Side:
+    found = evictions(path)
+    return Side(rows_of(the_run(path).path, "jobs"), [each for each in found if each.outcome != "ended"])
+
+
+def evictions_json(before: Side, after: Side) -> dict[str, Any]:
+    """Every eviction of either side; times are emulated seconds."""
+    return {
+        "before": [_eviction_json(each) for each in before.evictions],
+        "after": [_eviction_json(each) for each in after.evictions],
+        "newly": _job_names(after.not_in(before)),
+        "no_longer": _job_names(before.not_in(after)),
+    }
+
+
+def _eviction_json(eviction: Eviction) -> dict[str, Any]:
+    named = {name: getattr(eviction, name) for name in ("job", "queue", "t_s")}
+    return {**named, "by": ", ".join(eviction.requesters), "lost_s": eviction.lost_s}
+
+
+def _job_names(evictions: Iterable[Eviction]) -> list[str]:
+    return sorted({each.job for each in evictions})
+
+
+def evictions_table(*sides: Side) -> Table:
+    """What the sides, before and after, mean for each queue."""
+    counted = ("evictions", "lost h", "mean wait s", "not started")
+    heads = (f"{what}\n{side}" for what in counted for side in ("before", "after"))
+    table = new_table("evictions", [*names("queue"), *numbers("jobs", *heads)], also_in="compare.json")
+    by_side = [by_queue(side.jobs) for side in sides]
+    for queue in dict.fromkeys(queue for jobs in by_side for queue in jobs):
+        mine = [jobs.get(queue, []) for jobs in by_side]
+        evicted = [[each for each in side.evictions if each.queue == queue] for side in sides]
+        table.add_row(
+            queue,
+            f"{max(map(len, mine)):,}",
+            *(f"{len(each):,}" for each in evicted),
+            *(f"{sum(one.lost_s for one in each) / 3600:,.2f}" for each in evicted),
+            *(or_dash(mean(waits_s(jobs)), ",.0f") for jobs in mine),
+            *(f"{not_started(jobs):,}" for jobs in mine),
+        )
+    return table
+
+
+def changes_tables(before: Side, after: Side) -> list[Table]:
+    """Who is evicted on one side only, by whom and when."""
+    titled = (("now evicted", after.not_in(before)), ("no longer evicted", before.not_in(after)))
+    return [_changes_table(title, evictions) for title, evictions in titled if evictions]
+
+
+def _changes_table(title: str, evictions: Sequence[Eviction]) -> Table:
+    title = f"{title} (jobs: {len(_job_names(evictions)):,}, evictions: {len(evictions):,})"
+    columns = [*numbers("at, s"), *names("job", "queue", "for"), *numbers("lost s")]
+    table = new_table(title, columns, also_in="compare.json")
+    for each in evictions[:_MOST_EVICTIONS]:
+        by = ", ".join(each.requesters) or "-"
+        table.add_row(f"{each.t_s:,.0f}", each.job, each.queue, by, f"{each.lost_s:,.0f}")
+    if len(evictions) > _MOST_EVICTIONS:
+        table.caption = f"and {len(evictions) - _MOST_EVICTIONS:,} more"
+    return table

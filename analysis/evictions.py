@@ -8,23 +8,23 @@ for eviction in evictions("runs/fig4"):
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from analysis.frames import DataFrame
-from analysis.load import Results, load, load_decisions
+from analysis.load import rows_of
+from analysis.run_paths import the_run
 from analysis.run_schema import OF_A_CHOICE
 from emulator.records.history import Chooser
 from emulator.vocabulary import Frozen
 
 Row = Mapping[str, Any]
-"""A row of a frame, by column name; None if there is no value."""
+"""A row of a table, by column name; None if there is no value."""
 
-_COUNTS = ("task", "place", "chosen", "containers", "reclaimable", "priority", "keys_done", "keys_total")
 _SCORES = {
     "containers": "{:.0f} containers",
     "priority": "priority {:.0f}",
@@ -92,6 +92,8 @@ class Eviction(Frozen):
     """When that attempt did its first key, or was resumed."""
     next_cost_s: float | None
     """The measured overhead of this."""
+    queue: str = ""
+    """The queue of its job; empty: the tables do not have the attempt."""
     overdue: Decision | None = None
     """The ResourceManager's later choice to kill it, because its container had not been given back in time."""
 
@@ -107,6 +109,16 @@ class Eviction(Frozen):
             return ""
         last = self.asked[-1]
         return why(last, next(row for row in last.candidates if row["job"] == self.decision.job))
+
+    @property
+    def job(self) -> str:
+        """The job whose task it is."""
+        return self.chosen["job"]
+
+    @property
+    def t_s(self) -> float:
+        """When it was chosen."""
+        return self.decision.t_s
 
     @property
     def attempt(self) -> str:
@@ -132,24 +144,29 @@ class Eviction(Frozen):
 
 
 def evictions(path: str | Path) -> list[Eviction]:
-    """All evictions of one run, by time.  Raises ConfigError, as ``analysis.load.load``."""
-    results = load(path)
-    return find_evictions(results, decisions_of(load_decisions(path)))
+    """All evictions of one run, by time.  Raises ConfigError: it is not one finished run, or a file of it is broken."""
+    found = the_run(path).path
+    return find_evictions(rows_of(found, "attempts"), rows_of(found, "operations"), decisions_of(found))
 
 
-def decisions_of(frame: DataFrame) -> list[Decision]:
-    """The choices of one run, from the frame of ``load_decisions``."""
+def decisions_of(path: Path) -> list[Decision]:
+    """The choices of victims of the run in this directory.  Raises ConfigError."""
+    return decisions_in(rows_of(path, "decisions"))
+
+
+def decisions_in(rows: Iterable[Row]) -> list[Decision]:
+    """The choices in the rows of ``decisions.parquet``."""
     found: list[Decision] = []
-    for row in _rows(frame.drop(columns=["run", "repeat"])):
+    for row in rows:
         if not found or found[-1].decision != row["decision"]:
             found.append(Decision(**{name: row[name] for name in OF_A_CHOICE}))
         found[-1].candidates.append({name: value for name, value in row.items() if name not in OF_A_CHOICE})
     return found
 
 
-def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Eviction]:
-    """The evictions of the victims of ``decisions``, of the same run."""
-    story = _Story(results)
+def find_evictions(attempts: Iterable[Row], operations: Iterable[Row], decisions: Iterable[Decision]) -> list[Eviction]:
+    """The evictions of the victims of ``decisions``; rows are those of the tables of the same run."""
+    story = _Story(attempts, operations)
     asked: dict[str, list[Decision]] = defaultdict(list)
     """By job, the Preemptor's requests since it last gave back something."""
     last: dict[str, list[Decision]] = {}
@@ -208,11 +225,7 @@ def _joined(found: list[Eviction]) -> list[Eviction]:
 
 def why(decision: Decision, candidate: Row) -> str:
     """Why a candidate was chosen or passed over, as one line: ``srt: 50.2 s left, 1st of 47``."""
-    return why_text(decision.rule, decision.by, candidate, len(decision.candidates) + decision.left_out)
-
-
-def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
-    """The same, from the columns of ``load_decisions``."""
+    rule, by, candidates = decision.rule, decision.by, len(decision.candidates) + decision.left_out
     said = candidate.get("why")
     if said is not None and by == Chooser.SCHEDULER:
         return f"{rule}: {said.partition(chr(10))[0]}"
@@ -230,28 +243,22 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     return f"{late}{rule}: {', '.join(parts)}" + (f"; {said}" if said else "")
 
 
-def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows with None for missing values, and with whole numbers as counts, which a frame with gaps turns to floats."""
-    counts = {name: "Int64" for name in _COUNTS if name in frame}
-    known = frame.astype(counts).astype(object).where(frame.notna(), None)
-    return iter(known.to_dict("records"))
-
-
 class _Story:
     """What happened to attempts, by container and by task."""
 
-    def __init__(self, results: Results) -> None:
-        self._attempts = {row["container"]: row for row in _rows(results.attempts)}
+    def __init__(self, attempts: Iterable[Row], operations: Iterable[Row]) -> None:
+        self._attempts = {row["container"]: row for row in attempts}
         self._of_task: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
         for row in self._attempts.values():
             self._of_task[row["job"], row["kind"], row["task"]].append(row)
-        self._stops = _by_container(results.suspensions, "stopped_s")
-        self._operations = _by_container(results.operations, "begin_s")
+        self._operations: dict[str, list[Row]] = defaultdict(list)
+        for row in sorted(operations, key=itemgetter("begin_s")):
+            self._operations[row["container"]].append(row)
 
     def eviction(self, decision: Decision, chosen: Row, asked: list[Decision]) -> Eviction:
         container, t_s = chosen["container"], decision.t_s
         attempt = self._attempts.get(container, {})
-        stop = _first_from(self._stops.get(container, ()), "stopped_s", t_s)
+        stop = _first_from(attempt.get("suspended_spans", ()), "stopped_s", t_s)
         outcome, freed_s, following = "ended", attempt.get("slot_freed_s"), None
         if stop is not None:
             outcome, freed_s = "suspended", stop["freed_s"]
@@ -278,6 +285,7 @@ class _Story:
             next_node=following["node"] if following else None,
             next_s=next_s,
             next_cost_s=resumed["total_s"] if resumed else None,
+            queue=attempt.get("queue", ""),
         )
 
     def _after(self, attempt: Row) -> Row | None:
@@ -291,12 +299,5 @@ class _Story:
         return _first_from(mine, "begin_s", from_s)
 
 
-def _by_container(frame: DataFrame, time: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in _rows(frame.sort_values(time)):
-        found[row["container"]].append(row)
-    return found
-
-
-def _first_from(rows: Any, time: str, from_s: float) -> Row | None:
+def _first_from(rows: Iterable[Row], time: str, from_s: float) -> Row | None:
     return next((row for row in rows if row[time] >= from_s), None)

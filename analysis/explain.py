@@ -17,8 +17,8 @@ from rich.table import Table
 
 from analysis.curves import Curve
 from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evictions, why
-from analysis.load import cluster_of, load_decisions, load_runs, read_configuration, read_table
-from analysis.run_paths import find_runs
+from analysis.load import cluster_of, mechanism_of, read_configuration, read_table, rows_of
+from analysis.run_paths import the_run
 from analysis.timeline import make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
@@ -67,16 +67,13 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     Raises:
         ConfigError: ``path`` is not one finished run, or has no such job or attempt.
     """
-    runs = find_runs([path])
-    if len(runs) > 1:
-        raise ConfigError(f"{path}: has {len(runs)} runs; name one of them, such as {runs[0].path}")
-    results = load_runs(runs)
-    _known(job, results.jobs["name"], "job", path)
-    _known(attempt, results.attempts["attempt"], "attempt", path)
-    decisions = decisions_of(load_decisions(path))
-    found = find_evictions(results, decisions)
+    run = the_run(path).path
+    jobs, attempts, decisions = rows_of(run, "jobs"), rows_of(run, "attempts"), decisions_of(run)
+    _known(job, (row["name"] for row in jobs), "job", path)
+    _known(attempt, (row["attempt"] for row in attempts), "attempt", path)
+    found = find_evictions(attempts, rows_of(run, "operations"), decisions)
     if job is not None:
-        found = [eviction for eviction in found if eviction.chosen["job"] == job]
+        found = [eviction for eviction in found if eviction.job == job]
     if attempt is not None:
         found = [eviction for eviction in found if eviction.attempt == attempt]
     wanted = {decision.decision for eviction in found for decision in _choices_of(eviction)}
@@ -86,15 +83,15 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
         named = (decision for decision in decisions if decision.by == Chooser.SCHEDULER)
         wanted |= {decision.decision for decision in named if job in (decision.requester, decision.job)}
     kept = [decision for decision in decisions if decision.decision in wanted]
-    (run,) = results.runs.itertuples()
-    waits = () if job is None else _waits(runs[0].path, job)
-    ended = results.jobs.loc[results.jobs["reason"] == CANCELLED, "name"]
+    configuration = read_configuration(run)
+    waits = () if job is None else _waits(run, configuration, job)
+    ended = [row["name"] for row in jobs if row["reason"] == CANCELLED]
     cancelled = [name for name in ended if job in (None, name) and attempt is None]
-    return Explanation(str(path), run.mechanism, found, kept, attempt, job, waits, cancelled)
+    return Explanation(str(path), mechanism_of(configuration), found, kept, attempt, job, waits, cancelled)
 
 
-def _waits(path: Path, job: str) -> tuple[Wait, ...]:
-    nodes = nodes_of(cluster_of(read_configuration(path)["cluster"]))
+def _waits(path: Path, configuration: Mapping[str, Any], job: str) -> tuple[Wait, ...]:
+    nodes = nodes_of(cluster_of(configuration["cluster"]))
     return waits_for_room(read_table(path, "attempts"), nodes, job)
 
 

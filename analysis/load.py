@@ -10,7 +10,7 @@ Every frame has the columns ``run`` (the directory's name) and ``repeat`` (from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from emulator.files.parquet_files import TooLargeError, parquet_file
 from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
 from emulator.records.history import SuspendedSpan, columns_of
+from emulator.records.measures import RUN_FIGURES, figure_of
 from emulator.records.run_directory import EXPERIMENT_NAME
 from emulator.vocabulary import Frozen
 
@@ -110,6 +111,11 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
     return table
 
 
+def rows_of(path: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of one Parquet file of a run directory; None where there is no value.  Raises ConfigError."""
+    return read_table(path, name).to_pylist()
+
+
 def read_configuration(path: Path) -> dict[str, Any]:
     """``experiment.yaml`` of a run directory, with all jobs.  Raises ConfigError: it is not a complete experiment."""
     document = read_document(path / EXPERIMENT_NAME)
@@ -148,37 +154,20 @@ def _without_spans(attempts: DataFrame) -> tuple[DataFrame, DataFrame]:
 # ---- one row for each run ----
 
 
-def _at(*keys: str) -> Callable[[Mapping[str, Any]], Any]:
-    def value(data: Any) -> Any:
-        for key in keys:
-            data = data.get(key) if isinstance(data, Mapping) else None
-        return data
-
-    return value
-
-
-_FROM_SUMMARY = {
-    **{name: _at(name) for name in ("name", "engine", "seed", "time_scale", "makespan_s", "real_s")},
-    **{name: _at("work", name) for name in ("useful_s", "lost_s", "overhead_s", "wasted_fraction", "utilization")},
-    **{name: _at("storage", name) for name in ("peak_bytes", "io_fraction")},
-    **{name: _at(name) for name in ("energy_j", "swap_bytes", "checkpoint_bytes")},
-    **{f"lag_{name}": _at("lag", name) for name in ("p99_real_ms", "p99_emulated_s")},
-    "verified": _at("output", "verified"),
-}
-_FROM_EXPERIMENT = {
-    "nodes": _at("cluster", "nodes"),
-    "allocation": _at("scheduler", "allocation", "name"),
-    **{name: _at("scheduler", name) for name in ("job_selection", "job_eviction", "task_eviction")},
-    "overheads": _at("overheads"),
-}
+def mechanism_of(configuration: Mapping[str, Any]) -> Any:
+    """The name of the mechanism that an experiment has."""
+    mechanism = configuration["scheduler"].get("mechanism")
+    return mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
 
 
 def _run_row(run: RunPath) -> dict[str, Any]:
     summary, experiment = read_summary(run.path), read_configuration(run.path)
+    scheduler = experiment["scheduler"]
     row: dict[str, Any] = {"run": run.run, "repeat": run.repeat}
-    row |= {name: get(summary) for name, get in _FROM_SUMMARY.items()}
-    row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
-    mechanism = _at("scheduler", "mechanism")(experiment)
-    row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
-    row["containers"] = cluster_of(experiment["cluster"]).containers
-    return {**row, "path": str(run.path)}
+    row |= {name: summary[name] for name in ("name", "engine", "seed", "time_scale")}
+    row |= {name: figure_of(summary, name) for name in RUN_FIGURES if name != "disturbed"}
+    row |= {name: scheduler.get(name) for name in ("job_selection", "job_eviction", "task_eviction")}
+    row |= {"allocation": scheduler["allocation"].get("name"), "mechanism": mechanism_of(experiment)}
+    cluster = cluster_of(experiment["cluster"])
+    row |= {"nodes": experiment["cluster"].get("nodes"), "containers": cluster.containers}
+    return {**row, "overheads": experiment.get("overheads"), "path": str(run.path)}

@@ -54,6 +54,14 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
     return _distinct(found)
 
 
+def the_run(path: str | Path) -> RunPath:
+    """The only finished run at ``path``.  Raises ConfigError: there are none, or several."""
+    runs = find_runs([path])
+    if len(runs) > 1:
+        raise ConfigError(f"{path}: has {len(runs)} runs; name one of them, such as {runs[0].path}")
+    return runs[0]
+
+
 def read_summary(path: Path) -> dict[str, Any]:
     """The contents of ``summary.json`` of a run directory.  Raises ConfigError, also if it is not a run's summary."""
     file, data = _read(path)

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from statistics import fmean, stdev
+from collections.abc import Sequence
 
 import numpy
 from numpy.typing import ArrayLike
 
 from analysis.curves import known
 from analysis.frames import DataFrame, pandas
-from emulator.intervals import half_of_interval
+from emulator.intervals import Spread, half_of_interval, spread_of
 from emulator.vocabulary import Frozen
 
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
 """The percentiles of per-job differences that the papers quote, and some between."""
-
-
-class Spread(Frozen):
-    """A summary of several values; deviation and interval are None for fewer than two."""
-
-    n: int
-    mean: float
-    sd: float | None
-    """Sample standard deviation."""
-    low: float | None
-    high: float | None
-    """End of Student's 95% interval of the mean."""
 
 
 def spread(values: ArrayLike) -> Spread:
@@ -35,19 +22,10 @@ def spread(values: ArrayLike) -> Spread:
 
     Raises ValueError if no value is left.
     """
-    found = known(values)
-    if not len(found):
+    found = spread_of(known(values))
+    if found is None:
         raise ValueError("no values")
-    mean, interval = fmean(found), mean_interval(found)
-    if interval is None:
-        return Spread(1, mean, None, None, None)
-    return Spread(len(found), mean, stdev(map(float, found)), *interval)
-
-
-def spread_if_any(values: Iterable[float | None]) -> Spread | None:
-    """The same of the values that are known; None if none is."""
-    given = [value for value in values if value is not None]
-    return spread(given) if given else None
+    return found
 
 
 def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -17,11 +16,16 @@ from typing import Any
 from rich.table import Table
 
 from analysis.run_paths import find_runs, read_summary
+from emulator.core.messages import JobState
 from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.records.history import JobRow
+from emulator.records.measures import Job, evictions, known, total
 from emulator.records.run_directory import EXPERIMENT_NAME
+from emulator.records.summary import job_in_seconds
+from emulator.vocabulary import Frozen
 from workloads.errors import Problems
 from workloads.importers import open_entry
 from workloads.record import WorkloadJob
@@ -31,22 +35,12 @@ MOST_JOBS = 60
 """Up to this many jobs are shown one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
-    """The outcome of one job; None: unknown."""
+class Comparison(Frozen):
+    """The jobs that are in all runs, as rows of their jobs (``emulator.records.measures``)."""
 
-    completion_s: float | None
-    evictions: int
-    lost_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutcomes:
-    """The outcomes of the jobs that are in all runs."""
-
-    own: Mapping[str, JobOutcome]
-    """In the trace, by job."""
-    runs: Mapping[str, Mapping[str, JobOutcome]]
+    own: Mapping[str, Job]
+    """As they went in the trace, by job, in its order."""
+    runs: Mapping[str, Mapping[str, Job]]
     """By run and job."""
     priorities: Mapping[str, int | None]
     is_scaled: bool
@@ -54,16 +48,20 @@ class JobOutcomes:
     def to_json(self) -> dict[str, Any]:
         """All outcomes by job, in the order of the trace."""
         return {
-            job: {
-                "priority": self.priorities[job],
-                "trace": asdict(own),
-                "runs": {run: asdict(jobs[job]) for run, jobs in self.runs.items()},
+            name: {
+                "priority": self.priorities[name],
+                "trace": _outcome_json(own),
+                "runs": {run: _outcome_json(jobs[name]) for run, jobs in self.runs.items()},
             }
-            for job, own in self.own.items()
+            for name, own in self.own.items()
         }
 
 
-def trace_outcomes(paths: Sequence[Path]) -> JobOutcomes:
+def _outcome_json(job: Job) -> dict[str, Any]:
+    return {"completion_s": job["completion_s"], "evictions": evictions([job]), "lost_s": job["lost_work_s"]}
+
+
+def trace_outcomes(paths: Sequence[Path]) -> Comparison:
     """The outcomes of runs (directories of ``natjam run``), all of one trace.
 
     Raises:
@@ -77,11 +75,11 @@ def trace_outcomes(paths: Sequence[Path]) -> JobOutcomes:
         other = _trace_of(experiment, path)
         if (other.path, other.format) != (entry.path, entry.format):
             raise ConfigError(f"{path}: runs {other.path}, and {found[0]} runs {entry.path}; name runs of one trace")
-    runs = {_name(path, found): _of_run(path) for path in found}
+    runs = {_name(path, found): {job["name"]: job for job in read_summary(path)["jobs"]} for path in found}
     shared = set.intersection(*(set(jobs) for jobs in runs.values()))
     trace = open_entry(entry, Problems(entry.lenient))
     jobs = sorted((job for job in trace.jobs if job.job in shared), key=lambda job: job.submit_ns)
-    return JobOutcomes(
+    return Comparison(
         {job.job: _own(job) for job in jobs},
         runs,
         {job.job: job.priority for job in jobs},
@@ -99,27 +97,31 @@ def _name(path: Path, paths: Sequence[Path]) -> str:
     return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
 
 
-def _of_run(path: Path) -> dict[str, JobOutcome]:
-    return {
-        job["name"]: JobOutcome(job["completion_s"], job["suspensions"] + job["kills"], job["lost_work_s"] or 0.0)
-        for job in read_summary(path)["jobs"]
-    }
-
-
-def _own(job: WorkloadJob) -> JobOutcome:
+def _own(job: WorkloadJob) -> Job:
+    """A job as its trace recorded it.  It has a completion if it succeeded."""
     tasks = job.tasks or ()
     has_end = job.finish_ns is not None and job.outcome in (None, "succeeded")
-    return JobOutcome(
-        ((job.finish_ns or 0) - job.submit_ns) / 1e9 if has_end else None,
-        sum(task.evictions or 0 for task in tasks),
-        sum(task.lost_ns or 0 for task in tasks) / 1e9,
+    row = JobRow(
+        name=job.job,
+        queue=job.queue or "",
+        submit_ns=job.submit_ns,
+        start_ns=None,
+        finish_ns=job.finish_ns if has_end else None,
+        deadline_ns=None,
+        state=JobState.SUCCEEDED if has_end else JobState.RUNNING,
+        attempts=len(tasks),
+        suspensions=0,
+        kills=sum(task.evictions or 0 for task in tasks),
+        useful_ns=0,
+        lost_work_ns=sum(task.lost_ns or 0 for task in tasks),
     )
+    return job_in_seconds(row)
 
 
 # ---- tables ----
 
 
-def tables(outcomes: JobOutcomes) -> Iterator[Table]:
+def tables(outcomes: Comparison) -> Iterator[Table]:
     """Tables by priority if there are several, job by job if they are few, and for all jobs."""
     groups: dict[str, list[str]] = {}
     for job in sorted(outcomes.own, key=lambda job: outcomes.priorities[job] or 0):
@@ -129,7 +131,7 @@ def tables(outcomes: JobOutcomes) -> Iterator[Table]:
         yield _by_job(outcomes)
 
 
-def _grouped(outcomes: JobOutcomes, groups: Mapping[str, Sequence[str]]) -> Table:
+def _grouped(outcomes: Comparison, groups: Mapping[str, Sequence[str]]) -> Table:
     columns = [*numbers("priority", "jobs", importance=ALWAYS), *names("")]
     columns += [*numbers("median completion", importance=4), *numbers("mean", "p90")]
     columns += numbers("evictions", "lost work, h", importance=3)
@@ -137,28 +139,28 @@ def _grouped(outcomes: JobOutcomes, groups: Mapping[str, Sequence[str]]) -> Tabl
     for group, jobs in groups.items():
         for index, (side, found) in enumerate((("trace", outcomes.own), *outcomes.runs.items())):
             picked = [found[job] for job in jobs]
-            times = [one.completion_s for one in picked if one.completion_s is not None]
+            times = known(picked, "completion_s")
             table.add_row(
                 *((group, f"{len(jobs):,}") if not index else ("", "")),
                 side,
                 *(or_dash(of(times) if times else None, _SECONDS) for of in _MIDDLES),
-                f"{sum(one.evictions for one in picked):,}",
-                f"{sum(one.lost_s for one in picked) / 3600:,.1f}",
+                f"{evictions(picked):,}",
+                f"{total(picked, 'lost_work_s') / 3600:,.1f}",
             )
         table.add_section()
     return table
 
 
-def _by_job(outcomes: JobOutcomes) -> Table:
+def _by_job(outcomes: Comparison) -> Table:
     title = "completion of each job, emulated seconds (divided by the trace's)"
     table = new_table(title, [*names("job"), *numbers("trace", *outcomes.runs, importance=ALWAYS)])
     for job, own in outcomes.own.items():
         cells = []
         for jobs in outcomes.runs.values():
-            took_s = jobs[job].completion_s
-            ratio = f" ({took_s / own.completion_s:.2f})" if took_s and own.completion_s else ""
+            took_s = jobs[job]["completion_s"]
+            ratio = f" ({took_s / own['completion_s']:.2f})" if took_s and own["completion_s"] else ""
             cells.append(f"{or_dash(took_s, _SECONDS)}{ratio}")
-        table.add_row(job, or_dash(own.completion_s, _SECONDS), *cells)
+        table.add_row(job, or_dash(own["completion_s"], _SECONDS), *cells)
     return table
 
 

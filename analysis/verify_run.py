@@ -19,12 +19,10 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.campaign.directory import PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
-from emulator.campaign.kept_runs import DIGESTS_NAME
+from emulator.campaign.directory import DIGESTS_NAME, PLAN_NAME, RUNS_NAME, TABLE_NAME, CampaignDirectory
 from emulator.campaign.worker import FAILURE_NAME
 from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.experiment.load import load_experiment
-from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import ROW_TYPES, tables_of
 from emulator.records.replay import replay_journal, whole_records
@@ -37,7 +35,14 @@ from emulator.records.run_directory import (
     has_sha256,
     summary_digest,
 )
-from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
+from emulator.records.summary import (
+    FAILED,
+    FINISHED,
+    build_summary,
+    summarise_repeats,
+    what_was_checked,
+    what_was_not_checked,
+)
 from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
 from emulator.vocabulary import counted

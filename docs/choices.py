@@ -29,8 +29,7 @@ from analysis.reproduce.needs import work_of
 from analysis.reproduce.record import rounded
 from analysis.reproduce.run import at_most_seeds, planned, reproduce
 from analysis.reproduce.values import Constant, PaperValues, all_values, cells_of_part, source_of
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.plan import Variant
+from emulator.campaign.directory import CampaignDirectory, Variant
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.model import Experiment

@@ -19,7 +19,7 @@ from statistics import fmean
 from analysis.reproduce.definitions import FigureDefinition, chosen_figures
 from analysis.reproduce.needs import Took, stored
 from analysis.reproduce.run import planned, run_one
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import planned_runs
 
 TOOK = Path(__file__).resolve().parents[1] / "analysis/claims/took.json"
 _ENOUGH_CPU_S = 5.0

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from emulator import __version__
 from emulator.core.job import JobSpec
-from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
 from emulator.engine import Aftermath, Engine, EngineResult, OnStatus, Records
 from emulator.errors import ConfigError, NatjamError, RunError
@@ -33,7 +32,7 @@ from emulator.records.journal import JournalError, JournalHeader
 from emulator.records.lag import LagRecorder
 from emulator.records.replay import whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
-from emulator.records.summary import FAILED, FINISHED, build_summary, summarise_repeats
+from emulator.records.summary import FAILED, FINISHED, build_summary, failures, summarise_repeats
 from emulator.resolved import Resolved, resolve
 
 _VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")

@@ -3,7 +3,9 @@
 Mechanisms are those of ``natjam policies``, and the experiment's own if it is a function of the user's.  ``adaptive``
 chooses among all that preempt.  Policies are the experiment's own.  If queues take containers from each other (natjam,
 section 2), there are also: the job with the most containers, or one drawn in proportion; the task with the least or the
-most time left.  ``also`` adds policies of the user's.  Under YARN's CapacityScheduler see ``analysis.advise.yarn``.
+most time left.  ``also`` adds policies of the user's.  With YARN's CapacityScheduler, what YARN can be told itself is
+first: its preemption off, as configured, and with quicker settings.  Each is a property
+``yarn.resourcemanager.monitor.capacity.preemption.*`` of ``yarn-site.xml`` (Hadoop 3.4).
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.advise import yarn
 from emulator.campaign.definition import as_overrides
-from emulator.campaign.plan import Variant
+from emulator.campaign.directory import Variant
+from emulator.core.job import JobSpec
 from emulator.core.mechanisms import TRAITS, makes_images
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
 from emulator.policies.allocation_forms import TakesBack
 from emulator.policies.axes import MECHANISM
-from emulator.vocabulary import Mechanism
+from emulator.vocabulary import Mechanism, counted
+from workloads.schema import TraceEntry
 
 WAIT = "wait"
 NO_POLICIES = "-"
@@ -134,7 +138,7 @@ def _candidates(
     experiment: Experiment, policies: Sequence[Policies], mechanisms: Sequence[str], assumed: list[str]
 ) -> Iterator[Candidate]:
     """Waiting, then every mechanism under every set of policies; what YARN itself can do comes first."""
-    off = None if policies[0].properties is None else (yarn.OFF,)
+    off = None if policies[0].properties is None else (_YARN_OFF,)
     yield Candidate(WAIT, WAIT, NO_POLICIES, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
     tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
     if tier:
@@ -161,8 +165,7 @@ def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str])
     known = allocation.known
     own = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
     if allocation.name == "yarn-capacity":
-        for name, settings, kill_only, properties in yarn.policies(scheduler, assumed):
-            yield Policies(name, settings, kill_only, properties)
+        yield from _yarn_policies(scheduler, assumed)
         if len(queues) > 1:
             yield Policies("two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt"))
         return
@@ -204,3 +207,87 @@ def _two_queue(scheduler: Scheduler, queues: tuple[str, ...], job: str, task: st
         "scheduler.job_eviction": job,
         "scheduler.task_eviction": task,
     }
+
+
+# ---- YARN's CapacityScheduler ----
+
+_YARN_PREFIX = "yarn.resourcemanager.monitor.capacity.preemption."
+_YARN_ON = "yarn.resourcemanager.scheduler.monitor.enable=true"
+_YARN_OFF = "yarn.resourcemanager.scheduler.monitor.enable=false"
+_QUICKER: dict[str, tuple[float, str, str]] = {
+    "total_preemption_per_round": (1, "total_preemption_per_round", "1.0"),
+    "natural_termination_factor": (1, "natural_termination_factor", "1.0"),
+    "max_wait_before_kill_s": (1, "max_wait_before_kill", "1000"),
+    "interval_s": (1, "monitoring_interval", "1000"),
+    "max_ignored_over_capacity": (0, "max_ignored_over_capacity", "0.0"),
+}
+"""By our key: the value at its quickest, the property, and that value as YARN has it (milliseconds)."""
+_TRIED_ALONE = ("total_preemption_per_round", "natural_termination_factor", "max_wait_before_kill_s")
+
+
+def _yarn_policies(scheduler: Scheduler, assumed: list[str]) -> Iterator[Policies]:
+    """What YARN can be told itself."""
+    key = "scheduler.allocation.preemption"
+    configured = scheduler.choice("allocation").options.get("preemption", {})
+    if configured is not None:
+        yield Policies("as configured", {}, properties=())
+    else:
+        assumed.append("YARN's preemption is on, with Hadoop's defaults, although the configuration has it off")
+        yield Policies("Hadoop's defaults", {key: {}}, properties=(_YARN_ON,))
+    base, on = dict(configured or {}), () if configured is not None else (_YARN_ON,)
+    for name in _TRIED_ALONE:
+        value, _, shown = _QUICKER[name]
+        if base.get(name) != value:
+            label, settings = f"{_QUICKER[name][1]}={shown}", {key: {**base, name: value}}
+            yield Policies(label, settings, kill_only=True, properties=(*on, _property(name)))
+    quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
+    yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
+
+
+def _property(name: str) -> str:
+    _, property_, value = _QUICKER[name]
+    return f"{_YARN_PREFIX}{property_}={value}"
+
+
+# ---- what an answer rests on ----
+
+
+def assumptions(question: Question, of_trace: Sequence[str]) -> Iterator[str]:
+    """One line for each thing that the answer depends on; ``of_trace`` is known already.
+
+    Raises TraceError, ConfigError.
+    """
+    yield from of_trace
+    experiment, entry = question.experiment, question.experiment.workload.trace
+    jobs = expand(experiment, experiment.seed)
+    if entry is not None:
+        yield from _of_trace(entry)
+    maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
+    made = f"{counted(maps, 'map')} and {counted(reduces, 'reduce')}"
+    yield f"jobs: {len(jobs):,}, with {made}; {_offered(experiment, jobs)}"
+    cluster = experiment.cluster
+    yield f"cluster: {counted(cluster.nodes, 'node')}, {counted(cluster.containers, 'container')} in all"
+    shares = experiment.scheduler.allocation.queues
+    queues = ", ".join(f"{name} {shares[name].capacity:.0%}" for name in question.queues)
+    yield f"queues, with what each is guaranteed: {queues}; the jobs of '{question.production}' are the urgent ones"
+    yield f"what operations cost: {experiment.overheads}"
+    yield from question.assumed
+
+
+def _of_trace(entry: TraceEntry) -> Iterator[str]:
+    if entry.production_fraction is not None:
+        yield f"{entry.production_fraction:.0%} of the jobs, drawn at random, are production (production_fraction)"
+    if entry.gangs:
+        yield "each job of several tasks, once scaled, is a gang: its tasks start and stop together (gangs)"
+    if entry.load is not None:
+        yield f"the number of tasks is scaled so that the work is {entry.load:g} times what the cluster can do (load)"
+
+
+def _offered(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> str:
+    """How busy the jobs keep the cluster while they arrive."""
+    work_ns = sum(sum(job.map_ns) + sum(job.reduce_ns) for job in jobs)
+    span_ns = max(job.submit_ns for job in jobs) - min(job.submit_ns for job in jobs)
+    if not span_ns:
+        return f"{work_ns / 1e9:,.0f} container seconds of work"
+    share = work_ns / (span_ns * experiment.cluster.containers)
+    return f"while they arrive, their work is {share:.0%} of what the cluster can do (ApplicationMasters not counted)"

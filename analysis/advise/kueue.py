@@ -13,8 +13,8 @@ from random import Random
 from msgspec.structs import replace
 
 from analysis.report.variants import interval_cell
-from analysis.statistics import Spread, spread_if_any
 from emulator.display.tables import FittedTable, names, new_table, numbers
+from emulator.intervals import Spread, spread_of
 from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.player import Player
 from emulator.sites.kueue import Arrival, Cluster, Preemption
@@ -83,7 +83,7 @@ def results_of(
             days.append(_day(chosen, drawn(arrivals, number), minimum_ns))
             on_day()
         ended = [day for day in days if day is not None]
-        columns = {field: spread_if_any(getattr(day, field) for day in ended) for field in Day.__struct_fields__}
+        columns = {field: spread_of(getattr(day, field) for day in ended) for field in Day.__struct_fields__}
         yield KueueResult(name, loops=len(days) - len(ended), **columns)
 
 

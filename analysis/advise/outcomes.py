@@ -21,8 +21,7 @@ from analysis.load import read_table
 from analysis.metrics import job_metrics
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult
-
-_BYTES_A_GB = 1e9
+from emulator.records.measures import figure_of, mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +140,15 @@ def _outcome(
     )
 
 
+_UNITS = {"swap_gb": ("swap_bytes", 1e9), "checkpoint_gb": ("checkpoint_bytes", 1e9)}
+_UNITS |= {"storage_gb": ("peak_bytes", 1e9), "energy_mj": ("energy_j", 1e6)}
+"""The figures of runs that candidates are compared by beside times: their own names, and their units here."""
+
+
 def _amounts(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Figures of summaries other than times, if the summaries have them."""
-    found: dict[str, list[float]] = {}
-    for summary in filter(None, summaries):
-        storage = summary.get("storage") or {}
-        energy_j = summary.get("energy_j")
-        values = {
-            "swap_gb": (summary.get("swap_bytes"), _BYTES_A_GB),
-            "checkpoint_gb": (summary.get("checkpoint_bytes"), _BYTES_A_GB),
-            "storage_gb": (storage.get("peak_bytes"), _BYTES_A_GB),
-            "energy_mj": (energy_j, 1e6),
-        }
-        for name, (value, unit) in values.items():
-            if isinstance(value, int | float):
-                found.setdefault(name, []).append(value / unit)
-    return {name: sum(values) / len(values) for name, values in found.items()}
+    """Means of figures of runs other than times, if the summaries have them."""
+    means = {
+        name: (mean([found for one in summaries if (found := figure_of(one, figure)) is not None]), unit)
+        for name, (figure, unit) in _UNITS.items()
+    }
+    return {name: found / unit for name, (found, unit) in means.items() if found is not None}

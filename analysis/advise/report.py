@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,13 +13,13 @@ from rich.table import Table
 
 from analysis.advise.candidates import WAIT, Question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
-from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of
-from analysis.advise.words import advice, called
+from analysis.advise.verdict import Ratio, Rival, Verdict, advice, called, ratio_of
 from analysis.figures import style
-from emulator.display.tables import names, new_table, numbers, words
+from emulator.display.tables import names, new_table, number, numbers, words
 from emulator.vocabulary import counted
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
+_figure = partial(number, decimals=(0, 1, 2))
 
 
 def advice_table(question: Question, found: CandidateResults, verdict: Verdict | None) -> Table:
@@ -42,10 +42,10 @@ def advice_table(question: Question, found: CandidateResults, verdict: Verdict |
             table.add_section()
         last = one.mechanism
         is_chosen = verdict is not None and verdict.is_preferred and row is verdict.chosen
-        cells = [_number(row.production_p50_s), _number(row.production_p95_s)]
-        cells += [_number(row.other_slowdown)] if has_others else []
+        cells = [_figure(row.production_p50_s), _figure(row.production_p95_s)]
+        cells += [_figure(row.other_slowdown)] if has_others else []
         cells += [f"{row.missed} of {row.deadlines}"] if has_deadlines else []
-        cells += [_number(row.lost_s), f"{row.lost_share:.1%}", *(_number(row.amounts.get(name)) for name in shown)]
+        cells += [_figure(row.lost_s), f"{row.lost_share:.1%}", *(_figure(row.amounts.get(name)) for name in shown)]
         if row.failed:
             cells = [f"{row.failed} of {row.runs} runs failed", *[""] * (len(cells) - 1)]
         style_ = "bold green" if is_chosen else "red" if row.failed else ""
@@ -80,12 +80,6 @@ def _change(ratio: Ratio | None) -> str:
         return f"{ratio.mean - 1:+.1%}"
     digits = 0 if ratio.high - ratio.low > 0.03 else 1
     return f"{ratio.mean - 1:+.1%}\n{ratio.low - 1:+.{digits}%} to {ratio.high - 1:+.{digits}%}"
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def advice_json(
@@ -181,11 +175,11 @@ def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
 def _name_points(panel: Axes, labels: Sequence[tuple[float, float, str, str]]) -> None:
     """Names beside the plot in the order of the points' heights, each with a line to its point: points may coincide."""
     ordered = sorted(labels, key=lambda label: label[1])
-    for number, (x, y, name, colour) in enumerate(ordered):
+    for place, (x, y, name, colour) in enumerate(ordered):
         panel.annotate(
             name,
             (x, y),
-            xytext=(1.03, (number + 0.5) / len(ordered)),
+            xytext=(1.03, (place + 0.5) / len(ordered)),
             textcoords="axes fraction",
             va="center",
             fontsize=style.FONT_POINTS - 1,

@@ -15,7 +15,6 @@ from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, cells, not_com
 from analysis.demo.scale import choose_scale, expected_real_s, measure_load, most_real_s, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
-from emulator.display.closing_tables import failures
 from emulator.display.run_display import RunDisplay
 from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
 from emulator.errors import RunError
@@ -23,6 +22,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import written_whole
 from emulator.live.session.ray_runtime import ray_for_runs
+from emulator.records.summary import failures
 
 REPORT_NAME, PICTURE_NAME = "report.html", "demo.png"
 

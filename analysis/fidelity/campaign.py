@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import CampaignDirectory, PlannedRun
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.costs.calibration_file import AUTO, chosen_path, load_calibration

@@ -9,6 +9,8 @@ from typing import Any
 
 from emulator.experiment.model import Experiment
 from emulator.policies.axes import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
+from emulator.records.measures import figure_of, total
+from emulator.vocabulary import Frozen
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """Limits on errors of job completion times: on average; at worst, as a share or in heartbeats, whichever is larger."""
@@ -248,10 +250,10 @@ def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:
     for job in summary["jobs"]:
         for name in (COMPLETION, "suspensions", "kills", "lost_work_s"):
             found[job["name"], name] = job[name]
-    found[None, "makespan_s"] = summary["makespan_s"]
-    found[None, "suspensions"] = sum(job["suspensions"] for job in summary["jobs"])
-    found[None, "lost_work_s"] = summary["work"]["lost_s"]
-    found[None, "utilization"] = summary["work"]["utilization"]
+    found[None, "makespan_s"] = figure_of(summary, "makespan_s")
+    found[None, "suspensions"] = total(summary["jobs"], "suspensions")
+    found[None, "lost_work_s"] = figure_of(summary, "lost_s")
+    found[None, "utilization"] = figure_of(summary, "utilization")
     return {key: float(value) for key, value in found.items() if value is not None}
 
 
@@ -259,37 +261,28 @@ DRIFT_LIMIT = 0.02
 """How far a time scale may change the completion time of a live job and be faithful."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """The completion time of one job at one time scale, against the lowest one."""
+class Drift(Frozen):
+    """The completion time of one job at one time scale, and how far it is from that at the lowest one."""
 
     file: str
     job: str
     time_scale: float
     live_s: float
-    simulated_s: float
+    sim_s: float
     live_drift: float
-    simulated_drift: float
+    sim_drift: float
 
 
 def drifts(files: Sequence[FileFidelity]) -> list[Drift]:
     """How completion times change with the time scale; ``files`` are the same experiments at several scales."""
     found = []
-    base: dict[tuple[str, str | None], Metric] = {}
+    base: dict[tuple[str, str | None], tuple[float, float]] = {}
     for file in sorted(files, key=lambda file: file.time_scale):
         for metric in file.completions:
-            first = base.setdefault((file.name, metric.job), metric)
-            found.append(
-                Drift(
-                    file.name,
-                    metric.job or "",
-                    file.time_scale,
-                    metric.live_mean,
-                    metric.simulated_mean,
-                    metric.live_mean / first.live_mean - 1,
-                    metric.simulated_mean / first.simulated_mean - 1,
-                )
-            )
+            means = metric.live_mean, metric.simulated_mean
+            live_s, sim_s = base.setdefault((file.name, metric.job), means)
+            changes = means[0] / live_s - 1, means[1] / sim_s - 1
+            found.append(Drift(file.name, metric.job or "", file.time_scale, *means, *changes))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -23,7 +24,7 @@ from analysis.fidelity.figures import (
     highest_faithful_scale,
 )
 from analysis.figures import style
-from emulator.display.tables import ALWAYS, names, new_table, numbers, or_dash
+from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
 from emulator.files.whole_files import write_json
 
 _FILE = "fidelity.json"
@@ -35,18 +36,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
     """Write ``fidelity.json`` and ``fidelity.png``.  Raises RunError."""
     report = fidelity.to_json()
     if found:
-        report["drift"] = [
-            {
-                "file": drift.file,
-                "job": drift.job,
-                "time_scale": drift.time_scale,
-                "live_s": drift.live_s,
-                "sim_s": drift.simulated_s,
-                "live_drift": drift.live_drift,
-                "sim_drift": drift.simulated_drift,
-            }
-            for drift in found
-        ]
+        report["drift"] = msgspec.to_builtins(found)
         report["highest_faithful_time_scale"] = highest_faithful_scale(found)
     write_json(directory / _FILE, report)
     style.save(_figure(fidelity), [directory / "fidelity.png"])
@@ -63,12 +53,12 @@ def file_table(file: FileFidelity) -> Table:
         table.add_row(
             metric.job or "(all)",
             metric.name.removesuffix("_s"),
-            _number(metric.simulated_mean),
-            _number(metric.live_mean),
+            _seconds(metric.simulated_mean),
+            _seconds(metric.live_mean),
             f"{metric.difference:+.2f}",
             or_dash(metric.error, "+.2%"),
             or_dash(metric.live_spread, ".2%"),
-            *([_number(fluid_s) if fluid_s is not None else ""] if file.fluid else []),
+            *(["" if fluid_s is None else _seconds(fluid_s)] if file.fluid else []),
         )
     return table
 
@@ -116,15 +106,15 @@ def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
     by_place = {(drift.file, drift.job, drift.time_scale): drift for drift in found}
     for file, job in jobs:
         drifts = [by_place[file, job, scale] for scale in scales]
-        first = f"{_number(drifts[0].live_s)} ({_number(drifts[0].simulated_s)})"
-        rest = [f"{drift.live_drift:+.1%} ({drift.simulated_drift:+.1%})" for drift in drifts[1:]]
+        first = f"{_seconds(drifts[0].live_s)} ({_seconds(drifts[0].sim_s)})"
+        rest = [f"{drift.live_drift:+.1%} ({drift.sim_drift:+.1%})" for drift in drifts[1:]]
         table.add_row(f"{file}: {job}", first, *rest)
     highest = f"highest time scale within {DRIFT_LIMIT:.0%} of {scales[0]:g}x: {highest_faithful_scale(found):g}"
     return [table, highest]
 
 
-def _number(value: float) -> str:
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
+def _seconds(value: float | None) -> str:
+    return number(value, (1, 2, 2), "")
 
 
 _ROW_INCHES = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.packing import draw_packing
+from analysis.figures.shares import draw_packing
 from analysis.papers.variant_panels import variant_panels
 from analysis.reproduce.measure import ratios
 from analysis.reproduce.reproduced import Reproduced, Reproduction

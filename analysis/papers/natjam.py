@@ -16,7 +16,7 @@ from analysis.frames import DataFrame
 from analysis.papers.natjam_cells import EPSILON, MARGINS
 from analysis.reproduce.measure import job_pairs, values_of
 from analysis.reproduce.reproduced import Reproduced, Reproduction
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import PlannedRun
 from emulator.records.parquet_tables import tables_of
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

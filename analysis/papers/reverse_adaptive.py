@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.holders import draw_holders
+from analysis.figures.shares import draw_holders
 from analysis.papers.reverse_adaptive_cells import R_PEND, S_FIT, S_PEND, S_REQ, example_periods
 from analysis.papers.variant_panels import variant_panels
 from analysis.reproduce.grid_plots import draw_lines

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emulator.display.grids import (
-    WORK_KEPT,
-    Cell,
-    Grid,
-    failed,
-    figure,
-    has_missed,
-    in_columns,
-    mean_completion_s,
-    percent,
-    text,
-)
+from emulator.display import grids
+from emulator.display.grids import WORK_KEPT, Cell, Grid, figure, in_columns, percent, text
 from emulator.display.tables import names, numbers, words
-from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.gaps import disturbances
-from emulator.records.summary import shown_state
+from emulator.records.measures import failed, has_missed, known, mean, shown_state, total
+from emulator.records.summary import what_was_checked, what_was_not_checked
 from emulator.vocabulary import Frozen
 
 _Summary = Mapping[str, Any]
@@ -50,24 +40,21 @@ def size(count_bytes: int) -> Cell:
 def headline(summary: _Summary) -> list[Tile]:
     """The most important figures."""
     jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
-    not_well, cancelled = failed(jobs).value, sum(shown_state(job) == "cancelled" for job in jobs)
+    not_well, cancelled = failed(jobs), sum(shown_state(job) == "cancelled" for job in jobs)
     ended = [f"{not_well} did not succeed"] if not_well else []
     ended += [f"{cancelled} cancelled by their scheduler"] if cancelled else []
-    suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
     tiles = [Tile("state", text("failed", "bad"), summary["reason"])] if summary.get("state") == "failed" else []
     tiles += [Tile("disturbed", text("disturbed", "bad"), reason) for reason in disturbances(summary)[:1]]
     tiles += [
-        Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
+        Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s'])} s real"),
         Tile("jobs", figure(len(jobs)), "; ".join(ended) or "all succeeded"),
         Tile("utilization", percent(work["utilization"]), "of the cluster, until the last job ended"),
-        Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
-        Tile("preempted", figure(suspensions), "work kept"),
-        Tile("killed", figure(kills), "work lost, done again"),
+        Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s'])} s had no result"),
+        Tile("preempted", figure(total(jobs, "suspensions")), "work kept"),
+        Tile("killed", figure(total(jobs, "kills")), "work lost, done again"),
     ]
-    with_deadline = [job for job in jobs if job["deadline_s"] is not None]
-    if with_deadline:
-        missed = sum(map(has_missed, with_deadline))
-        tiles.append(Tile("deadlines missed", figure(missed), f"of {len(with_deadline)}"))
+    if deadlines := known(jobs, "deadline_s"):
+        tiles.append(Tile("deadlines missed", figure(sum(map(has_missed, jobs))), f"of {len(deadlines)}"))
     output = summary["output"]
     if output is not None:
         tiles.append(_output_tile(output))
@@ -130,7 +117,7 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
 def _against(is_within: bool, bound_s: float) -> Cell:
     """Whether something was within its bound."""
     word = "within" if is_within else "beyond"
-    return Cell(word, f"{word} {figure(bound_s).text} s", "" if is_within else "bad")
+    return Cell(word, f"{word} {figure(bound_s)} s", "" if is_within else "bad")
 
 
 def _storage(storage: Mapping[str, Any]) -> list[tuple[str, Cell]]:
@@ -165,8 +152,8 @@ def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
     for label, summary in zip(labels, summaries, strict=True):
         found = summary["jobs"]
         row = [text(label), Cell(summary["seed"], str(summary["seed"])), figure(summary["makespan_s"])]
-        row += [figure(len(found)), failed(found), figure(mean_completion_s(found))]
+        row += [figure(len(found)), grids.failed(found), figure(mean(known(found, "completion_s")))]
         row += [percent(summary["work"][name]) for name in ("utilization", "wasted_fraction")]
-        row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
+        row += [figure(total(found, name)) for name in ("suspensions", "kills")]
         rows.append([*row, text("disturbed", "bad") if disturbances(summary) else text("")])
     return in_columns(columns, rows)

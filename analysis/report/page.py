@@ -13,8 +13,14 @@ import jinja2
 from markupsafe import Markup
 
 from analysis.report import facts
-from analysis.report.differences import difference_charts, differences_grid, differences_of
-from analysis.report.variants import find_variants, interval_charts, variants_grid
+from analysis.report.variants import (
+    difference_charts,
+    differences_grid,
+    differences_of,
+    find_variants,
+    interval_charts,
+    variants_grid,
+)
 from emulator.display import grids
 from emulator.errors import ConfigError
 from emulator.vocabulary import Frozen

@@ -9,8 +9,7 @@ header, and its number of values.  Times are whole ticks of ``tick_s``; -1 means
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -19,7 +18,7 @@ import pyarrow
 from numpy.typing import NDArray
 
 from analysis.curves import Curve, at_work_of, floats, steps
-from analysis.evictions import why_text
+from analysis.evictions import Decision, decisions_in, why
 from analysis.timeline import STATES, Lane, Timeline, make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.policies.capacity import Capacity
@@ -147,7 +146,7 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
 
 def _reasons(tables: RunTables) -> dict[str, str]:
     """Why attempts were chosen for eviction, by their rows."""
-    reasons = _eviction_reasons(tables.decisions)
+    reasons = _eviction_reasons(decisions_in(tables.decisions.to_pylist()))
     attempts = tables.attempts.column("attempt").to_pylist()
     return {str(row): reasons[attempt] for row, attempt in enumerate(attempts) if attempt in reasons}
 
@@ -232,31 +231,20 @@ def _packed(header: Mapping[str, Any], columns: Mapping[str, _Array]) -> bytes:
     return b"".join([struct.pack("<I", len(text)), text, *parts])
 
 
-def _eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
-    """By attempt, for the timeline: for each time it was chosen, a clause with the reason for it and for its job.
-
-    Args:
-        decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
-    """
-    candidates = _candidate_counts(decisions)
+def _eviction_reasons(decisions: Iterable[Decision]) -> dict[str, str]:
+    """By attempt, for the timeline: for each time it was chosen, a clause with the reason for it and for its job."""
     asked: dict[str, str] = {}
     reasons: dict[str, list[str]] = {}
-    for row in decisions.to_pylist():  # Arrow's own filter would import pyarrow.compute: a twentieth of a short run
-        if not row["chosen"]:
-            continue
-        text = why_text(row["rule"], row["by"], row, candidates[row["decision"]])
-        if row["by"] == Chooser.PREEMPTOR:
-            asked[row["job"]] = f"{text}, for {row['requester']}"
-            continue
-        of_its_own = row["by"] == Chooser.APPLICATION_MASTER  # so nobody asked its job
-        job = "" if of_its_own else asked.get(row["job"], "")
-        because = f"; its job by {job}" if job else ""
-        reasons.setdefault(row["attempt"], []).append(f"at {row['t_s']:.1f} s by {text}{because}")
+    for decision in decisions:
+        for row in decision.candidates:
+            if not row["chosen"]:
+                continue
+            text = why(decision, row)
+            if decision.by == Chooser.PREEMPTOR:
+                asked[row["job"]] = f"{text}, for {decision.requester}"
+                continue
+            of_its_own = decision.by == Chooser.APPLICATION_MASTER  # so nobody asked its job
+            job = "" if of_its_own else asked.get(row["job"], "")
+            because = f"; its job by {job}" if job else ""
+            reasons.setdefault(row["attempt"], []).append(f"at {decision.t_s:.1f} s by {text}{because}")
     return {attempt: "; ".join(clauses) for attempt, clauses in reasons.items()}
-
-
-def _candidate_counts(decisions: pyarrow.Table) -> dict[int, int]:
-    """How many candidates each choice had, including those that are not in the table."""
-    numbers, left_out = (decisions.column(name).to_pylist() for name in ("decision", "left_out"))
-    kept = Counter(numbers)
-    return {number: kept[number] + more for number, more in zip(numbers, left_out, strict=True)}

@@ -15,7 +15,8 @@ import numpy
 from analysis.reproduce.cells import Cell, DifferenceFigure, Level, Ratio
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
-from analysis.statistics import Spread, mean_interval
+from analysis.statistics import mean_interval
+from emulator.intervals import Spread
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Summaries of every variant, by seed."""

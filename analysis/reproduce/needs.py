@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from analysis.reproduce.definitions import FigureDefinition
-from emulator.campaign.plan import Variant, planned_runs
+from emulator.campaign.directory import Variant, planned_runs
 from emulator.display.work_display import in_words
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment

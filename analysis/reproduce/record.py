@@ -16,10 +16,10 @@ from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.verdict import Verdict, finding, together
-from analysis.statistics import Spread
 from emulator import __version__
 from emulator.errors import ConfigError
 from emulator.files.strict import Strict
+from emulator.intervals import Spread
 
 _DIGITS = 6
 """Significant digits of figures."""

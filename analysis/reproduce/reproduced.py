@@ -12,7 +12,7 @@ from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.verdict import Verdict
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import PlannedRun
 from emulator.campaign.runner import CampaignResult
 from emulator.records.gaps import disturbances
 

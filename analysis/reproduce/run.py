@@ -19,8 +19,7 @@ from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.verdict import judge
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import as_overrides
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.plan import PlannedRun, Variant, planned_runs
+from emulator.campaign.directory import CampaignDirectory, PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.costs.calibration_file import chosen_path
 from emulator.engine import OnStatus

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from analysis.reproduce.claims import Claim
 from analysis.reproduce.definitions import FigureDefinition
 from analysis.reproduce.measure import Measured
-from analysis.statistics import Spread, mean_interval
-from emulator.intervals import half_of_interval
+from analysis.statistics import mean_interval
+from emulator.intervals import Spread, half_of_interval
 
 NUMBERS_WITHIN = 0.25
 """An order alone is a claim only where the paper prints no numbers; where it does, they must be this near as well."""

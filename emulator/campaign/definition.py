@@ -27,7 +27,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from emulator.campaign.plan import Variant, names_given_twice
+from emulator.campaign.directory import Variant, names_given_twice
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.load import load_experiment

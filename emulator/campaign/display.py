@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.text import Text
 
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
-from emulator.display.run_display import PLAIN_PERIOD_S, LiveDisplay, render_status, status_line
-from emulator.display.work_display import in_words, progress_bar
+from emulator.display.run_display import render_status, status_line
+from emulator.display.work_display import LiveDisplay, in_words, progress_bar
 from emulator.vocabulary import counted
 
 _FAILURES_SHOWN = 10
@@ -35,16 +35,11 @@ class CampaignDisplay(LiveDisplay):
             told += f", {in_words(status.left_real_s)} left"
         if self._live is not None:
             self._bar.update(self._task, completed=status.done, total=status.total, description=status.phase, told=told)
-            self._live.update(self._rendered(status))
-        elif status.phase != self._last_phase or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
-            self._last_phase, self._last_line_s = status.phase, time.monotonic()
+            rows = [] if status.live is None else [render_status(status.live, self.console.size.height - _BAR_LINES)]
+            self._live.update(Group(self._bar, *rows))
+        elif self._line_is_due(status.phase, time.monotonic()):
             line = f"{told} | {status.phase}" + (f" | {status_line(status.live)}" if status.live else "")
             self.console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-    def _rendered(self, status: CampaignStatus) -> RenderableType:
-        if status.live is None:
-            return self._bar
-        return Group(self._bar, render_status(status.live, self.console.size.height - _BAR_LINES))
 
 
 def closing_lines(result: CampaignResult) -> Iterator[Text]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from emulator.campaign.kept_runs import keep_digest
+from emulator.campaign.directory import keep_digest
 from emulator.campaign.worker import MadeRun, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.files.whole_files import replaced_whole, writing

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A run is done when its ``summary.json`` exists, which is written last and atomically.  Before it is taken it is
-compared with the plan and with its digest (``emulator.campaign.kept_runs``); else it is set aside and made again.  So a
+compared with the plan and with its digest (``emulator.campaign.directory``); else it is set aside and made again.  So a
 campaign can be stopped at any time and in any way: the next call makes the runs that are not done, and repeats
 unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
 A run that fails is kept and reported.  The next call tries it again, unless it finished.
@@ -26,18 +26,17 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
-from emulator.campaign.plan import PlannedRun
+from emulator.campaign.directory import TABLE_NAME, CampaignDirectory, PlannedRun, keep_digest
 from emulator.campaign.spread import ProcessWorkers, Workers, spread
 from emulator.campaign.worker import MadeRun, RunTask, run_batch, run_one
-from emulator.display.closing_tables import failures as failures_of
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 from emulator.files.whole_files import written_whole
+from emulator.records.measures import figure_of
 from emulator.records.parquet_tables import type_of
 from emulator.records.run_directory import sha256_of
 from emulator.records.summary import JOB_COLUMNS
+from emulator.records.summary import failures as failures_of
 
 _MANY_RUNS = 1000
 """To check so many that were made before takes seconds."""
@@ -206,25 +205,16 @@ class _Progress:
         return max(0.0, a_run_real_s * left - min(under_way_real_s, a_run_real_s))
 
 
-_STRING, _COUNT, _SECONDS, _SHARE = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.float64()
-
-_Summary = Mapping[str, Any]
-_RUN_COLUMNS: list[tuple[str, pyarrow.DataType, Callable[[PlannedRun, _Summary], Any]]] = [
-    ("run", _STRING, lambda run, _: run.name),
-    ("variant", _STRING, lambda run, _: run.variant),
-    ("seed", _COUNT, lambda run, _: run.experiment.seed),
-    ("engine", _STRING, lambda run, _: run.experiment.engine),
-    ("time_scale", pyarrow.float64(), lambda run, _: run.experiment.time_scale),
-    ("makespan_s", _SECONDS, lambda _, summary: summary.get("makespan_s")),
-    ("useful_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("useful_s")),
-    ("lost_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("lost_s")),
-    ("overhead_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("overhead_s")),
-    ("energy_j", pyarrow.float64(), lambda _, summary: summary.get("energy_j")),
-    ("wasted_fraction", _SHARE, lambda _, summary: summary.get("work", {}).get("wasted_fraction")),
-    ("utilization", _SHARE, lambda _, summary: summary.get("work", {}).get("utilization")),
-    ("disturbed", pyarrow.bool_(), lambda _, summary: summary.get("disturbed")),
-    ("lag_p99_emulated_s", _SECONDS, lambda _, summary: summary.get("lag", {}).get("p99_emulated_s")),
-]
+_STRING, _COUNT, _NUMBER = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+_OF_EXPERIMENT = {"seed": _COUNT, "engine": _STRING, "time_scale": _NUMBER}
+_OF_SUMMARY = {
+    **dict.fromkeys(("makespan_s", "useful_s", "lost_s", "overhead_s", "energy_j"), _NUMBER),
+    "wasted_fraction": _NUMBER,
+    "utilization": _NUMBER,
+    "disturbed": pyarrow.bool_(),
+    "lag_p99_emulated_s": _NUMBER,
+}
+_RUN_COLUMNS = {"run": _STRING, "variant": _STRING, **_OF_EXPERIMENT, **_OF_SUMMARY}
 _JOB_COLUMNS = [("job" if column.name == "name" else column.name, column) for column in JOB_COLUMNS]
 
 
@@ -244,7 +234,7 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
     """
     failures = dict(failed)
     factors = list(dict.fromkeys(key for run in runs for key in run.factors))
-    kinds = {name: kind for name, kind, _ in _RUN_COLUMNS}
+    kinds = dict(_RUN_COLUMNS)
     kinds |= {key: _factor_kind([run.factors.get(key) for run in runs]) for key in factors}
     kinds |= {name: type_of(column) for name, column in _JOB_COLUMNS}
     kinds["failure"] = _STRING
@@ -253,22 +243,19 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
         summary = directory.summary(run) or {}
         if summary and run.name not in failures and (found := failures_of(summary)):
             failures[run.name] = "; ".join(found)
-        cells = {name: value(run, summary) for name, _, value in _RUN_COLUMNS}
+        cells: dict[str, Any] = {"run": run.name, "variant": run.variant}
+        cells |= {name: getattr(run.experiment, name) for name in _OF_EXPERIMENT}
+        cells |= {name: figure_of(summary, name) for name in _OF_SUMMARY}
         cells |= {key: _factor(run.factors.get(key), kinds[key]) for key in factors}
         cells["failure"] = failures.get(run.name)
-        for job in _jobs(summary):
-            for name, value in {**cells, **job}.items():
+        for job in summary.get("jobs") or [{}]:
+            for name, value in {**cells, **{name: job.get(column.name) for name, column in _JOB_COLUMNS}}.items():
                 columns[name].append(value)
     schema = pyarrow.schema(list(kinds.items()))
     with written_whole(directory.path / TABLE_NAME) as unfinished:
         pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), unfinished)
     keep_digest(directory.path, TABLE_NAME, sha256_of(directory.path / TABLE_NAME), "")
     return failures
-
-
-def _jobs(summary: _Summary) -> Iterator[dict[str, Any]]:
-    for job in summary.get("jobs") or [{}]:
-        yield {name: job.get(column.name) for name, column in _JOB_COLUMNS}
 
 
 def _factor_kind(values: Sequence[Any]) -> pyarrow.DataType:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.campaign.kept_runs import keep_digest
-from emulator.display.closing_tables import failures
+from emulator.campaign.directory import keep_digest
 from emulator.engine import OnStatus, RunExperiment
 from emulator.errors import NatjamError
 from emulator.experiment.model import Experiment
 from emulator.records.run_directory import SUMMARY_NAME, sha256_of
+from emulator.records.summary import failures
 
 FAILURE_NAME = "failure.txt"
 """A file in the directory of a run that did not finish; it says why."""

@@ -108,8 +108,7 @@ def advise(
       natjam advise mine.yaml --live --time-scale 20
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out site.yaml; natjam advise site.yaml
     """
-    from analysis.advise.assumptions import assumptions
-    from analysis.advise.candidates import make_question
+    from analysis.advise.candidates import assumptions, make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
     from analysis.advise.verdict import judge
@@ -233,9 +232,8 @@ def _campaign(
     console: Console,
 ) -> Any:
     from analysis.whole_run import run_experiment
-    from emulator.campaign.directory import CampaignDirectory
+    from emulator.campaign.directory import CampaignDirectory, planned_runs
     from emulator.campaign.display import CampaignDisplay
-    from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
@@ -262,7 +260,7 @@ def _show(
     question: Question, found: CandidateResults, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
 ) -> None:
     from analysis.advise.report import advice_table, decision_table
-    from analysis.advise.words import advice as advice_in_words
+    from analysis.advise.verdict import advice as advice_in_words
 
     console = results_console()
     console.print(advice_table(question, found, verdict))

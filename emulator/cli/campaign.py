@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from analysis.report.variants import VariantRuns
     from analysis.reproduce.definitions import FigureDefinition
-    from emulator.campaign.plan import Variant
+    from emulator.campaign.directory import Variant
     from emulator.campaign.runner import CampaignResult
 
 
@@ -58,12 +58,11 @@ def campaign(
       natjam campaign task-eviction.yaml --engine live --time-scale 20 --out live
       natjam campaign task-eviction.yaml --cluster cluster.yaml
     """
-    from analysis.report.differences import baseline_among
+    from analysis.report.variants import baseline_among
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
-    from emulator.campaign.directory import CampaignDirectory
+    from emulator.campaign.directory import CampaignDirectory, planned_runs
     from emulator.campaign.display import CampaignDisplay, closing_lines
-    from emulator.campaign.plan import planned_runs
     from emulator.campaign.runner import run_campaign
     from emulator.errors import RunError
 
@@ -226,8 +225,7 @@ def _command(
 
 def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline: str | None) -> None:
     """What each variant took, and how it differs from the baseline under the same seeds."""
-    from analysis.report.differences import differences_of, differences_table
-    from analysis.report.variants import campaign_table
+    from analysis.report.variants import campaign_table, differences_of, differences_table
 
     if not variants:
         return
@@ -241,12 +239,11 @@ def _with_summaries(result: CampaignResult) -> list[VariantRuns]:
     """The variants of a campaign, each with the summaries of its runs; a variant without a summary is left out."""
     from analysis.report.variants import VariantRuns
 
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {run.variant: [] for run in result.runs}
     for run in sorted(result.runs, key=lambda run: run.experiment.seed):
         if summary := result.summary(run):
-            found.setdefault(run.variant, []).append(summary)
-    order = dict.fromkeys(run.variant for run in result.runs)
-    return [VariantRuns(name, tuple(found[name])) for name in order if name in found]
+            found[run.variant].append(summary)
+    return [VariantRuns(name, tuple(summaries)) for name, summaries in found.items() if summaries]
 
 
 def _warn(variants: tuple[Variant, ...]) -> None:

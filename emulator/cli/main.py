@@ -160,11 +160,12 @@ def run(
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
       natjam run site.yaml                    # a cluster or site that natjam import has written
     """
-    from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
+    from emulator.display.closing_tables import MOST_JOBS, closing_tables
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
     from emulator.records.gaps import disturbed_text
+    from emulator.records.summary import failures
 
     settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
@@ -191,8 +192,7 @@ def run(
             again += [name for name, is_given in (("--strict", strict), ("--watch", watch)) if is_given]
             detached.start("run", file, out_dir, again, cluster, detach)
             return
-        from analysis.pictures import REPORT_NAME
-        from analysis.whole_run import run_experiment
+        from analysis.whole_run import REPORT_NAME, run_experiment
 
         with _watch_page(experiment, watch, console, out_dir) as page, RunDisplay(console) as display:
             summary = run_experiment(experiment, out_dir, _both(display.update, page))

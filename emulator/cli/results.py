@@ -44,24 +44,23 @@ def compare(
       natjam compare runs/mdf runs/soft-cap --by margin_s
       natjam compare before.yaml after.yaml --out compared
     """
-    from analysis import before_after
     from analysis import compare as comparisons
     from analysis.run_paths import find_runs
 
     if a.is_file() and b.is_file():
         directory = new_directory("compare", out)
-        a, b = before_after.run_both(a, b, directory, say)
+        a, b = comparisons.run_both(a, b, directory, say)
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
     else:
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
         directory = new_directory("compare", out)
     is_single = len(find_runs([a])) == len(find_runs([b])) == 1
-    evicted = before_after.before_and_after(a, b) if is_single else None
-    comparisons.write_comparison(comparison, directory, {} if evicted is None else {"evictions": evicted.to_json()})
+    evicted = comparisons.before_and_after(a, b) if is_single else None
+    more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}
+    comparisons.write_comparison(comparison, directory, more)
     console = results_console()
-    if evicted is not None and evicted.has_any:
-        console.print(before_after.queues_table(evicted))
-        for table in before_after.changes_tables(evicted):
+    if evicted is not None and any(side.evictions for side in evicted):
+        for table in (comparisons.evictions_table(*evicted), *comparisons.changes_tables(*evicted)):
             console.print(table)
     console.print(comparisons.comparison_table(comparison))
     if comparison.totals:

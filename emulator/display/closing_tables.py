@@ -12,8 +12,8 @@ from rich.text import Text
 
 from emulator.display.grids import figure, groups_grid, jobs_grid, on_terminal, overheads_grid, percent, queues_grid
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
-from emulator.records.checked_output import what_was_checked, what_was_not_checked
-from emulator.records.summary import ended_well, shown_state
+from emulator.records.measures import ended_well, shown_state
+from emulator.records.summary import what_was_checked, what_was_not_checked, wrong_files
 from emulator.vocabulary import counted
 
 MOST_JOBS = 30
@@ -42,8 +42,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",
-        f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s{_imaging_text(work)}"
-        f" ({_percent(work['wasted_fraction'])} wasted), utilization {_percent(work['utilization'])}",
+        f"useful {figure(work['useful_s'])} s, lost {figure(work['lost_s'])} s{_imaging_text(work)}"
+        f" ({percent(work['wasted_fraction'])} wasted), utilization {percent(work['utilization'])}",
     )
     if summary.get("transactional") is not None:
         facts.add_row("transactional", _transactional_text(summary["transactional"]))
@@ -51,8 +51,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         facts.add_row("web service", _web_text(summary["web"]))
     facts.add_row(
         "time",
-        f"makespan {_number(summary['makespan_s'])} s emulated (first submission to last end),"
-        f" in {_number(summary['real_s'])} s real at time scale {summary['time_scale']:g}",
+        f"makespan {figure(summary['makespan_s'])} s emulated (first submission to last end),"
+        f" in {figure(summary['real_s'])} s real at time scale {summary['time_scale']:g}",
     )
     if output is not None:
         facts.add_row("lag", _lag_text(lag))
@@ -69,41 +69,19 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
 
 def _transactional_text(facts: Mapping[str, float]) -> str:
     return (
-        f"short of {_number(facts['shortfall_container_s'])} container seconds,"
-        f" of {_number(facts['withheld_container_s'])} withheld for it"
+        f"short of {figure(facts['shortfall_container_s'])} container seconds,"
+        f" of {figure(facts['withheld_container_s'])} withheld for it"
     )
 
 
 def _web_text(facts: Mapping[str, Any]) -> str:
     parts = {"latency": facts, "while jobs give way": facts["preempting"]}
     found = (
-        f"{what} p50 {_number(part['p50_real_ms'])}, p99 {_number(part['p99_real_ms'])} ms real"
+        f"{what} p50 {figure(part['p50_real_ms'])}, p99 {figure(part['p99_real_ms'])} ms real"
         for what, part in parts.items()
         if part["p99_real_ms"] is not None
     )
     return "; ".join([f"{facts['requests']} requests, {facts['failed']} failed", *found])
-
-
-def failures(summary: Mapping[str, Any]) -> list[str]:
-    """Why a finished run counts as failed: jobs that did not succeed, output that differs.  Empty: it succeeded."""
-    found = [
-        f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
-        for job in summary.get("jobs", ())
-        if not ended_well(job)
-    ]
-    output = summary.get("output")
-    if output is not None and not output["verified"]:
-        found.append(f"the output is not as it should be: {output['keys_lost']} keys lost, {_wrong_files(output)}")
-    return found
-
-
-def _wrong_files(output: Mapping[str, Any]) -> str:
-    """What is wrong with the files of an output, with the first of those that should not be there."""
-    extra = f" ({output['extra'][0]})" if output["extra"] else ""
-    return (
-        f"{output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ,"
-        f" {_count(output['files_missing'])} missing, {_count(output['files_extra'])} too many{extra}"
-    )
 
 
 def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
@@ -129,7 +107,7 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
     ]
     table = new_table(title, columns, also_in=_FILE)
     for name, metric in metrics.items():
-        figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
+        figures = (figure(metric[column]).text for column in ("mean", "sd", "ci95_low", "ci95_high"))
         table.add_row(Text(name), str(metric["n"]), *figures)
     return table
 
@@ -137,7 +115,7 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
 def _imaging_text(work: Mapping[str, Any]) -> str:
     """The time of dumps and restores, if there were any."""
     overhead_s = work.get("overhead_s")
-    return f", dumps and restores {_number(overhead_s)} s" if overhead_s else ""
+    return f", dumps and restores {figure(overhead_s)} s" if overhead_s else ""
 
 
 def _output_text(output: Mapping[str, Any]) -> Text:
@@ -148,17 +126,17 @@ def _output_text(output: Mapping[str, Any]) -> Text:
         return Text("\n").join(lines)
     return Text(
         f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
-        f" {_wrong_files(output)}",
+        f" {wrong_files(output)}",
         "bold red",
     )
 
 
 def _lag_text(lag: Mapping[str, Any]) -> str:
     longest = lag.get("gaps", ())[:1]
-    still = "".join(f"; {gap['process']} stood still for {_number(gap['emulated_s'])} s emulated" for gap in longest)
+    still = "".join(f"; {gap['process']} stood still for {figure(gap['emulated_s'])} s emulated" for gap in longest)
     return (
-        f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
-        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms{still}"
+        f"p50 {figure(lag['p50_real_ms'])} ms, p99 {figure(lag['p99_real_ms'])} ms real"
+        f" ({figure(lag['p99_emulated_s'])} s emulated), worst {figure(lag['max_real_ms'])} ms{still}"
     )
 
 
@@ -171,15 +149,3 @@ def _calibration_text(calibration: Mapping[str, Any]) -> Text:
     )
     warning = calibration["warning"]
     return Text(f"{text}; {warning}", "yellow") if warning else Text(f"{text}: {calibration['path']}")
-
-
-def _count(value: Any) -> int:
-    return len(value) if isinstance(value, list | tuple) else value
-
-
-def _number(value: float | None) -> str:
-    return figure(value).text
-
-
-def _percent(value: float | None) -> str:
-    return percent(value).text

@@ -5,15 +5,16 @@ Those of a run's queues, jobs, groups of tasks and operations are made from its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
 from rich.text import Text
 
-from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, numbers
+from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, number, numbers
+from emulator.records import measures
 from emulator.records.history import percentiles
-from emulator.records.summary import ended_well, shown_state
+from emulator.records.measures import Job, by_queue, ended_well, has_missed, known, mean, shown_state, total
 from emulator.vocabulary import Frozen
 
 ONLY_ON_PAGES = -1
@@ -28,6 +29,9 @@ class Cell(Frozen):
     text: str
     tone: str = ""
     """``good``, ``bad`` or nothing."""
+
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def is_text(self) -> bool:
@@ -58,12 +62,9 @@ def text(value: object, tone: str = "") -> Cell:
 
 def figure(value: float | None, unit: str = "", tone: str = "") -> Cell:
     """A number with three or four significant digits, or a dash for None."""
-    if value is None:
-        return Cell(None, "-", tone)
     if isinstance(value, int):
         return Cell(value, f"{value:,}{unit}", tone)
-    decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
-    return Cell(value, f"{value:,.{decimals}f}{unit}", tone)
+    return Cell(value, number(value) + (unit if value is not None else ""), tone)
 
 
 def percent(value: float | None) -> Cell:
@@ -93,8 +94,6 @@ def _coloured(cell: Cell) -> Text:
 
 WORK_KEPT = "preempted,\nwork kept"
 """Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
-_Row = Mapping[str, Any]
-
 _ATTEMPTS = {"attempts": Column("attempts", Kind.NUMBER, 1)}
 _EVICTIONS = {
     "suspensions": Column(WORK_KEPT, Kind.NUMBER, 3),
@@ -126,35 +125,28 @@ _OF_GROUPS = {
 }
 
 
-def queues_grid(jobs: Sequence[_Row]) -> Grid:
+def queues_grid(jobs: Sequence[Job]) -> Grid:
     """One row for each queue."""
-    by_queue: dict[str, list[_Row]] = {}
-    for job in jobs:
-        by_queue.setdefault(job["queue"], []).append(job)
     columns = [*names("queue"), *numbers("jobs", "failed", "mean completion, s", importance=4)]
     columns += [*numbers("p50", "p95", importance=ONLY_ON_PAGES), *numbers("longest")]
-    columns += numbers("deadlines\nmissed", importance=4) if _have_deadlines(jobs) else []
-    return in_columns(
-        [*columns, *_EVICTIONS.values()], [[*_queue_cells(queue, mine, jobs)] for queue, mine in by_queue.items()]
-    )
+    columns += numbers("deadlines\nmissed", importance=4) if have_deadlines(jobs) else []
+    rows = []
+    for queue, mine in by_queue(jobs).items():
+        completions_s = known(mine, "completion_s")
+        row = [text(queue), figure(len(mine)), failed(mine), figure(mean(completions_s))]
+        row += map(figure, percentiles(numpy.array(completions_s, dtype=float), (50, 95, 100)))
+        row += [missed(mine)] if have_deadlines(jobs) else []
+        rows.append([*row, *(figure(total(mine, key)) for key in _EVICTIONS)])
+    return in_columns([*columns, *_EVICTIONS.values()], rows)
 
 
-def _queue_cells(queue: str, mine: Sequence[_Row], jobs: Sequence[_Row]) -> Iterator[Cell]:
-    completions = numpy.array([job["completion_s"] for job in mine if job["completion_s"] is not None], dtype=float)
-    yield from (text(queue), figure(len(mine)), failed(mine), figure(mean_completion_s(mine)))
-    yield from map(figure, percentiles(completions, (50, 95, 100)))
-    if _have_deadlines(jobs):
-        yield missed(mine)
-    yield from (figure(sum(job[key] for job in mine)) for key in _EVICTIONS)
-
-
-def jobs_grid(jobs: Sequence[_Row]) -> Grid:
+def jobs_grid(jobs: Sequence[Job]) -> Grid:
     """One row for each job, in this order; deadlines only if one has any."""
-    keys = [key for key in _OF_JOBS if key not in _DEADLINES or _have_deadlines(jobs)]
+    keys = [key for key in _OF_JOBS if key not in _DEADLINES or have_deadlines(jobs)]
     return in_columns([_OF_JOBS[key] for key in keys], [[_job_cell(job, key) for key in keys] for job in jobs])
 
 
-def _job_cell(job: _Row, key: str) -> Cell:
+def _job_cell(job: Job, key: str) -> Cell:
     if key == "state":
         reason = f": {job['reason']}" if job["reason"] else ""
         return Cell(job[key], shown_state(job) + reason, "" if ended_well(job) else "bad")
@@ -163,7 +155,7 @@ def _job_cell(job: _Row, key: str) -> Cell:
     return _cell(job[key])
 
 
-def groups_grid(groups: Sequence[_Row]) -> Grid:
+def groups_grid(groups: Sequence[Mapping[str, Any]]) -> Grid:
     """One row for each group of tasks."""
     return in_columns([*_OF_GROUPS.values()], [[_cell(group[key]) for key in _OF_GROUPS] for group in groups])
 
@@ -172,7 +164,7 @@ def _cell(value: Any) -> Cell:
     return text(value) if isinstance(value, str) else figure(value)
 
 
-def overheads_grid(summary: _Row) -> Grid:
+def overheads_grid(summary: Mapping[str, Any]) -> Grid:
     """One row for each operation; of a live run with its parts in real time."""
     figures, is_live = ("mean", "p50", "p95", "p99"), summary["engine"] == "live"
     columns = [*names("operation"), *numbers("n", "mean, s", importance=4), *numbers("p50", "p95")]
@@ -191,30 +183,18 @@ def overheads_grid(summary: _Row) -> Grid:
 # ---- figures of several jobs ----
 
 
-def failed(jobs: Sequence[_Row]) -> Cell:
+def failed(jobs: Sequence[Job]) -> Cell:
     """How many jobs did not end as they were to."""
-    count = sum(not ended_well(job) for job in jobs)
+    count = measures.failed(jobs)
     return figure(count, tone="bad" if count else "")
 
 
-def mean_completion_s(jobs: Sequence[_Row]) -> float | None:
-    """Of the jobs that have ended; None if there are none."""
-    known = [job["completion_s"] for job in jobs if job["completion_s"] is not None]
-    return sum(known) / len(known) if known else None
-
-
-def has_missed(job: _Row) -> bool:
-    """Whether a job has missed its deadline: it was late, or did not end well."""
-    if job["deadline_s"] is None:
-        return False
-    return not ended_well(job) or job["margin_s"] is None or job["margin_s"] < 0
-
-
-def missed(jobs: Sequence[_Row]) -> Cell:
+def missed(jobs: Sequence[Job]) -> Cell:
     """How many of the jobs with a deadline missed it, as "2 of 5"."""
-    count, of = sum(map(has_missed, jobs)), sum(job["deadline_s"] is not None for job in jobs)
+    count, of = sum(map(has_missed, jobs)), len(known(jobs, "deadline_s"))
     return Cell(count, f"{count:,} of {of:,}") if of else figure(None)
 
 
-def _have_deadlines(jobs: Sequence[_Row]) -> bool:
-    return any(job["deadline_s"] is not None for job in jobs)
+def have_deadlines(jobs: Sequence[Job]) -> bool:
+    """Whether any of the jobs has one."""
+    return bool(known(jobs, "deadline_s"))

@@ -7,19 +7,16 @@ every few seconds.  The bars' segments differ in shape, not only in colour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from emulator.display.status import JobStatus, RunStatus
+from emulator.display.work_display import LiveDisplay
 from emulator.vocabulary import Frozen, counted
 
-PLAIN_PERIOD_S = 5.0
-"""Real seconds between two lines of text, if there is no terminal."""
 BAR_CELLS = 40
 """The length of a bar where there is room for it."""
 _FEWEST_CELLS = 12
@@ -29,25 +26,6 @@ _DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒
 _QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
 
 
-class LiveDisplay:
-    """Something that is drawn in place on a terminal; a context manager."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
-        self._last_line_s = float("-inf")
-        self._last_phase = ""
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-
 class RunDisplay(LiveDisplay):
     """Shows a run's status.  It may be updated from any one thread."""
 
@@ -55,8 +33,7 @@ class RunDisplay(LiveDisplay):
         """Show a newer status."""
         if self._live is not None:
             self._live.update(render_status(status, self.console.size.height))
-        elif status.phase != self._last_phase or status.real_s - self._last_line_s >= PLAIN_PERIOD_S:
-            self._last_phase, self._last_line_s = status.phase, status.real_s
+        elif self._line_is_due(status.phase, status.real_s):
             self.console.print(status_line(status), soft_wrap=True, highlight=False, markup=False)
 
 

@@ -8,6 +8,7 @@ Output that does not go to a terminal has all columns.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,14 @@ def numbers(*heads: str | Text, importance: int = _USUAL) -> list[Column]:
 def or_dash(value: float | None, form: str) -> str:
     """The cell of a number, in a form as ``,.1f``; a dash for None."""
     return "-" if value is None else format(value, form)
+
+
+def number(value: float | None, decimals: tuple[int, int, int] = (1, 2, 3), form: str = ",") -> str:
+    """A number with so many decimals from 100 on, from 10 on, and below that; a dash for None or NaN."""
+    if value is None or math.isnan(value):
+        return "-"
+    places = decimals[0] if abs(value) >= 100 else decimals[1] if abs(value) >= 10 else decimals[2]
+    return f"{value:{form}.{places}f}"
 
 
 def new_table(

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import time
+from typing import Self
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
-from emulator.display.run_display import PLAIN_PERIOD_S
 from emulator.vocabulary import Frozen
 
+PLAIN_PERIOD_S = 5.0
+"""Real seconds between two lines of text, if there is no terminal."""
 _SILENT_S = 1.0
 _BAR_CELLS = 30
+
+
+class LiveDisplay:
+    """Something that is drawn in place on a terminal; a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+        self._last_line_s = float("-inf")
+        self._last_phase = ""
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _line_is_due(self, phase: str, now_s: float) -> bool:
+        """Whether to print a line, where there is no terminal: the phase is new, or the last line was long before."""
+        if phase == self._last_phase and now_s - self._last_line_s < PLAIN_PERIOD_S:
+            return False
+        self._last_phase, self._last_line_s = phase, now_s
+        return True
 
 
 class WorkStatus(Frozen):
@@ -32,35 +61,22 @@ def progress_bar(console: Console, before: str, after: str) -> Progress:
     return Progress(first, BarColumn(_BAR_CELLS), last, console=console, transient=True)
 
 
-class WorkDisplay:
+class WorkDisplay(LiveDisplay):
     """A context manager around the work."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last_line_s = float("-inf")
-        self._last_part = ""
-        self._bar = (
-            progress_bar(console, "{task.description:<12}", "{task.fields[left]}") if console.is_terminal else None
-        )
-        self._task = None if self._bar is None else self._bar.add_task("", total=1.0, left="")
-
-    def __enter__(self) -> WorkDisplay:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__(console)
+        self._bar = progress_bar(console, "{task.description:<12}", "{task.fields[left]}")
+        self._task = self._bar.add_task("", total=1.0, left="")
 
     def update(self, status: WorkStatus) -> None:
         """Show a newer status."""
         left = "" if status.done >= 1 or status.left_real_s is None else f"{in_words(status.left_real_s)} left"
-        if self._bar is not None and self._task is not None:
+        if self._live is not None:
             self._bar.update(self._task, completed=status.done, description=status.part, left=left)
-        elif status.part != self._last_part or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
-            self._last_part, self._last_line_s = status.part, time.monotonic()
-            self._console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
+            self._live.update(self._bar)
+        elif self._line_is_due(status.part, time.monotonic()):
+            self.console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
 
 
 class ReadingDisplay:

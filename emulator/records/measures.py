@@ -1,19 +1,107 @@
-"""What a run's summary measures over its history: capacity used, deadlines met, images stored, containers withheld.
+"""Where every number of a table comes from: measures over the rows of a run's history.
 
-Capacity is that of the containers, or where they have sizes of the resource most used.
+The first part measures jobs, as rows with the columns of ``jobs.parquet`` and of ``summary.json``, of one queue, one
+run or several: how long they waited and took, what they missed, how often they were evicted, and what they lost.  The
+second part has what a run's summary says of the whole run: capacity used, deadlines met, images stored, containers
+withheld.  Capacity is that of the containers, or where they have sizes of the resource most used.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from emulator.core.messages import JobState
 from emulator.policies.capacity import Capacity, Step
 from emulator.records.history import AttemptRow, History, ImageRow, JobRow
 from emulator.resolved import Resolved
 from emulator.vocabulary import HOUR_NS, MASTER, Tier, mean_s, transfer_ns
+
+Job = Mapping[str, Any]
+"""A row of a job, in emulated seconds."""
+
+
+def by_queue(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    """The jobs of each queue, queues in the order of their first jobs."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job["queue"], []).append(job)
+    return found
+
+
+def ended_well(job: Job) -> bool:
+    """Whether a job ended as it was to: it succeeded, or its scheduler's rules ended it."""
+    return job["state"] in (JobState.SUCCEEDED.value, JobState.KILLED.value)
+
+
+def shown_state(job: Job) -> str:
+    """The state of a job for people: a job that its scheduler's rules ended is cancelled."""
+    return "cancelled" if job["state"] == JobState.KILLED.value else job["state"]
+
+
+def failed(jobs: Iterable[Job]) -> int:
+    """How many jobs did not end as they were to."""
+    return sum(not ended_well(job) for job in jobs)
+
+
+def known(jobs: Iterable[Job], column: str) -> list[Any]:
+    """The values of a column such as ``completion_s``, of the jobs that have one."""
+    return [job[column] for job in jobs if job[column] is not None]
+
+
+def waits_s(jobs: Iterable[Job]) -> list[float]:
+    """From submission to the first work, of each job that was started."""
+    return [job["start_s"] - job["submit_s"] for job in jobs if job["start_s"] is not None]
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None without values."""
+    return sum(values) / len(values) if values else None
+
+
+def not_started(jobs: Iterable[Job]) -> int:
+    """How many jobs never did any work."""
+    return sum(job["start_s"] is None for job in jobs)
+
+
+def has_missed(job: Job) -> bool:
+    """Whether a job has missed its deadline: it was late, or did not end well."""
+    if job["deadline_s"] is None:
+        return False
+    return not ended_well(job) or job["margin_s"] is None or job["margin_s"] < 0
+
+
+def total(jobs: Iterable[Job], column: str) -> float:
+    """The sum of a column, such as ``kills`` or ``lost_work_s``."""
+    return sum(known(jobs, column))
+
+
+def evictions(jobs: Iterable[Job]) -> float:
+    """How often tasks of the jobs gave their container to another job, whether their work was kept or lost."""
+    return total(jobs, "suspensions") + total(jobs, "kills")
+
+
+# ---- whole runs ----
+
+_FIGURES: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("makespan_s", "real_s", "energy_j", "swap_bytes", "checkpoint_bytes", "disturbed")},
+    **{name: ("work", name) for name in ("useful_s", "lost_s", "overhead_s", "wasted_fraction", "utilization")},
+    **{name: ("storage", name) for name in ("peak_bytes", "io_fraction")},
+    **{f"lag_{name}": ("lag", name) for name in ("p99_real_ms", "p99_emulated_s")},
+    "verified": ("output", "verified"),
+}
+RUN_FIGURES = tuple(_FIGURES)
+"""What tables and comparisons have of a run as a whole."""
+
+
+def figure_of(summary: Mapping[str, Any], name: str) -> Any:
+    """One of ``RUN_FIGURES`` of a run, from its ``summary.json``; None: it has none."""
+    found: Any = summary
+    for key in _FIGURES[name]:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
 
 
 def busy_share(history: History, run: Resolved, makespan_ns: int | None) -> float | None:

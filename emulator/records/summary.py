@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emulator.core.messages import JobState
 from emulator.files.times import ns_to_seconds
-from emulator.intervals import half_of_interval
+from emulator.intervals import Spread, spread_of
 from emulator.records.gaps import disturbances
 from emulator.records.history import GroupRow, History, JobRow, OverheadTimes
 from emulator.records.history.columns import Column, Mark, Unit, columns_of
@@ -16,12 +14,15 @@ from emulator.records.measures import (
     busy_share,
     deadline_facts,
     device_ns,
+    ended_well,
+    failed,
     sized_work_share,
     storage_facts,
     transactional_facts,
     wasted_share,
 )
 from emulator.resolved import Resolved
+from emulator.vocabulary import counted
 
 FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
@@ -68,7 +69,7 @@ def build_summary(
         "machines": [dict(machine) for machine in machines],
         "makespan_s": ns_to_seconds(makespan_ns),
         "real_s": real_s,
-        "jobs": [_in_seconds(row, JOB_COLUMNS) for row in history.jobs],
+        "jobs": [job_in_seconds(row) for row in history.jobs],
         **({"groups": [_in_seconds(row, _GROUP_COLUMNS) for row in history.groups]} if history.groups else {}),
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, run.counted_s),
@@ -97,6 +98,11 @@ def _end_ns(history: History) -> int:
     """The last instant at which a job or an attempt is known to have ended."""
     ends_ns = [row.finish_ns for row in history.jobs] + [row.ended_ns for row in history.attempts]
     return max((end_ns for end_ns in ends_ns if end_ns is not None), default=0)
+
+
+def job_in_seconds(row: JobRow) -> dict[str, Any]:
+    """A job as it is in ``summary.json``, and as ``emulator.records.measures`` measures it."""
+    return _in_seconds(row, JOB_COLUMNS)
 
 
 def _in_seconds(row: JobRow | GroupRow, columns: Sequence[Column]) -> dict[str, Any]:
@@ -154,20 +160,22 @@ def summarise_repeats(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     The interval is Student's.  With a single value, deviation and interval are None.  A metric leaves out repeats that
     have no figure for it.
     """
-    values: dict[str, list[float]] = {}
-    for summary in summaries:
-        for name, value in _metrics(summary).items():
-            found = values.setdefault(name, [])
-            if value is not None:
-                found.append(float(value))
+    by_repeat = [_metrics(summary) for summary in summaries]
+    names = dict.fromkeys(name for found in by_repeat for name in found)
+    spreads = {name: spread_of(found.get(name) for found in by_repeat) for name in names}
     disturbed = [summary["seed"] for summary in summaries if summary["disturbed"]]
     return {
         "repeats": len(summaries),
         "seeds": [summary["seed"] for summary in summaries],
         "disturbed": bool(disturbed),
         "disturbed_seeds": disturbed,
-        "metrics": {name: _spread(found) for name, found in values.items() if found},
+        "metrics": {name: spread_json(found) for name, found in spreads.items() if found},
     }
+
+
+def spread_json(found: Spread) -> dict[str, Any]:
+    """A spread as documents have it."""
+    return {"n": found.n, "mean": found.mean, "sd": found.sd, "ci95_low": found.low, "ci95_high": found.high}
 
 
 def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
@@ -185,24 +193,59 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     metrics["energy_j"] = summary["energy_j"]
     metrics |= {f"transactional.{name}": value for name, value in (summary["transactional"] or {}).items()}
     metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
-    failed = sum(not ended_well(job) for job in summary["jobs"])
-    return {**metrics, "jobs_failed": failed}
+    return {**metrics, "jobs_failed": failed(summary["jobs"])}
 
 
-def ended_well(job: Mapping[str, Any]) -> bool:
-    """Whether a job of ``summary.json`` ended as it was to: it succeeded, or its scheduler's rules ended it."""
-    return job["state"] in (JobState.SUCCEEDED.value, JobState.KILLED.value)
+# ---- how a run ended ----
 
 
-def shown_state(job: Mapping[str, Any]) -> str:
-    """The state of a job of ``summary.json`` for people: a job that its scheduler's rules ended is cancelled."""
-    return "cancelled" if job["state"] == JobState.KILLED.value else job["state"]
+def failures(summary: Mapping[str, Any]) -> list[str]:
+    """Why a finished run counts as failed: jobs that did not succeed, output that differs.  Empty: it succeeded."""
+    found = [
+        f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
+        for job in summary.get("jobs", ())
+        if not ended_well(job)
+    ]
+    output = summary.get("output")
+    if output is not None and not output["verified"]:
+        found.append(f"the output is not as it should be: {output['keys_lost']} keys lost, {wrong_files(output)}")
+    return found
 
 
-def _spread(values: list[float]) -> dict[str, float | int | None]:
-    n, mean = len(values), math.fsum(values) / len(values)
-    if n == 1:
-        return {"n": 1, "mean": mean, "sd": None, "ci95_low": None, "ci95_high": None}
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = half_of_interval(sd, n)
-    return {"n": n, "mean": mean, "sd": sd, "ci95_low": mean - half, "ci95_high": mean + half}
+def wrong_files(output: Mapping[str, Any]) -> str:
+    """What is wrong with the files of an output, with the first of those that should not be there."""
+    extra = f" ({output['extra'][0]})" if output["extra"] else ""
+    return (
+        f"{output['keys_duplicated']} duplicated, {output['files_differing']} files differ,"
+        f" {output['files_missing']} missing, {output['files_extra']} too many{extra}"
+    )
+
+
+def what_was_checked(output: Mapping[str, Any]) -> str:
+    """What the files of a correct output were compared with; empty: nothing was compared."""
+    programs, compared, given = (output.get(name, 0) for name in ("programs", "programs_compared", "files_given"))
+    from_seed = output.get("files_expected", 0) - programs - given
+    said = []
+    if output["keys_expected"]:
+        said.append(f"{output['keys_written']:,} keys, byte for byte as in an undisturbed run")
+    elif from_seed:
+        said.append(f"{counted(from_seed, 'file')}, byte for byte as in an undisturbed run")
+    if compared:
+        said.append(f"what {counted(compared, 'program')} wrote, unchanged since the commit")
+    if given:
+        said.append(f"{counted(given, 'file')} of programs, as the experiment says")
+    return "; ".join(said)
+
+
+def what_was_not_checked(output: Mapping[str, Any]) -> str:
+    """What nothing is known of; empty if everything was compared with what it should be."""
+    programs, compared = output.get("programs", 0), output.get("programs_compared", 0)
+    said = []
+    if programs > compared:
+        said.append(f"what {counted(programs - compared, 'program')} wrote: there is no digest of it")
+    if compared:
+        most = "other files" if output.get("files_given") else "files"
+        said.append(f"whether the programs' {most} are right: no sha256 is given for them")
+    if cancelled := output.get("files_cancelled", 0):
+        said.append(f"{counted(cancelled, 'file')} that cancelled jobs had not committed")
+    return "; ".join(said)

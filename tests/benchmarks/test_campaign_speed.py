@@ -16,8 +16,7 @@ from bare_heap import bare_heap
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import CampaignDirectory, planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.campaign.worker import RunTask, run_batch
 

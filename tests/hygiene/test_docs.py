@@ -13,10 +13,8 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
-from emulator import __version__
 from emulator.cli.main import app
 from emulator.experiment.catalog import PREFIX, located
 from emulator.policies import task_eviction
@@ -112,29 +110,6 @@ def test_the_example_of_contributing_passes_its_own_test() -> None:
         checks: dict[str, Any] = {"task_view": task_view, "cluster": cluster, "Random": Random}
         exec("from __future__ import annotations\n" + test, checks)
         checks["test_the_task_that_has_held_its_container_longest_goes_first"]()
-
-
-def test_papers_are_cited_alike_on_every_page() -> None:
-    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
-    assert cited["version"] == __version__
-    references = (REPOSITORY / "docs/references.md").read_text()
-    pages = dict(re.findall(r"^\*\*(.+?)\*\* \(\[page\]\((.+?)\)\)", references, re.MULTILINE))
-    assert len(pages) == len(cited["references"]) == 5
-    for paper in cited["references"]:
-        link = f"https://doi.org/{paper['doi']}" if "doi" in paper else paper["url"]
-        (page,) = (name for name in pages.values() if link in (REPOSITORY / "docs" / name).read_text())
-        text = " ".join((REPOSITORY / "docs" / page).read_text().split())
-        assert link in references
-        for words in (paper["title"], str(paper["year"]), *(author["family-names"] for author in paper["authors"])):
-            assert words in text, page
-            assert words in " ".join(references.split())
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
-    """Fixed, estimated, accuracy and claims that fail; the mechanism and the allocation ``adaptive`` have names."""
-    found = re.findall(r"\b(?:mended|reckoned?|how far apart|what is missed)\b", page.read_text(), re.IGNORECASE)
-    assert not found
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

@@ -35,9 +35,3 @@ def test_the_commands_run_as_written(tmp_path: Path) -> None:
     mine = empty / "mine"
     for made in ("live/output", "compared/compare.png", "both.html", "campaign/campaign.parquet", "advice/advise.png"):
         assert (mine / made).exists(), made
-
-
-def test_there_are_ten() -> None:
-    page = (REPOSITORY / "docs" / "tutorial.md").read_text()
-    assert re.findall(r"^\*\*(\d+)\.", page, re.MULTILINE) == [str(number) for number in range(1, 11)]
-    assert len([command for command in commands() if command.startswith("natjam ")]) == 10

@@ -14,8 +14,7 @@ from typer.testing import Result
 from analysis.advise.candidates import Candidate, Question, make_question
 from analysis.advise.outcomes import CandidateResult, CandidateResults
 from analysis.advise.traces import experiment_of_trace
-from analysis.advise.verdict import judge, ratio_of
-from analysis.advise.words import sentences, yarn_sentences
+from analysis.advise.verdict import judge, ratio_of, sentences, yarn_sentences
 from analysis.frames import pandas
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand

@@ -9,7 +9,7 @@ import pytest
 from test_kueue import SECOND_NS, queue, workload
 
 from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of, words
-from analysis.statistics import Spread
+from emulator.intervals import Spread
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
 from tests.commands import invoked, run_natjam
 from workloads.saved import write_saved

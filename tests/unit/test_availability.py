@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.errors import ConfigError
 from emulator.experiment.availability import (
     Availability,
     Forecast,
     ForecastError,
     capacity_of,
     forecast_of,
-    read_steps,
 )
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -204,16 +202,6 @@ def test_a_broken_file_is_said_with_its_line(tmp_path: Path, text: str, words: s
     write(tmp_path, text, "f.csv")
     named = EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {file: f.csv, period_s: 7200},")
     assert f"f.csv{words}" in refusal(write(tmp_path, named)) or f"f.csv: {words}" in refusal(write(tmp_path, named))
-
-
-@given(content=st.binary(max_size=80) | st.text("0123456789,.\n-+eEna ", max_size=60).map(lambda text: text.encode()))
-def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
-    path = write(tmp_path, b"time_s,containers\n" + content, "f.csv")
-    try:
-        steps = read_steps(path, 8, None)
-    except ConfigError as error:
-        steps = [(0, 0)] if error.message.startswith(str(path)) else []
-    assert Capacity(steps).most <= 8
 
 
 _VALUES = st.floats() | st.integers(-5, 12) | st.none() | st.text(max_size=3)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.costs.calibration import (
@@ -31,7 +31,6 @@ from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
 from tests.commands import invoked, run_natjam
-from tests.examples import drawn
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 
@@ -103,15 +102,6 @@ def test_what_is_missing_or_impossible_is_refused_by_name(tmp_path: Path, path: 
 
 
 ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-
-
-@given(st.dictionaries(st.text(max_size=12), st.recursive(ANYTHING, st.lists, max_leaves=9), max_size=5))
-@example({"operations": {}})
-@drawn
-def test_whatever_a_file_holds_it_is_refused_in_words(tmp_path: Path, data: dict[str, Any]) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(dump_yaml({"natjam_calibration": 1, **data}))
-    assert refusal(file).startswith(str(file))
 
 
 @given(

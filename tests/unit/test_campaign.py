@@ -18,9 +18,7 @@ from hypothesis import strategies as st
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import KeptRuns, keep_digest
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import CampaignDirectory, KeptRuns, keep_digest, planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
 from emulator.campaign.worker import MadeRun
 from emulator.errors import ConfigError

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from emulator.campaign.definition import Campaign, load_campaign
-from emulator.campaign.plan import planned_runs
+from emulator.campaign.directory import planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.files.yaml_values import dump_yaml
 from tests.experiment_files import VALID, write
 
 
@@ -152,31 +148,3 @@ def test_campaigns_and_experiments_that_are_mixed_up(tmp_path: Path) -> None:
     path = write(tmp_path, "name: c\nexperiment: experiment.yaml\nseeds: 2\n", "campaign.yaml")
     with pytest.raises(ConfigError, match=f"is a campaign: 'natjam campaign {path}' runs it"):
         load_experiment(path)
-
-
-_KEYS = ("name", "experiment", "set", "grid", "variants", "seeds", "x")
-_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 60)
-    | st.floats(0, 4)
-    | st.sampled_from(["c", "experiment.yaml", "kill"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["name", "set", "scheduler.mechanism", "seed", "workload.jobs.7.x"]), inner)
-    ),
-    max_leaves=5,
-)
-
-
-@given(changed=st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=4))
-def test_any_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
-    text = dump_yaml({"name": "c", "experiment": "experiment.yaml", **changed})
-    refused: list[str] = []
-    with contextlib.suppress(ConfigError):
-        try:
-            assert planned_runs(loaded(tmp_path, text).variants)
-        except ConfigError as error:
-            refused = error.message.splitlines()
-            raise
-    assert all(str(tmp_path) in line for line in refused)

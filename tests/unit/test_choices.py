@@ -13,7 +13,7 @@ from analysis.reproduce.definitions import all_figures, chosen_figures
 from analysis.reproduce.needs import lacking, work_of
 from analysis.reproduce.run import planned
 from analysis.reproduce.values import Constant, all_values
-from emulator.campaign.plan import Variant
+from emulator.campaign.directory import Variant
 from emulator.costs import calibration_file
 from emulator.costs.calibration import dump_calibration
 from emulator.errors import ConfigError

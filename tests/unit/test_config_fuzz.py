@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from experiment_files import VALID, complaints, refusal, write
+from experiment_files import VALID, complaints, write
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,22 +15,6 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.files.yaml_values import dump_yaml
 from tests.examples import drawn
-
-
-@given(content=st.binary(max_size=300))
-def test_random_bytes_raise_only_config_errors(tmp_path: Path, content: bytes) -> None:
-    refusal(write(tmp_path, content))
-
-
-@given(
-    position=st.integers(0, len(VALID) - 1),
-    removed=st.integers(0, 12),
-    inserted=st.text(alphabet="{}[]:,&*!|>-#%@`'\"\\\n\t 0aé\x00.~?=<", max_size=6),
-)
-def test_damaged_files_raise_only_config_errors(tmp_path: Path, position: int, removed: int, inserted: str) -> None:
-    path = write(tmp_path, VALID[:position] + inserted + VALID[position + removed :])
-    assert all(line.startswith(f"{path}:") for line in complaints(path))
-
 
 LEAVES = st.one_of(
     st.none(),

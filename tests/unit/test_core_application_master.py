@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskAttempt
@@ -22,7 +22,6 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
-    EndReceived,
     FetchFailed,
     JobState,
     KillContainer,
@@ -143,31 +142,6 @@ def test_a_resume_is_repeated_although_an_old_report_says_running() -> None:
     assert [command for _ in range(9) for command in sent(bench.heartbeat(), ResumeContainer)] == []
 
 
-def test_a_suspend_is_repeated_although_an_old_report_says_suspended() -> None:
-    bench = stopped_reduce()
-    bench.give("c1", task=0)
-    bench.report("c1", RUNNING, 6)
-    command = bench.suspend("c1")
-    bench.report("c1", SUSPENDED, 4)
-    assert [again for _ in range(5) for again in sent(bench.heartbeat(), SuspendContainer)] == [command]
-    assert bench.attempt().state is AttemptState.SUSPEND_PENDING
-
-
-def test_a_resumed_reduce_may_end_before_it_is_heard_that_it_was_resumed() -> None:
-    bench = stopped_reduce()
-    bench.give("c1", task=0)
-    bench.report("c1", DONE, 7, outcome=Outcome.SUCCEEDED)
-    assert bench.attempt().state is AttemptState.SUCCEEDED
-    assert bench.machine.state is JobState.SUCCEEDED
-
-
-def test_a_resumed_reduce_may_commit_before_it_is_heard_that_it_was_resumed() -> None:
-    bench = stopped_reduce()
-    bench.give("c1", task=0)
-    bench.report("c1", ContainerState.COMMITTING, 7)
-    assert bench.attempt().state is AttemptState.COMMIT_PENDING
-
-
 def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     bench = Bench(reduces=1)
     lost = report("c1", DONE, 1 << 62, outcome=Outcome.LOST)
@@ -176,28 +150,6 @@ def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     assert [a.state for a in bench.machine.tasks.walkers[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
     ask = bench.new_ask()
     assert ask.new == ((REDUCE, 1),)
-
-
-def test_an_allocation_nobody_waits_for_is_given_back() -> None:
-    bench = Bench(reduces=1)
-    bench.run("c1")
-    (kill,) = sent(bench.give("c2"), KillContainer)
-    assert kill.container == "c2"
-    (kill,) = sent(bench.give("c3", task=0), KillContainer)
-    assert kill.container == "c3"
-    assert [k.container for _ in range(5) for k in sent(bench.heartbeat(), KillContainer)] == ["c2", "c3"]
-    bench.report("c2", DONE, 1, outcome=Outcome.KILLED)
-    bench.report("c3", DONE, 1, outcome=Outcome.KILLED)
-    assert [k for _ in range(9) for k in sent(bench.heartbeat(), KillContainer)] == []
-
-
-def test_a_stopped_reduce_given_another_container_goes_on_waiting_for_its_own() -> None:
-    bench = stopped_reduce()
-    assert bench.ask() is not None
-    (kill,) = sent(bench.give("c2", task=0), KillContainer)
-    assert kill.container == "c2"
-    ask = bench.new_ask()
-    assert [resume.container for resume in ask.resumes] == ["c1"]
 
 
 def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
@@ -227,29 +179,6 @@ def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
     assert ask.new == ((REDUCE, 2),)
 
 
-def test_the_end_of_a_container_is_acknowledged_each_time_it_is_reported() -> None:
-    bench = Bench(reduces=2)
-    bench.run("c1")
-    for _ in range(2):
-        effects = bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
-        assert sent(effects, EndReceived) == [EndReceived("c1")]
-
-
-def test_after_its_end_a_job_suspends_nobody_and_starts_nothing() -> None:
-    bench = Bench(reduces=2)
-    bench.run("c1")
-    bench.run("c2")
-    bench.answer(reclaim=2)
-    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
-    bench.report("c2", DONE, 3, outcome=Outcome.SUCCEEDED)
-    assert bench.machine.state is JobState.SUCCEEDED
-    for timer in [timer for name, timer in bench.timers.items() if name.startswith("ask")]:
-        assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == []
-    assert sent(bench.give("c3"), StartContainer) == []
-    assert bench(ProgressSamples(())) == []
-    assert bench.answer(reclaim=1) == []
-
-
 def test_a_request_that_a_kill_has_paid_is_withdrawn() -> None:
     bench = Bench(reduces=2)
     bench.answer(reclaim=2)
@@ -273,15 +202,6 @@ def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:
     bench.run("c2")
     bench.answer(reclaim=1, finished=(report("c1", DONE, 5, outcome=Outcome.KILLED),))
     assert any(name.startswith("ask") for name in bench.timers)
-
-
-def test_a_repeated_answer_changes_nothing() -> None:
-    bench = Bench()
-    bench.give("c1")
-    revision = bench.machine.revision
-    again = Answer(1, allocated=(AllocatedContainer("c1", REDUCE, "node-1", 5),))
-    assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
-    assert bench.machine.revision == revision
 
 
 def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
@@ -308,6 +228,9 @@ def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> 
     bench.report("m2", RUNNING, 2)
     anew = sent(bench.report("m2", DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
     assert [message.version for message in anew] == [told.version + 1] * 2
+    before = bench.new_ask()
+    bench(FetchFailed("c1", 0, told.version, "of what has been replaced"))
+    assert bench.ask() == before
 
 
 def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_lost_output() -> None:
@@ -343,18 +266,6 @@ def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones(
     assert dict(first.ask.new).get(REDUCE, 0) < dict(second.ask.new)[REDUCE]
     bench(ApplicationHeartbeatResponse(first.id))
     assert bench.ask() == second.ask
-
-
-def test_answers_are_taken_in_the_order_of_their_ids() -> None:
-    bench = Bench()
-    second = Answer(2, allocated=(AllocatedContainer("c2", REDUCE, "node-1", 5),))
-    assert bench(ApplicationHeartbeatResponse(bench.now_ns, second)) == []
-    (start,) = sent(bench.give("c1"), StartContainer)
-    assert start.container == "c1"
-    (start,) = sent(bench(ApplicationHeartbeatResponse(bench.now_ns, second)), StartContainer)
-    assert start.container == "c2"
-    (heartbeat,) = sent(bench.heartbeat(), ApplicationHeartbeat)
-    assert heartbeat.answer_id == 2
 
 
 def test_a_refused_suspend_is_owed_still_and_another_victim_is_asked() -> None:
@@ -396,15 +307,6 @@ def test_a_resume_that_fails_is_asked_for_again() -> None:
     assert bench.attempt().state is AttemptState.SUSPENDED
     ask = bench.new_ask()
     assert [resume.container for resume in ask.resumes] == ["c1"]
-
-
-def test_a_program_that_ends_as_it_is_resumed_has_succeeded() -> None:
-    bench = stopped_reduce()
-    bench.give("c1", task=0)
-    bench.report("c1", SUSPENDED, 6)  # the order to resume was answered by its end
-    bench.report("c1", DONE, 7, outcome=Outcome.SUCCEEDED)
-    assert bench.attempt().state is AttemptState.SUCCEEDED
-    assert bench.machine.state is JobState.SUCCEEDED
 
 
 def test_a_job_of_which_two_tasks_fail_for_good_in_one_answer_fails_once() -> None:
@@ -491,13 +393,6 @@ def test_a_second_attempt_says_everything_and_sets_the_timers_of_the_first_again
     ], "its instant has passed"
 
 
-def test_an_attempt_that_begins_after_the_one_that_replaced_it_changes_nothing() -> None:
-    bench = Bench(reduces=2)
-    bench(Start("c9"))
-    assert bench(Start("c8")) == []
-    assert bench.machine.container == "c9"
-
-
 def test_a_timer_that_was_set_again_since_asks_nobody() -> None:
     bench = Bench(reduces=2)
     bench.run("c1")
@@ -505,17 +400,6 @@ def test_a_timer_that_was_set_again_since_asks_nobody() -> None:
     timer = bench.timers["ask c1"]
     assert bench(TimerFired(timer.name, timer.generation - 1, timer.at_ns)) == []
     assert len(sent(bench(TimerFired(timer.name, timer.generation, timer.at_ns)), SuspendContainer)) == 1
-
-
-def test_it_leaves_once_when_the_resource_manager_knows_that_its_job_has_ended() -> None:
-    bench = Bench(reduces=1)
-    bench.run("c1")
-    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
-    (told,) = sent(bench.heartbeat(), ApplicationHeartbeat)
-    assert told.final_state is JobState.SUCCEEDED
-    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == [ExitApplication("c0")]
-    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == []
-    assert bench.heartbeat() == []
 
 
 def test_an_attempt_that_starts_after_the_one_before_has_left_leaves_too() -> None:
@@ -526,18 +410,6 @@ def test_an_attempt_that_starts_after_the_one_before_has_left_leaves_too() -> No
     (again,) = sent(bench(Start("c9")), ApplicationHeartbeat)
     assert again.final_state is JobState.SUCCEEDED
     assert bench(ApplicationHeartbeatResponse(again.id, ended=True)) == [ExitApplication("c9")]
-
-
-def test_what_its_containers_report_after_its_failure_changes_nothing() -> None:
-    bench = Bench(reduces=2)
-    for container in ("c1", "alive", "c2", "c3", "c4"):
-        bench.run(container)
-        if container != "alive" and bench.machine.state is JobState.RUNNING:
-            bench.report(container, DONE, 5, outcome=Outcome.CRASHED)
-    assert bench.machine.state is JobState.FAILED
-    before = freeze(bench.machine, frozenset({"ApplicationMaster.revision"}))
-    assert bench.report("alive", DONE, 5, outcome=Outcome.SUCCEEDED) == []
-    assert freeze(bench.machine, frozenset({"ApplicationMaster.revision"})) == before
 
 
 @pytest.mark.parametrize("message", [NodeLost("node-1"), Launched("c1", RealCost(0))])

@@ -23,48 +23,6 @@ def test_a_node_that_a_task_waits_for_is_awaited_after_a_change_in_which_another
     assert attention.free_node_ns(5, 2) == 7
 
 
-def test_a_node_refused_in_a_change_is_awaited_after_the_next() -> None:
-    attention = Attention()
-    attention.begin()
-    attention.refused("nm:old", is_host=True, patience_ns=None)
-    attention.changed()
-    assert not attention.awaited
-    assert attention.free_node_ns(5, 2) is None
-    attention.begin()
-    attention.changed()
-    assert attention.awaited == {"nm:old"}
-    assert attention.free_node_ns(5, 2) == 5
-
-
-def test_when_every_free_node_got_nothing_each_for_itself_none_is_asked_until_something_changes() -> None:
-    attention = Attention()
-    for address, patience_ns in (("nm:small", None), ("nm:other", 9)):
-        assert attention.free_node_ns(5, 2) == 5
-        attention.begin()
-        attention.refused_alone(address, patience_ns)
-    assert attention.free_node_ns(5, 2) == 9
-    attention.begin()
-    attention.refused_alone("nm:small", None)  # its heartbeat has told of an end, and the node gets nothing
-    attention.changed()
-    assert (attention.free_node_ns(5, 2), attention.free_node_ns(5, 1)) == (5, None)
-
-
-def test_a_node_that_is_too_small_is_not_asked_again_before_it_grows_or_something_smaller_waits() -> None:
-    attention = Attention()
-    attention.begin()
-    attention.passed_over("nm:small")
-    attention.refused_alone("nm:small", None)
-    assert (attention.free_node_ns(5, 2), attention.free_node_ns(5, 1)) == (5, None)
-    attention.begin()
-    attention.changed()
-    assert attention.free_node_ns(5, 1) is None
-    attention.grown("nm:small")
-    assert attention.free_node_ns(5, 1) == 5
-    attention.passed_over("nm:small")
-    attention.ask_smaller()
-    assert attention.free_node_ns(5, 1) == 5
-
-
 def from_a_time_on(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
     return tuple(job.name for job in jobs if view.now_ns >= job.submit_ns + 5_300_000_000)
 

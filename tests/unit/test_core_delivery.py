@@ -6,24 +6,14 @@ from msgspec.structs import replace
 
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.delivery import CommandLedger
-from emulator.core.machine import Timers
 from emulator.core.messages import (
     ContainerReport,
     ContainerState,
     KillContainer,
     StartContainer,
     SuspendContainer,
-    TimerFired,
 )
 from emulator.vocabulary import REDUCE, Mechanism
-
-
-def test_a_command_that_is_not_needed_any_more_is_not_repeated() -> None:
-    ledger = CommandLedger(4)
-    ledger.send("c1", "node", SuspendContainer("c1", Mechanism.SUSPEND, 0), 0)
-    assert not ledger.withdraw("c1", KillContainer)
-    assert ledger.withdraw("c1", SuspendContainer)
-    assert (ledger.due_ns, ledger.repeat(100)) == (None, [])
 
 
 def test_a_newer_command_is_the_one_that_is_repeated() -> None:
@@ -62,27 +52,6 @@ def told(version_of: int = 1) -> MapOutputLedger:
     return outputs
 
 
-def test_outputs_are_told_again_until_that_version_is_acknowledged() -> None:
-    outputs = told(version_of=2)
-    outputs.received("node-1", 1, 0)
-    assert outputs.due_ns == 4
-    assert len(list(outputs.repeat(4))) == 1
-    outputs.received("node-1", 2, 0)
-    assert (outputs.due_ns, list(outputs.repeat(100))) == (None, [])
-
-
-def test_outputs_that_are_not_complete_any_more_are_told_to_nobody() -> None:
-    outputs = told()
-    outputs.incomplete()
-    assert (outputs.due_ns, list(outputs.repeat(100))) == (None, [])
-
-
-def test_what_a_lost_node_has_not_acknowledged_is_void() -> None:
-    outputs = told()
-    outputs.forget_node("node-1")
-    assert (outputs.due_ns, list(outputs.repeat(100))) == (None, [])
-
-
 def test_a_node_that_is_there_again_is_told_again_and_its_earlier_receipt_does_not_count() -> None:
     outputs = told()
     outputs.registered("node-1", 7)
@@ -93,9 +62,7 @@ def test_a_node_that_is_there_again_is_told_again_and_its_earlier_receipt_does_n
     assert outputs.due_ns is None
 
 
-def test_a_timer_that_was_set_anew_fires_once_at_its_new_time() -> None:
-    timers = Timers()
-    first, second = timers.set("ask c1", 10), timers.set("ask c1", 20)
-    assert not timers.take(TimerFired("ask c1", first.generation, 10))
-    assert timers.take(TimerFired("ask c1", second.generation, 20))
-    assert not timers.take(TimerFired("ask c1", second.generation, 20))
+def test_what_a_lost_node_has_not_acknowledged_is_void() -> None:
+    outputs = told()
+    outputs.forget_node("node-1")
+    assert (outputs.due_ns, list(outputs.repeat(100))) == (None, [])

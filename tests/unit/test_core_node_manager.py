@@ -9,7 +9,6 @@ from simulated import SECOND_NS, make_settings
 
 from emulator.core.completions import (
     Checkpointed,
-    CheckpointFailed,
     Committing,
     Exited,
     FirstKey,
@@ -25,7 +24,6 @@ from emulator.core.completions import (
 )
 from emulator.core.effects import (
     Checkpoint,
-    CleanUp,
     Effect,
     Kill,
     Launch,
@@ -110,18 +108,6 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_repeated_suspend_that_comes_after_the_resume_stops_nothing(bench: Bench) -> None:
-    bench.run()
-    assert bench.suspend(asked_ns=100) == [Suspend("c1")]
-    bench(Suspended("c1", 1, FREE))
-    assert bench(ResumeContainer("c1", 200)) == [Resume("c1")]
-    bench(Resumed("c1", FREE))
-    late = bench.suspend(asked_ns=100)
-    assert report_of(late).state is ContainerState.RUNNING
-    assert len(late) == 1
-    assert bench.suspend(asked_ns=300) == [Suspend("c1")]
-
-
 def test_a_repeated_suspend_after_a_refusal_is_refused_again_even_where_there_is_room_now() -> None:
     bench = Bench(max_suspended=0)
     bench.run()
@@ -152,50 +138,6 @@ def test_a_process_that_commits_refuses_to_stop_and_its_word_may_come_before_the
     assert (ended.outcome, ended.reason) == (Outcome.SUCCEEDED, "it commits")
 
 
-def test_a_process_that_goes_on_may_commit_before_it_is_heard_that_it_does(bench: Bench) -> None:
-    bench.run()
-    bench(FirstKey("c1", 5, 4, FREE))
-    bench.suspend(asked_ns=100)
-    bench(Suspended("c1", 1, FREE))
-    bench(ResumeContainer("c1", 200))
-    commits = report_of(bench(Committing("c1")))
-    assert (commits.state, commits.first_key_ns) == (ContainerState.COMMITTING, bench.now_ns)
-    assert bench(Resumed("c1", FREE)) == []
-    assert bench.machine.containers["c1"].state is ContainerState.COMMITTING
-
-
-def test_a_repeated_resume_that_comes_after_the_next_stop_resumes_nothing_although_there_is_room(bench: Bench) -> None:
-    bench.run()
-    bench.suspend(asked_ns=100)
-    bench(Suspended("c1", 1, FREE))
-    bench(ResumeContainer("c1", 200))
-    bench(Resumed("c1", FREE))
-    bench.suspend(asked_ns=300)
-    bench(Suspended("c1", 2, FREE))
-    assert len(bench(ResumeContainer("c1", 200))) == 1
-    assert bench(ResumeContainer("c1", 400)) == [Resume("c1")]
-
-
-def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench) -> None:
-    bench.run()
-    bench(Exited("c1", 0, None, 3))
-    told = bench.heartbeat()
-    assert [report.container for report in told.freed] == ["c1"]
-    assert CleanUp("a") in bench(NodeHeartbeatResponse(told.id, ("a",)))
-    assert not bench.machine.containers
-    assert bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0)) == []
-    assert bench(StartContainer("c9", "a", REDUCE, 1, "a/r001.0", 0)) == []
-    assert bench.machine.ledger.used == 0
-
-
-def test_a_kill_of_a_container_that_has_ended_and_been_forgotten_tells_of_no_second_end(bench: Bench) -> None:
-    bench.run()
-    bench(Exited("c1", 0, None, 3))
-    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
-    assert bench(KillContainer("c1", "a", "the job has ended")) == []
-    assert bench.heartbeat().freed == ()
-
-
 def test_a_kill_of_a_container_never_started_frees_it_even_after_the_end_of_its_job(bench: Bench) -> None:
     bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
     bench(KillContainer("c1", "a", "the job has ended"))
@@ -205,26 +147,12 @@ def test_a_kill_of_a_container_never_started_frees_it_even_after_the_end_of_its_
     assert not bench.machine.containers
 
 
-def test_map_outputs_of_a_job_that_has_ended_are_received_and_not_kept(bench: Bench) -> None:
-    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
-    effects = bench(MapOutputs("a", 1, ("node-1",)))
-    assert not any(isinstance(effect, ProvideInput) for effect in effects)
-    assert len(effects) == 1
-
-
 def test_map_outputs_are_provided_once_a_version(bench: Bench) -> None:
     assert ProvideInput("a", 2, ("node-2",)) in bench(MapOutputs("a", 2, ("node-2",)))
     for version in (1, 2):
         (received,) = bench(MapOutputs("a", version, ("node-2",)))
         assert isinstance(received, Send)
     assert ProvideInput("a", 3, ("node-3",)) in bench(MapOutputs("a", 3, ("node-3",)))
-
-
-def test_a_container_killed_while_it_is_launched_has_been_killed(bench: Bench) -> None:
-    bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))
-    assert bench(KillContainer("c1", "a", "not needed")) == [Kill("c1")]
-    assert report_of(bench(LaunchFailed("c1", "gone"))).outcome is Outcome.KILLED
-    assert bench(Exited("c1", None, 9, 0)) == []
 
 
 def test_a_kill_that_overtakes_the_start_refuses_it(bench: Bench) -> None:
@@ -279,15 +207,6 @@ def test_the_cost_of_a_resume_is_measured_from_the_resume(bench: Bench) -> None:
     assert (report.ready_ns, report.first_key_ns, report.input_ready_ns) == (200, resumed_ns, None)
 
 
-def test_a_heartbeat_without_news_changes_nothing(bench: Bench) -> None:
-    bench.run()
-    before, revision = snapshot(bench.machine), bench.machine.revision
-    told = bench.heartbeat()
-    bench(NodeHeartbeatResponse(told.id))
-    assert bench.machine.revision == revision
-    assert snapshot(bench.machine) == before
-
-
 @pytest.mark.parametrize(
     ("state", "message"),
     [
@@ -322,46 +241,6 @@ def test_an_illegal_message_is_refused_and_changes_nothing(bench: Bench, state: 
     with pytest.raises(IllegalTransition):
         bench(message)
     assert snapshot(bench.machine) == before
-
-
-def test_a_suspend_that_comes_again_is_answered_with_what_it_has_come_to(bench: Bench) -> None:
-    bench.run()
-    bench.suspend(asked_ns=100)
-    assert report_of(bench.suspend(asked_ns=100)).state is ContainerState.SUSPENDING
-    stopped = report_of(bench(Suspended("c1", 1, FREE)))
-    assert bench.suspend(asked_ns=100) == bench.suspend(asked_ns=200)
-    assert report_of(bench.suspend(asked_ns=100)) == stopped
-
-
-@pytest.mark.parametrize(
-    ("operation", "answer"),
-    [
-        ("launch", Launched("c1", FREE)),
-        ("suspend", Suspended("c1", 1, FREE)),
-        ("suspend", SuspendFailed("c1", "gone")),
-        ("resume", Resumed("c1", FREE)),
-        ("resume", ResumeFailed("c1", "gone")),
-        ("checkpoint", Checkpointed("c1", CHECKPOINT, FREE)),
-        ("checkpoint", CheckpointFailed("c1", "gone")),
-        ("commit", Committing("c1")),
-    ],
-)
-def test_what_was_asked_before_a_kill_may_be_answered_after_it(bench: Bench, operation: str, answer: Message) -> None:
-    bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))
-    if operation != "launch":
-        bench(Launched("c1", FREE))
-    if operation in ("suspend", "checkpoint"):
-        bench.suspend(100, Mechanism.CHECKPOINT if operation == "checkpoint" else Mechanism.SUSPEND)
-    elif operation == "resume":
-        bench.stop()
-        bench(ResumeContainer("c1", 200))
-    assert bench(KillContainer("c1", "a", "test")) == [Kill("c1")]
-    assert bench(answer) == []
-    assert bench.machine.containers["c1"].state is ContainerState.KILLING
-    assert report_of(bench(KillContainer("c1", "a", "test"))).state is ContainerState.KILLING, "it is killed once"
-    ended = report_of(bench(Exited("c1", None, 9, 1)))
-    assert ended.outcome is (Outcome.CHECKPOINTED if isinstance(answer, Checkpointed) else Outcome.KILLED)
-    assert bench.machine.ledger.used == bench.machine.ledger.stopped == 0
 
 
 def test_a_process_that_cannot_go_on_gives_its_container_back(bench: Bench) -> None:
@@ -404,16 +283,6 @@ def test_an_end_is_told_although_its_job_has_ended_meanwhile(bench: Bench) -> No
     assert [report.container for report in told.freed] == ["c1"]
     bench(NodeHeartbeatResponse(told.id))
     assert not bench.machine.containers
-
-
-def test_who_has_heard_of_a_stop_has_not_heard_of_the_end_that_follows(bench: Bench) -> None:
-    bench.run()
-    bench.stop()
-    stopped = bench.heartbeat()
-    bench(KillContainer("c1", "a", "test"))
-    bench(Exited("c1", None, 9, 1))
-    bench(NodeHeartbeatResponse(stopped.id))
-    assert [report.state for report in bench.heartbeat().freed] == [ContainerState.DONE]
 
 
 def test_a_stopped_process_that_is_being_killed_is_in_memory_until_its_exit() -> None:

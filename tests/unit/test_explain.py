@@ -9,9 +9,9 @@ from shutil import copytree
 import pytest
 from msgspec.structs import replace
 
-from analysis.evictions import decisions_of, evictions, find_evictions, why, why_text
+from analysis.evictions import Decision, decisions_of, evictions, find_evictions, why
 from analysis.explain import Explanation, evictions_table
-from analysis.load import load, load_decisions
+from analysis.load import load, rows_of
 from tests.commands import run_natjam
 from tests.simulated_runs import CATALOGUE, simulate
 
@@ -23,6 +23,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for mechanism in ("checkpoint", "suspend", "kill"):
         simulate(directory, mechanism, f"scheduler.mechanism={mechanism}")
     return directory
+
+
+def tables_of(run: Path) -> tuple[list[dict], list[dict]]:
+    return rows_of(run, "attempts"), rows_of(run, "operations")
 
 
 def explain(*arguments: object) -> str:
@@ -82,12 +86,12 @@ def test_who_wanted_containers_is_known_where_a_job_is_asked_and_chooses_at_one_
 
 
 def test_a_victim_that_is_chosen_again_before_it_is_dead_is_one_eviction(runs: Path) -> None:
-    results, decisions = load(runs / "kill"), decisions_of(load_decisions(runs / "kill"))
+    tables, decisions = tables_of(runs / "kill"), decisions_of(runs / "kill")
     chosen = next(decision for decision in decisions if decision.by == "releaser")
     again = replace(chosen, decision=1_000_001, t_s=chosen.t_s + 1)
     late = replace(chosen, decision=1_000_002, t_s=chosen.t_s + 12, by="resource-manager")
-    found = find_evictions(results, [*decisions, again, late])
-    assert len(found) == len(find_evictions(results, decisions))
+    found = find_evictions(*tables, [*decisions, again, late])
+    assert len(found) == len(find_evictions(*tables, decisions))
     overdue = [eviction for eviction in found if eviction.overdue is late]
     assert [eviction.decision for eviction in overdue] == [chosen] * len(overdue) != []
     assert overdue[0].to_json()["overdue_in"] == 1_000_002
@@ -104,13 +108,13 @@ def test_what_the_resource_manager_kills_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_candidate_of_another_job_in_an_altered_table_is_explained_as_the_others(runs: Path) -> None:
-    results, decisions = load(runs / "kill"), decisions_of(load_decisions(runs / "kill"))
+    tables, decisions = tables_of(runs / "kill"), decisions_of(runs / "kill")
     place = next(place for place, decision in enumerate(decisions) if decision.by == "releaser")
     first, *others = decisions[place].candidates
     decisions[place] = replace(
         decisions[place], candidates=[first, *({**row, "job": "x", "chosen": 1} for row in others)]
     )
-    found = [eviction for eviction in find_evictions(results, decisions) if eviction.decision is decisions[place]]
+    found = [eviction for eviction in find_evictions(*tables, decisions) if eviction.decision is decisions[place]]
     assert len({eviction.why_job for eviction in found}) == 1 < len(found)
 
 
@@ -166,7 +170,8 @@ def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:
 
 def test_a_score_whose_name_is_not_ours_is_shown_as_it_is() -> None:
     row = {"score_name": "heat", "score": 2.5, "place": 1}
-    assert why_text("mine", "application-master", row, 3) == "mine: heat 2.5, no. 1 of 3"
+    decision = Decision(1, 0.0, "application-master", "mine", None, 2, [row])
+    assert why(decision, row) == "mine: heat 2.5, no. 1 of 3"
 
 
 # ---- containers of several sizes ----

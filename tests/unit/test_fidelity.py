@@ -12,8 +12,7 @@ from analysis.fidelity.campaign import make_case
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of, drifts, highest_faithful_scale
 from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
+from emulator.campaign.directory import CampaignDirectory, keep_digest
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.expand import expand

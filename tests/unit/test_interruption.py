@@ -114,24 +114,6 @@ with i.interruptible(), i.deferred():
     assert process.returncode == INTERRUPTED
 
 
-def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
-    code = """
-class Thing:
-    def __del__(self):
-        print("begun")
-        slow()
-with i.interruptible():
-    try:
-        Thing()
-        time.sleep(60)
-    except KeyboardInterrupt:
-        print("interrupted")
-"""
-    process = begun(code)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate()[0] == "interrupted\n"
-
-
 def test_an_interrupt_is_not_lost_wherever_pydantic_is() -> None:
     """It drops errors as it makes a schema or writes a union, which experiments have, and tries something else."""
     code = """

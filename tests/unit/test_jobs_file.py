@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from experiment_files import VALID, complaints, refusal, write
-from hypothesis import given
-from hypothesis import strategies as st
+from experiment_files import VALID, refusal, write
 
 from analysis.load import read_configuration
 from emulator.errors import ConfigError
@@ -102,10 +99,3 @@ def test_a_wrong_name_of_the_file_is_told(tmp_path: Path) -> None:
     path = write(tmp_path, WITHOUT_JOBS + "  jobs: {file: [1]}\n")
     assert refusal(path) == f"{path}:17: workload.jobs: must be a list of jobs or {{file: ..., sha256: ...}}"
     assert "is a directory" in refusal(write(tmp_path, WITHOUT_JOBS + "  jobs: {file: .}\n"))
-
-
-@given(content=st.binary(max_size=200), value=st.recursive(st.none() | st.text(), st.lists, max_leaves=5))
-def test_whatever_is_in_it_only_config_errors_are_raised(tmp_path: Path, content: bytes, value: Any) -> None:
-    (tmp_path / "jobs.jsonl").write_bytes(content + b"\n" + json.dumps({"name": value}).encode())
-    path = write(tmp_path, WITHOUT_JOBS + "  jobs: {file: jobs.jsonl}\n")
-    assert all(line.startswith(f"{tmp_path}") for line in complaints(path))

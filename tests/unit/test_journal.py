@@ -125,19 +125,6 @@ def test_a_line_can_be_searched_for_types_and_names() -> None:
     assert "\n" not in line
 
 
-@given(RECORDS, st.data())
-@drawn
-def test_a_damaged_line_is_a_journal_error_or_a_record(original: Record, data: st.DataObject) -> None:
-    line = bytearray(encode_record(original))
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(line) - 1))
-        line[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-        if not line:
-            break
-    with contextlib.suppress(JournalError):
-        assert isinstance(decode_record(bytes(line)), Record)
-
-
 LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.floats(allow_nan=False) | st.text(max_size=4)
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner))
 
@@ -264,18 +251,6 @@ def test_a_mutilated_journal_is_said_to_be_so(tmp_path: Path, what: str) -> None
     assert said in caught.value.message
 
 
-@given(st.data())
-@drawn
-def test_every_altered_number_is_seen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
-    text = bytearray(b"".join(lines_of(path)))
-    at = data.draw(st.sampled_from([place for place, byte in enumerate(text) if chr(byte).isdigit()]))
-    text[at] = data.draw(st.sampled_from([byte for byte in b"123456789" if byte != text[at]]))
-    path.write_bytes(zstandard.compress(bytes(text)))
-    with pytest.raises(JournalError):
-        list(read_journal(path)[1])
-
-
 def test_a_changed_byte_is_found(tmp_path: Path) -> None:
     path = write(tmp_path / "j", [record(t_ns, t_ns) for t_ns in range(3)])
     data = bytearray(path.read_bytes())
@@ -316,18 +291,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "longer", [record()])
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(JournalError, match="more data after the end"):
-        list(read_journal(path)[1])
-
-
-@given(st.data())
-@drawn
-def test_a_damaged_file_raises_nothing_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
-    content = bytearray(path.read_bytes())
-    at = data.draw(st.integers(0, len(content) - 1))
-    content[at : at + data.draw(st.integers(0, 5))] = data.draw(st.binary(max_size=5))
-    path.write_bytes(content)
-    with contextlib.suppress(JournalError):
         list(read_journal(path)[1])
 
 

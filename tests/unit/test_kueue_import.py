@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from emulator.sites.kueue import (
 )
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
-from tests.damage import damaged, taken_or_refused
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.arrivals import read_arrivals
 from workloads.kueue.state import read_kueue
@@ -238,16 +236,6 @@ def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> N
     arguments = ["import", "kueue", str(OBJECTS / "queues.yaml"), "--out", str(tmp_path / "x.yaml"), "--draw", "2"]
     refused = run_natjam(*arguments, status=2)
     assert "no Workload has ended" in refused.output
-
-
-def test_damaged_tables_give_workloads_or_a_clear_error(imported: Kueue, tmp_path: Path) -> None:
-    path, refused = tmp_path / "arrivals.csv", 0
-    for seed in range(300):
-        path.write_bytes(damaged(random.Random(f"table-{seed}"), TABLE.encode()))
-        arrivals = taken_or_refused(lambda: read_arrivals(path, imported.cluster), path)
-        refused += arrivals is None
-        assert {each.workload.queue for each in arrivals or ()} <= {"research", "batch"}
-    assert 50 < refused < 290
 
 
 @pytest.mark.parametrize(

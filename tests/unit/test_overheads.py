@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from emulator.core.settings import OverheadSettings
 from emulator.costs.overheads import load_overheads, profile_names
@@ -64,10 +62,3 @@ def test_missing_and_impossible_numbers(tmp_path: Path, text: str, change: str, 
 def test_a_name_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no overhead profile 'hadop-0.23'; did you mean 'hadoop-0.23'"):
         load_overheads("hadop-0.23", tmp_path)
-
-
-@given(content=st.binary(max_size=200))
-def test_random_bytes_raise_only_config_errors(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "mine.yaml").write_bytes(content)
-    with pytest.raises(ConfigError):
-        load_overheads("mine.yaml", tmp_path)

@@ -57,24 +57,6 @@ def test_any_cut_gives_the_same_bytes(
     assert files(cut) == files(whole) == ["research%20XL%2F1/part-r-00001"]
 
 
-def test_lines_follow_the_output_size(tmp_path: Path):
-    total = sum(REDUCE_KEYS)
-    lines = run(tmp_path, [4], 3_000_000).splitlines(keepends=True)
-    sizes = [3_000_000 * (g + 1) // total - 3_000_000 * g // total for g in range(3, 12)]
-    assert [len(line) for line in lines] == sizes
-    assert all(
-        line.startswith(b"%b\t%d\t" % (key, len(values))) for line, (key, values) in zip(lines, KEYS, strict=True)
-    )
-
-
-def test_digest_depends_on_every_value_and_their_order(tmp_path: Path):
-    output = PartialOutput(str(tmp_path), "j", 0, "c", (4,), None)
-    for values in ([b"a", b"b"], [b"b", b"a"], [b"ab", b""], [b"a", b"c"]):
-        output.append(b"k", values)
-    output.close()
-    assert len(set(Path(output.path).read_bytes().splitlines())) == 4
-
-
 def test_sync_puts_every_key_on_the_disk(tmp_path: Path):
     output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
     for n, (key, values) in enumerate(KEYS, 1):
@@ -278,12 +260,6 @@ def test_full_disk_at_commit_keeps_the_partials(tmp_path: Path):
     partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b"], len(KEYS))
 
 
-def test_directory_that_cannot_be_made(tmp_path: Path):
-    (tmp_path / "out").write_text("a file")
-    with pytest.raises(OutputError, match=r"partial output .*: Not a directory"):
-        PartialOutput(str(tmp_path / "out"), JOB, TASK, "c", REDUCE_KEYS, None)
-
-
 @pytest.mark.parametrize("container", ["", "../x", "a/b", ".hidden", "a\n", "x" * 200])
 def test_unsafe_container_ids(tmp_path: Path, container: str):
     with pytest.raises(ValueError, match="cannot name a file"):
@@ -312,18 +288,6 @@ def test_a_task_that_saved_by_itself_leaves_what_was_done_then(tmp_path: Path, e
     committed = Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes()
     assert committed == run(tmp_path / "whole", [], 4000)
     assert not list((tmp_path / partial_output.PARTIAL_DIRECTORY).rglob("*.*"))
-
-
-def test_a_task_that_saved_by_itself_commits_all_that_it_has_done(tmp_path: Path) -> None:
-    output = PartialOutput(str(tmp_path), JOB, TASK, "container_0", REDUCE_KEYS, None)
-    for key, values in KEYS:
-        output.append(key, values)
-        if output.keys == 3:
-            output.seal_beside()
-    output.close()
-    partial_output.commit(str(tmp_path), JOB, TASK, ["container_0"], len(KEYS))
-    committed = Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes()
-    assert committed == run(tmp_path / "whole", [])
 
 
 def test_a_seal_beside_a_file_that_was_changed_is_not_believed(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from analysis.report.facts import headline
-from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
+from emulator.display.closing_tables import MOST_JOBS, closing_tables
 from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
+from emulator.records.summary import failures
 
 RESEARCH = JobStatus("research-XL", "research", "running", done=10, running=28, suspended=11, waiting=2, total=51)
 PRODUCTION = JobStatus("production-S", "production", "running", done=4, running=11, suspended=0, waiting=0, total=15)

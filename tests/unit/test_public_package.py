@@ -122,11 +122,3 @@ def test_a_policy_beside_a_package_of_that_name_says_so(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("from analysis.rules import last")
     with pytest.raises(natjam.ConfigError, match=f"{tmp_path}/analysis has the name of natjam's own package"):
         natjam.simulate(tmp_path / "small.yaml", {"scheduler.task_eviction": "beside:last"})
-
-
-def test_a_live_run_beside_a_module_of_that_name_does_not_start(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(VALID)
-    (tmp_path / "workloads.py").touch()
-    done = live_runs.natjam("run", "small.yaml", "--engine", "live", cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"{tmp_path}/workloads.py has the name of natjam's own package 'workloads'" in done.stderr

@@ -13,8 +13,8 @@ import numpy
 import pytest
 
 from analysis import metrics
-from analysis.evictions import decisions_of, find_evictions, why
-from analysis.load import load, load_decisions
+from analysis.evictions import evictions, why
+from analysis.load import load
 from analysis.report.build import DETAILED_RUNS, report_of, to_detail
 from analysis.run_paths import RunPath
 from analysis.statistics import spread
@@ -197,10 +197,10 @@ def test_a_run_that_is_not_there_and_one_of_which_something_is_missing(runs: Pat
 def test_victims_say_why_they_were_chosen(run: Path) -> None:
     (payload,) = payloads((run / "report.html").read_text())
     found = {payload["attempt"][int(row)]: text for row, text in payload["why"].items()}
-    evictions = find_evictions(load(run), decisions_of(load_decisions(run)))
+    expected = evictions(run)
     assert found
-    assert set(found) == {eviction.attempt for eviction in evictions}
-    for eviction in evictions:
+    assert set(found) == {eviction.attempt for eviction in expected}
+    for eviction in expected:
         said = found[eviction.attempt]
         assert f"at {eviction.decision.t_s:.1f} s by {why(eviction.decision, eviction.chosen)}" in said
         assert f"its job by {eviction.why_job}, for production-S" in said

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.papers import own_cells
 from analysis.papers.drawings import DRAWINGS
@@ -21,19 +19,15 @@ from analysis.papers.os_assisted_cells import straightness
 from analysis.reproduce.cells import Cell, repeated, with_points
 from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions
-from analysis.reproduce.definitions import FigureDefinition, all_figures, chosen_figures
+from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.record import judged_again, read_results
 from analysis.reproduce.reproduced import Reproduction
 from analysis.reproduce.run import planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
-from analysis.reproduce.values import all_values
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
-from analysis.statistics import Spread
 from analysis.whole_run import run_experiment
-from emulator.campaign.directory import CampaignDirectory
-from emulator.campaign.kept_runs import keep_digest
-from emulator.campaign.plan import Variant, planned_runs
+from emulator.campaign.directory import CampaignDirectory, Variant, keep_digest, planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -41,7 +35,7 @@ from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
-from emulator.intervals import half_of_interval
+from emulator.intervals import Spread, half_of_interval
 from emulator.records.run_directory import sha256_of
 from tests.commands import invoked, run_natjam
 from tests.live_runs import SMALL
@@ -231,14 +225,6 @@ def parts_of(claim: Claim) -> set[str]:
     return published | accepted or {"None"}
 
 
-def test_one_set_of_parameters_serves_figures_3_to_6() -> None:
-    figures = chosen_figures(["natjam/fig3", "natjam/fig4", "natjam/fig5", "natjam/fig6"])
-    assert {figure.experiment for figure in figures} == {"natjam-microbenchmark.yaml"}
-    settings = {key for figure in figures for variant in figure.settings.values() for key in variant}
-    assert {key.partition(".")[0] for key in settings} == {"scheduler", "workload"}
-    assert {key for key in settings if key.startswith("workload")} == {"workload.only.jobs"}
-
-
 def test_the_experiment_of_figure_4_has_the_jobs_of_the_microbenchmark() -> None:
     whole = {job.name: job for job in load_experiment(CATALOG / "natjam-microbenchmark.yaml").workload.jobs or ()}
     for job in load_experiment(CATALOG / "natjam-fig4.yaml").workload.jobs or ():
@@ -304,16 +290,6 @@ def test_a_wrong_figure_is_refused_with_its_place(tmp_path: Path, changed: dict[
     assert words in caught.value.message
 
 
-_ANYTHING = st.recursive(
-    st.none() | st.integers(-2, 2) | st.sampled_from(["v", "w", "c", "makespan_s", "most"]),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["c", "variant", "value", "values", "take", "form", "name", "set"]), inner)
-    ),
-    max_leaves=6,
-)
-
-
 def test_an_entry_stands_for_one_of_each_value_of_its_words() -> None:
     words = {"tier": {"hdd": {"mb_s": 50}, "nvm": {"mb_s": 500}}, "load": (0.2, 1.0)}
     entries = {
@@ -328,17 +304,6 @@ def test_an_entry_stands_for_one_of_each_value_of_its_words() -> None:
     assert made["nvm-1.0"] == {"speed": 500, "load": 1.0, "name": "on nvm", "published": 3}
     level = with_points({"level": {"of": "kill", "at": "*-0.2"}}, ("hdd-0.2", "hdd-1.0", "nvm-0.2"))
     assert level["level"]["at"] == ("hdd-0.2", "nvm-0.2")
-
-
-@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "grid", "orders", "x"]), _ANYTHING, max_size=3))
-def test_any_figure_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
-    (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
-    try:
-        assert validated(read_document(tmp_path / "f.yaml"), FigureDefinition).cells
-    except ConfigError as error:
-        refused = error.message
-        if str(tmp_path) not in refused:
-            pytest.fail(refused)
 
 
 # ---- verdicts ----
@@ -397,17 +362,6 @@ def test_an_interval_with_accepted_and_refused_values_leaves_a_claim_undecided(
     assert found.ok is ok, found.why
     assert bool(found.why) is (ok is not True)
     assert found.deciding_seeds is None or found.ok is None
-
-
-@pytest.mark.parametrize(
-    "claim", ["natjam.trace.small.production_vs_softcap", "natjam.trace.large.production_vs_softcap"]
-)
-def test_only_three_percent_later_is_a_maximum(claim: str) -> None:
-    part = "production_5s_later_pct"
-    assert not misses(all_claims()[claim], part, 0.6)
-    assert misses(all_claims()[claim], part, 3.1)
-    (value,) = (one for one in all_values()["natjam"].values if one.claim == claim and one.part == part)
-    assert value.bound == "at most"
 
 
 CONTAINERS = {

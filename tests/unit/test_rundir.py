@@ -176,57 +176,6 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
     return pyarrow.parquet.read_table(directory.path / f"{name}.parquet")
 
 
-def test_rows_in_seconds(directory: RunDirectory) -> None:
-    directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
-    tables = ("jobs", "tasks", "attempts", "operations", "decisions")
-    assert files(directory) == {f"{name}.parquet" for name in tables}
-    assert read(directory, "jobs").to_pylist() == [
-        {
-            "name": "j",
-            "queue": "research",
-            "submit_s": 0.0,
-            "start_s": 1.7,
-            "finish_s": 9.25,
-            "completion_s": 9.25,
-            "deadline_s": None,
-            "margin_s": None,
-            "state": "succeeded",
-            "attempts": 1,
-            "suspensions": 2,
-            "kills": 0,
-            "useful_s": 6.4,
-            "lost_work_s": 0.125,
-            "overhead_s": 0.0,
-            "reason": "",
-        }
-    ]
-    (task,) = read(directory, "tasks").to_pylist()
-    assert (task["kind"], task["outcome"], task["length_s"], task["finish_s"]) == ("reduce", None, 2.0, None)
-    (attempt,) = read(directory, "attempts").to_pylist()
-    assert attempt["attempt"] == "j/r000.0"
-    assert attempt["outcome"] == "succeeded"
-    assert attempt["first_key_s"] == 1.7
-    assert attempt["input_ready_s"] is None
-    assert attempt["keys_done"] == 2
-    assert attempt["suspended_spans"] == [
-        {"stopped_s": 2.1, "resumed_s": 3.0, "asked_s": 2.0, "freed_s": 2.5, "resume_ready_s": 2.9},
-        {"stopped_s": 4.0, "resumed_s": None, "asked_s": 3.9, "freed_s": None, "resume_ready_s": None},
-    ]
-    assert (attempt["busy_s"], attempt["active_s"], attempt["lost_s"]) == (6.5, 6.4, 0.0)
-    assert read(directory, "operations").to_pylist() == [
-        {
-            "operation": "suspend",
-            "container": "container-000002",
-            "begin_s": 2.0,
-            "end_s": 2.5,
-            "total_s": 0.5,
-            "mechanism_real_ms": 3.0,
-            "key_real_ms": 40.0,
-            "swapped_bytes": 0,
-        }
-    ]
-
-
 def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
     directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
     empty = RunDirectory.create(tmp_path / "empty")

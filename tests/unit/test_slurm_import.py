@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from emulator.errors import ConfigError
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
-from tests.damage import damaged, taken_or_refused
 from workloads.saved import read_saved
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
@@ -403,18 +401,6 @@ def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: s
     with pytest.raises(ConfigError) as refused:
         read_saved(out, Slurm)
     assert message in refused.value.message
-
-
-def test_damaged_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
-    conf, jobs, refused = tmp_path / "slurm.conf", tmp_path / "jobs.txt", 0
-    conf.write_text(CONF)
-    cluster, _ = read_conf(conf)
-    for seed in range(300):
-        conf.write_bytes(damaged(random.Random(f"conf-{seed}"), EXAMPLE.encode()))
-        jobs.write_bytes(damaged(random.Random(f"sacct-{seed}"), SACCT.encode()))
-        for read in (lambda: read_conf(conf), lambda: read_sacct(jobs, cluster)):
-            refused += taken_or_refused(read, tmp_path) is None
-    assert 100 < refused < 580
 
 
 def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:

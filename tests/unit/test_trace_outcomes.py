@@ -66,16 +66,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_traces_own_beside_each_run(runs: dict[str, Path]) -> None:
     found = trace_outcomes(list(runs.values()))
     assert list(found.own) == ["low", "high", "open"]
-    assert [one.completion_s for one in found.own.values()] == [100, 25, None]
-    assert (found.own["low"].evictions, found.own["low"].lost_s) == (6, 90)
+    assert [one["completion_s"] for one in found.own.values()] == [100, 25, None]
+    told = found.to_json()
+    assert told["low"]["trace"] == {"completion_s": 100, "evictions": 6, "lost_s": 90}
     assert found.priorities == {"low": 0, "high": 9, "open": 0}
     for name, path in runs.items():
         jobs = {one["name"]: one for one in json.loads((path / "summary.json").read_text())["jobs"]}
-        assert {job: one.completion_s for job, one in found.runs[name].items()} == {
+        outcomes = {job: one["runs"][name] for job, one in told.items()}
+        assert {job: one["completion_s"] for job, one in outcomes.items()} == {
             job: one["completion_s"] for job, one in jobs.items()
         }
-        assert found.runs[name]["low"].evictions == jobs["low"]["kills"] + jobs["low"]["suspensions"] > 0
-    assert found.runs["kill"]["low"].lost_s > found.runs["checkpoint"]["low"].lost_s
+        assert outcomes["low"]["evictions"] == jobs["low"]["kills"] + jobs["low"]["suspensions"] > 0
+    assert told["low"]["runs"]["kill"]["lost_s"] > told["low"]["runs"]["checkpoint"]["lost_s"]
 
 
 def test_the_command_prints_classes_and_jobs(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.tables import counts
-from analysis.reproduce.values import PaperValues, all_values, fitted_claims, read_values, source_of
+from analysis.reproduce.values import all_values, fitted_claims, read_values, source_of
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import dump_yaml
 
@@ -127,25 +125,3 @@ def test_a_share_may_be_printed_in_percent_and_a_picture_has_no_number(tmp_path:
     assert (source.figure, source.times) == ("adaptive-checkpointing/fig8", 100)
     with pytest.raises(ConfigError, match="is 50, but claim"):
         read_values(written(tmp_path, values=[ckpt | {"scale": "ratio"}], constants=[]))
-
-
-_ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 2)
-    | st.floats()
-    | st.text(max_size=3)
-    | st.sampled_from(["s", "a/b:c"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*VALUE, *PAPER, "by"]), inner),
-    max_leaves=6,
-)
-
-
-@given(changed=st.dictionaries(st.sampled_from([*PAPER, "x"]), _ANYTHING, max_size=3))
-def test_any_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
-    path = written(tmp_path, **changed)
-    try:
-        assert isinstance(read_values(path), PaperValues)
-    except ConfigError as error:
-        if str(path) not in error.message:
-            pytest.fail(error.message)

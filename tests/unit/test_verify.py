@@ -22,7 +22,7 @@ from emulator.live.tasks import mapper, partial_output, records
 from emulator.live.tasks.mapper import JobData
 from emulator.live.tasks.progress_page import SLOT_BYTES, SlotWriter
 from emulator.live.tasks.task import TaskProcess
-from emulator.records.checked_output import what_was_checked, what_was_not_checked
+from emulator.records.summary import what_was_checked, what_was_not_checked
 from emulator.storage.tree_digest import tree_digest
 from emulator.vocabulary import JobFacts, map_reduce
 from tests.examples import drawn

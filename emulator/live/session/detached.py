@@ -22,13 +22,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from emulator.display.closing_tables import MOST_JOBS, failures
+from emulator.display.closing_tables import MOST_JOBS
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import is_held, writing, written_whole
 from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
 from emulator.records.run_directory import SUMMARY_NAME, RunDirectory
-from emulator.records.summary import FAILED
+from emulator.records.summary import FAILED, failures
 
 _COMMAND = "emulator.cli.script"
 """A process that becomes a command of natjam; called by its name, because the command line is above this."""
