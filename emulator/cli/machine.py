@@ -141,7 +141,7 @@ def hosts(
       natjam hosts --write aws.yaml --cloud aws
     """
     from emulator.files.whole_files import written_whole
-    from emulator.live.machines.cluster_file import CLOUDS
+    from emulator.live.machines import CLOUDS, for_cloud
 
     if write.exists():
         raise ConfigError(f"--write {write}: exists already; name another file")
@@ -152,8 +152,6 @@ def hosts(
     if cloud is None:
         text, up, before = _of_machines(machines or [], user, key), "RAY_UP_enable_autoscaler_v2=0 ray up", ()
     else:
-        from emulator.live.machines.cluster_file import for_cloud
-
         text, up, before = for_cloud(cloud), "ray up", CLOUDS[cloud].to_set
     with written_whole(write, keep=False) as unfinished:
         unfinished.write_text(text)
@@ -166,8 +164,7 @@ def hosts(
 
 
 def _of_machines(names: list[str], user: str | None, key: str | None) -> str:
-    from emulator.live.machines.cluster_file import for_hosts
-    from emulator.live.machines.ssh_hosts import Answer, ask, known_host, make_secrets
+    from emulator.live.machines import Answer, ask, for_hosts, known_host, make_secrets
 
     found = [known_host(name, user, key) for name in dict.fromkeys(names)]
     if len({(host.user, host.key) for host in found}) > 1:

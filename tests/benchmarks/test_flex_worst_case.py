@@ -24,12 +24,11 @@ from pathlib import Path
 import pytest
 
 from emulator.core.job import JobSpec
-from emulator.policies.flex.demand import Demand, normalised
+from emulator.policies.flex.demand import Demand, completions, normalised
 from emulator.policies.flex.optimiser import SEARCHED_JOBS, _candidates, _moved, plan
 from emulator.policies.flex.optimum import best_order
-from emulator.policies.flex.packing import completions
 from emulator.policies.flex.penalties import Metric, MetricName, Objective, penalty
-from workloads.bimodal import bimodal_jobs
+from workloads.paper_jobs import bimodal_jobs
 from workloads.schema import BimodalEntry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

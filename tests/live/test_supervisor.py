@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from supervision import Host, on_host, open_descriptors
 
 from emulator.live.tasks.partial_output import PartialOutput
 from emulator.live.tasks.progress_page import WorkState
+from tests.damage import flip_a_bit
+from tests.supervision import Host, on_host, open_descriptors
 
 
 @on_host
@@ -42,7 +41,7 @@ async def test_a_suspended_reduce_does_no_work_and_gets_no_time(host: Host) -> N
     assert suspended["received_real_ns"] <= suspended["signalled_real_ns"] <= suspended["stopped_real_ns"]
     before = host.client.page.read(0)
     assert before.state == WorkState.STOPPED
-    assert _state(host, "c1") == "T"
+    assert host.state("c1") == "T"
     time.sleep(0.5)  # ten keys' time: the passing of real time is what is tested
     assert host.client.page.read(0).keys_done == before.keys_done
     resumed = await host.do("resume", "c1")
@@ -62,7 +61,7 @@ async def test_what_somebody_else_has_stopped_is_told(host: Host) -> None:
     pid = (await host.launch("c1", keys=5, key_s=0.05))["pid"]
     await host.keys_done("c1", 2)
     os.kill(pid, signal.SIGSTOP)
-    await _becomes(host, "c1", "T")
+    await host.state_becomes("c1", "T")
     stopped_real_ns = time.monotonic_ns()
     os.kill(pid, signal.SIGCONT)
     stood_still = await host.event("stood_still", "c1")
@@ -71,7 +70,7 @@ async def test_what_somebody_else_has_stopped_is_told(host: Host) -> None:
     pid = (await host.launch("c2", keys=5, key_s=60))["pid"]
     await host.event("first_key", "c2")
     os.kill(pid, signal.SIGSTOP)
-    await _becomes(host, "c2", "T")
+    await host.state_becomes("c2", "T")
     await host.do("kill", "c2")
     assert "stood_still" in [event["event"] for event in host.events if event["id"] == "c2"]
 
@@ -84,26 +83,12 @@ async def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(ho
     for _ in range(3):
         since_real_ns = host.client.page.read(0).state_since_real_ns
         os.kill(pid, signal.SIGCONT)
-        await _becomes(host, "c1", "T", since_real_ns)
+        await host.state_becomes("c1", "T", since_real_ns)
     assert host.client.page.read(0).keys_done == 1
     assert (await host.do("resume", "c1"))["event"] == "resumed"
     assert (await host.event("exited", "c1"))["code"] == 0
     kinds = [event["event"] for event in host.events]
     assert (kinds.count("suspended"), kinds.count("resumed"), kinds.count("stood_still")) == (1, 1, 0)
-
-
-async def _becomes(host: Host, container: str, state: str, later_real_ns: int = 0) -> None:
-    """Wait until the process of a container is in a state, and the page shows a change of its work after that time."""
-    deadline = time.monotonic() + host.bound_s
-    page, slot = host.client.page, host.slots[container]
-    while page.read(slot).state_since_real_ns <= later_real_ns or _state(host, container) != state:
-        assert time.monotonic() < deadline, f"{container} is {_state(host, container)}"
-        await asyncio.sleep(0.002)
-
-
-def _state(host: Host, container: str) -> str:
-    pid = next(event["pid"] for event in host.events if event["event"] == "launched" and event["id"] == container)
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @on_host
@@ -135,12 +120,8 @@ async def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_ru
     expected = host.output(job)
     other = {"job": job, "output_dir": str(host.directory / "resumed")}
     saved = None
-    for number, stop_at in enumerate([3, 6]):
-        name = f"attempt-{number}"
-        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **other)
-        await host.keys_done(name, stop_at)
-        done = await host.do("checkpoint", name)
-        assert done["event"] == "checkpointed"
+    for number, done in enumerate(await checkpoints(host, (3, 6), **other)):
+        name, stop_at = f"attempt-{number}", 3 * (number + 1)
         instants = ("received", "signalled", "key_done", "written", "exited")
         assert [done[f"{i}_real_ns"] for i in instants] == sorted(done[f"{i}_real_ns"] for i in instants)
         assert done["bytes"] == (host.directory / f"node-1/containers/{name}/checkpoint.msgpack").stat().st_size
@@ -155,6 +136,18 @@ async def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_ru
     assert resumed == expected
 
 
+async def checkpoints(host: Host, stops: tuple[int, ...], **params: Any) -> list[dict[str, Any]]:
+    """The events of the checkpoints of ``attempt-0``, ..., each of which goes on from the one before, at these keys."""
+    done: list[dict[str, Any]] = []
+    for number, stop_at in enumerate(stops):
+        name, saved = f"attempt-{number}", done[-1]["checkpoint"] if done else None
+        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **params)
+        await host.keys_done(name, stop_at)
+        done.append(await host.do("checkpoint", name))
+        assert done[-1]["event"] == "checkpointed"
+    return done
+
+
 @pytest.mark.parametrize(("damaged", "goes_on_from"), [("attempt-1", 1), ("attempt-0", 0), (None, 2)])
 @on_host
 async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged: str | None, goes_on_from: int) -> None:
@@ -162,16 +155,11 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
     assert (await host.event("exited", "whole"))["code"] == 0
     expected = host.output("j")
     other = {"job": "j", "output_dir": str(host.directory / "resumed")}
-    saved, counters = None, [0]
-    for number, stop_at in enumerate([3, 6]):
-        name = f"attempt-{number}"
-        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **other)
-        await host.keys_done(name, stop_at)
-        saved = (await host.do("checkpoint", name))["checkpoint"]
-        counters.append(saved["keys_done"])
+    first, second = [event["checkpoint"] for event in await checkpoints(host, (3, 6), **other)]
+    counters = [0, first["keys_done"], second["keys_done"]]
     if damaged is not None:
-        _flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
-    await host.launch("last", keys=9, key_s=0.3, checkpoint=saved, **other)
+        flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
+    await host.launch("last", keys=9, key_s=0.3, checkpoint=second, **other)
     await host.event("first_key", "last")
     assert host.client.page.read(host.slots["last"]).keys_done in range(counters[goes_on_from], 10)
     saved = (await host.do("checkpoint", "last"))["checkpoint"]
@@ -183,22 +171,14 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
 
 @on_host
 async def test_damage_done_while_the_last_attempt_walks_is_found_before_anything_is_committed(host: Host) -> None:
-    await host.launch("c1", keys=9, key_s=0.03, job="j")
-    await host.keys_done("c1", 3)
-    saved = (await host.do("checkpoint", "c1"))["checkpoint"]
+    (saved,) = [event["checkpoint"] for event in await checkpoints(host, (3,), job="j")]
     await host.launch("c2", keys=9, key_s=0.1, job="j", checkpoint=saved)
     await host.event("first_key", "c2")
-    _flip_a_bit(host.directory / "output/_partial/j/part-r-00000.c1")
+    flip_a_bit(host.directory / "output/_partial/j/part-r-00000.attempt-0")
     exited = await host.event("exited", "c2")
     assert exited["code"] == 74
     assert "has changed since" in exited["reason"]
     assert not (host.directory / "output/j/part-r-00000").exists()
-
-
-def _flip_a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
 
 
 @on_host
@@ -357,7 +337,7 @@ async def test_a_map_is_stopped_and_works_as_long_as_it_should(host: Host, map_o
     pid = (await host.event("launched", "m1"))["pid"]
     first_key = await host.event("first_key", "m1")
     suspended = await host.do("suspend", "m1")
-    assert (suspended["event"], _state(host, "m1")) == ("suspended", "T")
+    assert (suspended["event"], host.state("m1")) == ("suspended", "T")
     assert not any(str(host.directory) in link and "/page-" not in link for link in _links(pid))
     assert not [*host.directory.rglob("part-m-00000"), *host.directory.rglob("file.out.index")]
     stopped_real_ns = time.monotonic_ns() - suspended["stopped_real_ns"]  # at least: that it goes on is seen late

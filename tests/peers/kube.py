@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
@@ -34,6 +33,7 @@ from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.player import Player, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
+from emulator.policies.policy import SchedulerAllocation
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import (

@@ -18,16 +18,16 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.fluid.session import metrics_of, simulated
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
 from emulator.run import run_briefly
 from emulator.vocabulary import SECOND_NS, JobFacts, map_reduce
 from tests.commands import run_natjam
 from tests.experiment_files import refusal, write
-from workloads.bimodal import bimodal_jobs
+from workloads.paper_jobs import bimodal_jobs
 from workloads.schema import BimodalEntry
 
 QUEUES = (QueueView("default", 0, 0, 8, 0, 0),)

@@ -26,14 +26,13 @@ from emulator.core.messages import (
     StartContainer,
     Tick,
 )
-from emulator.core.resource_manager.paced import Candidates
+from emulator.core.resource_manager.by_queues import Candidates
 from emulator.core.settings import Settings
 from emulator.policies import axes as policies
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
 from emulator.policies.yarn import YarnOptions, YarnPreemption
-from emulator.policies.yarn_amounts import ONE_CONTAINER, UNIT, Amounts
-from emulator.policies.yarn_ideal import Chosen, Need, assign_ideal
+from emulator.policies.yarn_ideal import ONE_CONTAINER, UNIT, Amounts, Chosen, Need, assign_ideal
 from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
@@ -332,20 +331,6 @@ class TestTakingByName:
         outcomes = Counter(attempt.state.name for task in found.masters["r"].tasks.walkers for attempt in task.attempts)
         assert outcomes["KILLED"] == (4 if mechanism == "kill" else 0), "production's guarantee: a master and three"
         assert sum(outcomes.values()) == (15 if mechanism == "suspend" else 19)
-
-    def test_heartbeats_left_out_make_no_difference(self):
-        jobs = (make_job("r", "research", 0, (), (40.0,) * 15), make_job("p", "production", 20, (), (8.0,) * 4))
-        for mechanism in ("kill", "checkpoint"):
-            settings = yarn(YarnOptions(), mechanism, nodes=4, containers=4)
-            runs = [run_checked(settings, jobs, every_heartbeat=every) for every in (False, True)]
-            ends = [[run.masters[name].finish_ns for name in "rp"] for run in runs]
-            assert ends[0] == ends[1]
-
-    def test_a_machine_that_says_nothing_has_not_changed(self):
-        jobs = (make_job("r", "research", 0, (), (30.0,) * 8), make_job("p", "production", 10, (), (8.0,) * 4))
-        for mechanism in ("kill", "checkpoint"):
-            settings = yarn(YarnOptions(), mechanism, nodes=2, containers=4)
-            run_checked(settings, jobs, watch_revisions=True, repeat_empty_heartbeats=True)
 
 
 # ---- a real YARN ----
