@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 import pyarrow.parquet
 
+from emulator import run as runs
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
 from emulator.experiment.model import Experiment
@@ -19,8 +20,6 @@ from emulator.files.whole_files import written_whole
 from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
 from emulator.resolved import Resolved
-from emulator.run import results
-from emulator.run import run as runs
 from emulator.storage.places import place_at
 
 if TYPE_CHECKING:
@@ -106,12 +105,12 @@ class Aftermath:
 
 
 def salvage(directory: Path) -> None:
-    """Make the results of a run that ended without them, from its journal; see ``emulator.run.results``."""
-    results.salvage(directory, Aftermath())
+    """Make the results of a run that ended without them, from its journal; see ``emulator.run``."""
+    runs.salvage(directory, Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run.run``."""
+    """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run``."""
     return runs.run_experiment(experiment, out_dir, on_status, Aftermath())
 
 

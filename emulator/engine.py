@@ -11,7 +11,7 @@ from emulator.core.job import JobSpec
 from emulator.display.status import RunStatus
 from emulator.experiment.model import Experiment
 from emulator.records.gaps import Gap
-from emulator.records.journal import Record
+from emulator.records.journal import JournalWriter, Record
 from emulator.records.lag import LagRecorder
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
@@ -23,19 +23,26 @@ if TYPE_CHECKING:
 OnStatus = Callable[[RunStatus], None]
 
 
-class RecordSink(Protocol):
-    """Takes the records of a run, in the order of time.  Raises JournalError when a record cannot be written."""
+class Records:
+    """Takes the records of a run, in the order of time, for whoever follows it and for its journal, if it has one."""
+
+    def __init__(self, follow: Callable[[Sequence[Record]], object], journal: JournalWriter | None = None) -> None:
+        self._follow = follow
+        self._journal = journal
 
     def write(self, records: Sequence[Record]) -> None:
-        """Take the next records."""
-        ...
+        """Take the next records.  Raises JournalError if one cannot be written, and what ``follow`` raises."""
+        if self._journal is not None:
+            self._journal.write(*records)
+        self._follow(records)
 
     def flush(self) -> None:
         """Write out all records so far, so that they outlive this process."""
-        ...
+        if self._journal is not None:
+            self._journal.flush()
 
 
-OpenRecords = Callable[[], AbstractContextManager[RecordSink]]
+OpenRecords = Callable[[], AbstractContextManager[Records]]
 """Opens the run's journal."""
 
 
@@ -57,16 +64,8 @@ class EngineResult(Frozen):
     """Ends what is left of the run, after its results have been written: it may take time, or fail."""
 
 
-class Engine(Protocol):
-    """Does one run, with its records to the sink from ``open_records``.  Raises RunError, ConfigError."""
-
-    def __call__(
-        self,
-        run: Resolved,
-        directory: RunDirectory,
-        on_status: OnStatus,
-        open_records: OpenRecords,
-    ) -> EngineResult: ...
+Engine = Callable[[Resolved, RunDirectory, OnStatus, OpenRecords], EngineResult]
+"""Does one run, with its records to the one that ``OpenRecords`` opens.  Raises RunError, ConfigError."""
 
 
 class Aftermath(Protocol):
@@ -102,7 +101,6 @@ class Aftermath(Protocol):
         ...
 
 
-class RunExperiment(Protocol):
-    """Runs all repeats of an experiment; returns the content of ``summary.json``.  Raises ConfigError, RunError."""
-
-    def __call__(self, experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]: ...
+RunExperiment = Callable[[Experiment, Path, OnStatus], dict[str, Any]]
+"""Runs all repeats of an experiment, into a directory; returns the content of ``summary.json``.  Raises ConfigError,
+RunError."""

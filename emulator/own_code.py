@@ -22,7 +22,7 @@ from emulator.interruption import END_PATIENCE_REAL_S, EXIT_CODE
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DONE = b"done"
 PATIENCE_REAL_S = END_PATIENCE_REAL_S + 2
-"""From the first signal to the end by force: a process that hears it ends before."""
+"""Time from the first signal to the end by force: a process that hears it ends before."""
 
 
 class _Command:
@@ -30,7 +30,7 @@ class _Command:
 
     parts = False
     pipe: int | None = None
-    """Where the end of the command is said; None: nobody else waits for it."""
+    """The pipe in which the end of the command is reported; None: nobody else waits for it."""
 
 
 _state = _Command()

@@ -36,8 +36,7 @@ from emulator.core.settings import (
     SpeculationSettings,
     Trigger,
 )
-from emulator.costs.overheads import load_overheads
-from emulator.costs.tiers import load_tier
+from emulator.costs.overheads import load_overheads, load_tier
 from emulator.experiment.availability import Transactional, capacity_of, forecast_of
 from emulator.experiment.expand import BYTES_PER_GB, expand
 from emulator.experiment.model import Cluster, Experiment, Scheduler
@@ -53,7 +52,7 @@ class Resolved(Frozen):
     """One run: of the experiment's repeats, the one with this seed."""
 
     experiment: Experiment
-    """As ``experiment.yaml`` says it: with the seed of this repeat."""
+    """The experiment as ``experiment.yaml`` of the run says it, with the seed of this repeat."""
     jobs: tuple[JobSpec, ...]
     settings: Settings
     """What all machines share: policies, nodes, storage tier, and what a transactional workload leaves."""
@@ -190,7 +189,7 @@ def _triggers(scheduler: Scheduler) -> tuple[Trigger, ...]:
 
 
 def _marks(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    """By job: the progress that triggers and other jobs wait for, in millionths of its work, ascending."""
+    """The progress of each job that triggers and other jobs wait for, in millionths of its work, ascending."""
     waited_for = [trigger.when for trigger in experiment.scheduler.triggers]
     waited_for += [job.submit_when for job in experiment.workload.jobs or () if job.submit_when is not None]
     marks: dict[str, set[int]] = {}

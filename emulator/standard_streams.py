@@ -27,7 +27,7 @@ def open_standard_streams() -> None:
 
 
 def outlast_readers() -> None:
-    """From now on standard output and error lead nowhere when nobody reads them any more."""
+    """Let standard output and error lead nowhere when nobody reads them any more."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         old: Any = getattr(sys, name)
         old.flush()

@@ -26,7 +26,7 @@ HOUR_NS = 60 * MINUTE_NS
 
 
 def counted(count: int, what: str) -> str:
-    """As "1 container", "2 plays", "3,000 entries"."""
+    """A number with its noun: "1 container", "2 plays", "3,000 entries"."""
     plural = what[:-1] + "ies" if what.endswith("y") and what[-2:-1] not in "aeiou" else what + "s"
     return f"{count:,} {what if count == 1 else plural}"
 
@@ -79,9 +79,9 @@ class TaskGroup(Frozen):
     count: int
     work: Work = Work.KEYS
     may_be_victim: bool | None = None
-    """None: as ``scheduler.victims`` says of its kind of work."""
+    """Whether its tasks may be preempted; None: as ``scheduler.victims`` says of its kind of work."""
     starts_after: StartsAfter | None = None
-    """None: requested when the job starts."""
+    """What its containers wait for; None: they are requested when the job starts."""
     mean_ns: int | None = None
     """Mean length of its tasks, where known beforehand."""
     request: Resources = ()
@@ -148,11 +148,11 @@ class JobFacts(Frozen, gc=True, dict=True):
     name: str
     """Unique in an experiment."""
     queue: str
-    """Where it was submitted."""
+    """The queue to which the job was submitted."""
     groups: tuple[TaskGroup, ...] = ()
-    """Its tasks."""
+    """The groups of its tasks."""
     deadline_ns: int | None = None
-    """Absolute, emulated; None: no deadline."""
+    """The absolute emulated time of its deadline; None: it has none."""
     priority: int = 0
     """Larger is more urgent."""
     memory_bytes: int = 0
@@ -183,7 +183,7 @@ class JobFacts(Frozen, gc=True, dict=True):
     mechanism: Mechanism | None = None
     """What happens to its tasks when they are taken back; None: as for all jobs."""
     details: Details | None = None
-    """What it is to the kind of scheduler that decides; None: no more than to all."""
+    """What the job is to the kind of scheduler that decides; None: no more than to all."""
 
     @cached_property
     def maps(self) -> int:

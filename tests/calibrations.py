@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
-from emulator.costs.fingerprint import this_machine
+from emulator.costs.calibration import (
+    QUANTILE_LEVELS_PPM,
+    Calibration,
+    MeasuredSeries,
+    Observations,
+    Operations,
+    this_machine,
+)
 
 REFERENCE_RECORDS = 200
 

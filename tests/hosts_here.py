@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from analysis import whole_run
-from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
+from emulator.engine import EngineResult, OnStatus, OpenRecords, Records
 from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.application_host import ApplicationHost
@@ -29,7 +29,7 @@ from emulator.live.session import session
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
-from emulator.run.run import run_experiment
+from emulator.run import run_experiment
 from emulator.storage.places import output_at, place_at
 from tests.live_runs import END_BOUND_S, LEFT_BOUND_S, SMALL, LiveRun, until
 from tests.memory import groups_of, swaps_below
@@ -130,7 +130,7 @@ class HostsHere(LiveRun):
         place_at(output).tidy()
         return EngineResult([], None, self._reports.lag, output, {}, self._reports.gaps)
 
-    async def _play(self, plan: RunPlan, records: RecordSink) -> None:
+    async def _play(self, plan: RunPlan, records: Records) -> None:
         self._plan, self._journal = plan, JournalStream(records)
         self._nodes = NodeHost("nodes-1", plan.for_nodes(), self._work)
         self._hosts: dict[str, MachineHost] = {"nodes-1": self._nodes}

@@ -20,7 +20,7 @@ from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
 from emulator.records.gaps import MOST_OVERRUNNING
 from emulator.records.history.overheads import OVERRUN_TOLERANCE_REAL_NS
 from emulator.records.lag import LagRecorder
-from emulator.run.results import LAG_BOUND_HEARTBEATS
+from emulator.run import LAG_BOUND_HEARTBEATS
 
 _BURSTS = 3
 _BEFORE_REAL_S = 0.5

@@ -119,7 +119,7 @@ def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[
     is made once more, with all files that show why."""
     if experiment.engine == "live":
         return run_experiment(experiment, out_dir, on_status)
-    from emulator.run.run import run_briefly
+    from emulator.run import run_briefly
 
     try:
         return run_briefly(experiment, out_dir, on_status)

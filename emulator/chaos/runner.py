@@ -32,7 +32,7 @@ from emulator.records.replay import replay
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import makespan_of
 from emulator.resolved import Resolved, make_machine, resolve
-from emulator.run.run import without_collector
+from emulator.run import without_collector
 from emulator.shrink import shortest
 from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import counted

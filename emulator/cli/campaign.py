@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from emulator.cli import detached
-from emulator.cli.options import Baseline, Set
+from emulator.cli.options import Baseline, Set, overrides_of
 from emulator.display.console import results_console, say, warn
 
 if TYPE_CHECKING:
@@ -66,16 +66,15 @@ def campaign(
     from emulator.campaign.runner import run_campaign
     from emulator.errors import RunError
 
-    given = {"engine": engine, "time_scale": time_scale}
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    settings = overrides_of(set_, engine=engine, time_scale=time_scale)
     sys.path.append(str(file.parent.absolute()))  # so that every process of the campaign finds the user's own policies
-    wanted = load_campaign(file, [*(set_ or ()), *options])
+    wanted = load_campaign(file, settings)
     sys.path += map(str, wanted.import_dirs)
     if baseline is not None:
         baseline_among(baseline, [variant.name for variant in wanted.variants])
     out = out or Path("runs") / wanted.name
     if detach or cluster is not None:
-        again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
+        again = [f"--set={setting}" for setting in settings]
         again += [] if baseline is None else [f"--baseline={baseline}"]
         detached.start("campaign", file, out, again, cluster, detach)
         return

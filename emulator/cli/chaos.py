@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.options import Out, Set, new_directory
+from emulator.cli.options import Out, Set, new_directory, overrides_of
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers
 from emulator.vocabulary import counted
@@ -79,7 +79,7 @@ def chaos(
         return
     assert file is not None
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
-    experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
+    experiment = load_experiment(file, overrides_of(set_, engine="sim"))
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
     directory = new_directory(f"chaos-{experiment.name}", out)

@@ -40,8 +40,8 @@ def measure(
       natjam run catalog:natjam-fig4 --engine sim --set overheads=calibration/calibration.yaml
       natjam measure --cluster cluster.yaml --out of-the-cluster
     """
+    from emulator.costs.calibration import busy_warning
     from emulator.costs.calibration_file import default_path
-    from emulator.costs.fingerprint import busy_warning
     from emulator.live.memory.nodes import why_no_swap
     from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.options import Set
+from emulator.cli.options import Set, overrides_of
 from emulator.display.console import results_console, warn
 from emulator.display.work_display import WorkDisplay, in_words
 from emulator.errors import ConfigError, RunError
@@ -77,7 +77,7 @@ def fidelity(
 
     began_real_s = time.monotonic()
     scales = _time_scales(time_scale, time_scales)
-    named = _experiments(files or [], time_scale, set_ or [])
+    named = _experiments(files or [], overrides_of(set_, time_scale=time_scale))
     named += experiments_of_figures(figures or [], time_scale) + _random_experiments(random, seed, time_scale)
     cases = _cases(unlike(named), scales, repeats)
     directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
@@ -107,12 +107,11 @@ def fidelity(
         raise RunError("the engines are further apart than the limits allow: " + "; ".join(whole.missed))
 
 
-def _experiments(files: list[Path], time_scale: float | None, options: list[str]) -> list[tuple[str, Experiment]]:
+def _experiments(files: list[Path], settings: list[str]) -> list[tuple[str, Experiment]]:
     """Name and experiment of each file."""
     from emulator.experiment.load import load_experiment
 
-    given = [*options, *([] if time_scale is None else [f"time_scale={time_scale}"])]
-    found = [(file.stem, load_experiment(file, given)) for file in files]
+    found = [(file.stem, load_experiment(file, settings)) for file in files]
     for file in files:
         sys.path.append(str(file.parent.absolute()))  # the user's own policies are found here
     return found

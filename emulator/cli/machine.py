@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from emulator.cli.options import Out, new_directory
+from emulator.cli.options import AsJson, Out, new_directory
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers, words
 from emulator.errors import ConfigError, RunError
@@ -63,7 +63,7 @@ def probe(
         typer.Option(metavar="NAME=DIR", help="Where to save images; may be repeated [default: the working directory]"),
     ] = None,
     after: Annotated[float, typer.Option(help="Let the program run for this many seconds first.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Measure what preempting a program costs here.
@@ -140,6 +140,7 @@ def hosts(
       natjam hosts --write cluster.yaml --user me --key ~/.ssh/lab 10.0.0.1 10.0.0.2
       natjam hosts --write aws.yaml --cloud aws
     """
+    from emulator.files.whole_files import written_whole
     from emulator.live.machines import CLOUDS, for_cloud
 
     if write.exists():
@@ -152,7 +153,8 @@ def hosts(
         text, up, before = _of_machines(machines or [], user, key), "RAY_UP_enable_autoscaler_v2=0 ray up", ()
     else:
         text, up, before = for_cloud(cloud), "ray up", CLOUDS[cloud].to_set
-    _write(write, text)
+    with written_whole(write, keep=False) as unfinished:
+        unfinished.write_text(text)
     for line in (f"set in {write}: {before[0]}", *before[1:]) if before else ():
         typer.echo(line)
     at = shlex.quote(str(write))
@@ -185,13 +187,6 @@ def _of_machines(names: list[str], user: str | None, key: str | None) -> str:
     make_secrets()
     head, *workers = (host.address for host in found)
     return for_hosts(head, workers, found[0].user, found[0].key)
-
-
-def _write(path: Path, text: str) -> None:
-    from emulator.files.whole_files import written_whole
-
-    with written_whole(path, keep=False) as unfinished:
-        unfinished.write_text(text)
 
 
 def probe_tables(probed: Probed) -> Iterator[RenderableType]:

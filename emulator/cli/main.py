@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import sys
 from collections import Counter
 from copy import copy
@@ -28,11 +29,10 @@ from emulator.cli import (
     machine,
     play,
     results,
-    start,
     who,
     workload,
 )
-from emulator.cli.options import Out, Set, new_directory
+from emulator.cli.options import Out, Set, new_directory, overrides_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
@@ -68,7 +68,8 @@ class _Commands(TyperGroup):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if foreign := [argument for argument in args if not _is_utf8(argument)]:
+        # Paths that are no UTF-8 can be written neither into files of results nor to the terminal.
+        if foreign := [each for each in args if os.fsencode(each).decode(errors="ignore") != each]:
             say(f"natjam: '{foreign[0]}': is not UTF-8; name another path", error=True)
             raise typer.Exit(ConfigError.exit_code)
         with _escaped():
@@ -90,11 +91,6 @@ class _Commands(TyperGroup):
             what = "" if error.filename is None else f"{error.filename}: "
             say(f"natjam: {what}{error.strerror}", error=True)
             raise typer.Exit(RunError.exit_code) from None
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether a path is: others can be written neither into files of results nor to the terminal."""
-    return os.fsencode(text).decode(errors="ignore") == text
 
 
 @contextlib.contextmanager
@@ -171,10 +167,9 @@ def run(
     from emulator.records.gaps import disturbed_text
     from emulator.records.summary import failures
 
-    given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
-    experiment = load_experiment(file, [*(set_ or ()), *options])
+    experiment = load_experiment(file, settings)
     for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):
         warn(warning)
     if caution := trace_caution(experiment):
@@ -193,7 +188,7 @@ def run(
     console = results_console()
     try:
         if detach or cluster is not None:
-            again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
+            again = [f"--set={setting}" for setting in settings]
             again += [name for name, is_given in (("--strict", strict), ("--watch", watch)) if is_given]
             detached.start("run", file, out_dir, again, cluster, detach)
             return
@@ -351,9 +346,88 @@ def demo(
         raise
 
 
-app.command(short_help="Make a directory with a first experiment.")(start.init)
-app.command(short_help="List the experiments that come with natjam.")(start.examples)
-app.command(short_help="Print the JSON schema of experiment files, for editors.")(start.schema)
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
+) -> None:
+    """Make a directory with a first experiment, a campaign of it, and an example of your own policy.
+
+    \b
+    Examples:
+      natjam init mine
+      cd mine; natjam run experiment.yaml
+    """
+    from importlib import resources
+
+    from emulator.files.whole_files import NAME_ANOTHER, replaced_whole, writing
+
+    files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
+    contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
+    if there := [name for name in contents if (directory / name).exists()]:
+        raise ConfigError(f"{directory / there[0]}: exists already; name another directory")
+    with writing(directory, ConfigError, NAME_ANOTHER):
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            with replaced_whole(directory / name, keep=False) as file:
+                file.write_bytes(data)
+    for name in contents:
+        say(str(directory / name))
+    say(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
+
+
+def examples() -> None:
+    """List the experiments that come with natjam; each runs as catalog:NAME.
+
+    \b
+    Examples:
+      natjam examples
+      natjam run catalog:natjam-fig4
+      natjam run catalog:facebook-50 --engine sim
+    """
+    results_console().print(_examples_table())
+
+
+def _examples_table() -> Table:
+    from emulator.experiment.catalog import examples as found
+
+    table = new_table(None, [*names("name"), *words("what it is")])
+    for example in found():
+        table.add_row(example.name, example.summary)
+    return table
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="[KIND]", help="experiment or campaign.")] = "experiment",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of printing it.")] = None,
+) -> None:
+    """Print the JSON schema of experiment or campaign files, for editors.
+
+    An editor with a YAML language server then completes keys, says what they mean and marks typos. It finds the schema
+    by a first line in the file: # yaml-language-server: $schema=natjam.schema.json
+
+    \b
+    Examples:
+      natjam schema --out natjam.schema.json
+      natjam schema campaign --out campaign.schema.json
+    """
+    import json
+
+    from emulator.campaign.definition import CampaignFile
+    from emulator.experiment.editor_schema import editor_schema, experiment_schema
+    from emulator.files.whole_files import write_json
+
+    if kind not in ("experiment", "campaign"):
+        raise ConfigError(f"{kind}: must be experiment or campaign")
+    found = experiment_schema() if kind == "experiment" else editor_schema(CampaignFile)
+    if out is None:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        write_json(out, found)
+        typer.echo(f"{out}: begin a file with '# yaml-language-server: $schema={out.name}', in the same directory")
+
+
+app.command(short_help="Make a directory with a first experiment.")(init)
+app.command(short_help="List the experiments that come with natjam.")(examples)
+app.command(short_help="Print the JSON schema of experiment files, for editors.")(schema)
 app.command(short_help="Say which way to preempt suits a workload.")(advise.advise)
 for command in (
     *(engines.measure, engines.replay),

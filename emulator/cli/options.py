@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Out = Annotated[Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")]
 Baseline = Annotated[
     str | None,
     typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
 ]
+
+
+def overrides_of(set_: list[str] | None, **given: object) -> list[str]:
+    """All ``--set``, and after them the keys that have options of their own, as ``key=value``; None: not given."""
+    return [*(set_ or ()), *(f"{name}={value}" for name, value in given.items() if value is not None)]
 
 
 def new_directory(name: str, out: Path | None) -> Path:

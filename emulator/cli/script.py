@@ -1,4 +1,8 @@
-"""The console script ``natjam``.  Ctrl-C works from its start on, also while the commands are imported."""
+"""The console script ``natjam``.  Ctrl-C works from its start on, also while the commands are imported.
+
+``python -m emulator.cli.script LOG COMMAND ...`` is a command in the background: ``emulator.live.session.detached``
+starts it and finds it again by these arguments.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,16 @@ def main() -> None:
     open_standard_streams()
     part_before_own_code()
     end_process(run())
+
+
+def in_background() -> NoReturn:
+    """Become the command that ``detached`` has started; its exit status is the last line that is printed."""
+    from emulator.live.session.detached import ENDED
+
+    del sys.argv[1]
+    status = run()
+    print(f"{ENDED}{status}", flush=True)
+    end_process(status)
 
 
 def _use_utf8() -> None:
@@ -75,3 +89,7 @@ def end_process(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+if __name__ == "__main__":
+    in_background()

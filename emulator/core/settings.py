@@ -47,7 +47,7 @@ class NodeSettings:
     name: str
     rack: str
     containers: int
-    """With ``resources``: how many containers of the usual size fit on it."""
+    """How many containers the node has; with ``resources``, how many of the usual size fit on it."""
     container_memory_bytes: int
     memory_bytes: int
     swap_bytes: int
@@ -308,7 +308,7 @@ class AvailabilitySettings:
     """How long jobs may take to give up containers that the transactional workload wants."""
 
     def settled_ns(self, since_ns: int) -> int:
-        """Until when a cluster without any move since then may still be waiting for containers."""
+        """The time until which a cluster without any move since then may still be waiting for containers."""
         period_ns = self.capacity.period_ns
         return self.capacity.steps[-1][0] if period_ns is None else since_ns + period_ns
 
@@ -325,9 +325,9 @@ class Settings:
     tier: Tier | None = None
     """The storage device of every node; None: no images are made."""
     availability: AvailabilitySettings | None = None
-    """None: all containers are always available to jobs."""
+    """What a transactional workload leaves; None: all containers are always available to jobs."""
     marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By job: rising shares of its work, in millionths, that a trigger or another job's submission waits for."""
+    """Rising shares of each job's work, in millionths, that a trigger or another job's submission waits for."""
     master_request: Resources = ()
     """What an ApplicationMaster in a container asks for; empty where all containers have one size."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)

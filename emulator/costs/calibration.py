@@ -18,20 +18,52 @@ and ``p99_real_ns``, each as [value, low, high] with a 95% interval, and ``quant
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import json
+import os
+import platform
 from bisect import bisect_right
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.costs.fingerprint import BUSY_SHARE, Fingerprint, this_machine
-from emulator.files.problems import validated
+from emulator import __version__
 from emulator.files.strict import Strict
-from emulator.files.yaml_positions import Document
+from emulator.files.yaml_values import dump_yaml
+
+Text = Annotated[str, Field(min_length=1, max_length=300)]
+_LOOK_REAL_S = 0.5
+BUSY_SHARE = 0.25
+"""If other programs use a larger share of the cores than this, measurements are too slow."""
+
+
+class Fingerprint(Strict):
+    """One machine and the software on it; the same after a reboot."""
+
+    machine_id: Text
+    """Hash of the operating system's id of this installation; the id itself must not be published."""
+    cpu_model: Text
+    cores: Annotated[int, Field(ge=1, le=10**6)]
+    memory_bytes: Annotated[int, Field(ge=1, le=10**18)]
+    kernel: Text
+    python: Text
+    natjam: Text
+
+    def differences(self, here: Fingerprint) -> list[str]:
+        """How this machine (of a file) differs from ``here``, in words; memory sizes within 2% are equal."""
+        found = []
+        for name in Fingerprint.model_fields:
+            there, mine = getattr(self, name), getattr(here, name)
+            if name == "memory_bytes":
+                if abs(there - mine) > mine // 50:
+                    found.append(f"memory {there >> 20} MiB there, {mine >> 20} MiB here")
+            elif there != mine:
+                found.append(f"{name.replace('_', ' ')} {there} there, {mine} here")
+        return found
+
 
 FORMAT_VERSION = 1
 OLD_DAYS = 30
@@ -109,7 +141,7 @@ class Operations(Strict):
     commit: Distribution
     """From the end of the reduce's last key until its node knows of the exit."""
     commit_resumed: Distribution
-    """The same, where the output of two attempts is concatenated."""
+    """As ``commit``, where the output of two attempts is concatenated."""
     suspend: Distribution
     """From the order to suspend at the node until it knows that the process has stopped."""
     resume: Distribution
@@ -174,7 +206,7 @@ class MeasuredSeries(Strict):
     checkpoint_write: Series
     """A checkpoint file of about this many bytes is written, synced and renamed."""
     checkpoint_read: Series
-    """The same file is read back and checked."""
+    """The file of ``checkpoint_write`` is read back and checked."""
     fork: Series
     """As ``launch``, with this many processes resident."""
     key_lag: Series
@@ -191,7 +223,7 @@ class MemorySpeeds(Strict):
     memory_write_bytes_s: Speed
     """New memory is written once; it fits in the node's memory."""
     memory_read_bytes_s: Speed
-    """The same is read back and checked."""
+    """What ``memory_write`` has written is read back and checked."""
     swap_out_bytes_s: Speed | None = None
     """New memory is written on a full node, which pages out a stopped task's memory for it; null: not measured."""
     swap_in_bytes_s: Speed | None = None
@@ -208,7 +240,7 @@ class Campaign(Strict):
     reference_records: Annotated[int, Field(ge=1, le=10**12)]
     """Records of a reduce's input, unless the operation says otherwise."""
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Of the machine in the minute before the campaign began."""
+    """The machine's load in the minute before the campaign began."""
 
     def age_days(self) -> int | None:
         """Whole days since it was measured; None if its time cannot be read."""
@@ -230,7 +262,7 @@ class Calibration(Strict):
     observations: Observations
     series: MeasuredSeries
     memory: MemorySpeeds | None = None
-    """Null in files from before natjam measured it."""
+    """The speeds of memory; null in files from before natjam measured them."""
 
     def warning(self, path: Path) -> str | None:
         """Why this file may not be right for this machine: measured on another one, under load, or long ago."""
@@ -258,26 +290,53 @@ class Calibration(Strict):
         }
 
 
-def validate_calibration(document: Document) -> Calibration:
-    """The calibration of a document; see ``load_calibration``."""
-    return validated(document, Calibration)
-
-
 def dump_calibration(calibration: Calibration) -> str:
     """The text of a calibration file, with the numbers of a distribution on one line."""
-    return "\n".join(_lines(calibration.model_dump(mode="json"), "")) + "\n"
+    return dump_yaml(calibration.model_dump(mode="json"), leaves_in_line=True)
 
 
-def _lines(value: dict[str, Any], indent: str) -> Iterator[str]:
-    for key, below in value.items():
-        if isinstance(below, dict):
-            yield f"{indent}{key}:"
-            yield from _lines(below, indent + "  ")
-        elif isinstance(below, list) and below and isinstance(below[0], dict):
-            yield f"{indent}{key}:"
-            for item in below:
-                first, *rest = _lines(item, indent + "    ")
-                yield f"{indent}  - {first.lstrip()}"
-                yield from rest
-        else:
-            yield f"{indent}{key}: {json.dumps(below)}"
+# ---- the machine at hand ----
+
+
+def this_machine() -> Fingerprint:
+    """The machine this runs on."""
+    return Fingerprint(
+        machine_id=_machine_id(),
+        cpu_model=_cpu_model(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        kernel=platform.release(),
+        python=platform.python_version(),
+        natjam=__version__,
+    )
+
+
+def _machine_id() -> str:
+    identity = platform.node()
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        with suppress(OSError):
+            identity = Path(path).read_text().strip() or identity
+            break
+    return hashlib.sha256(f"natjam:{identity}".encode()).hexdigest()[:16]
+
+
+def _cpu_model() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() in ("model name", "Processor", "cpu model") and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def busy_warning() -> str | None:
+    """A warning if the machine is busy now; it watches other programs for half a second."""
+    import psutil  # here, because every command reads this file, and few ask this
+
+    share = psutil.cpu_percent(_LOOK_REAL_S) / 100
+    if share <= BUSY_SHARE:
+        return None
+    return (
+        f"other programs use {share:.0%} of this machine's cores: measurements are now too slow, and simulations that "
+        "use them too; stop the other programs and measure again"
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from emulator.errors import ConfigError
 from emulator.files.data_folder import data_folder
+from emulator.files.problems import validated
 from emulator.files.yaml_positions import Document, read_document
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ AUTO = "auto"
 
 
 def default_path() -> Path:
-    """Where ``natjam measure`` writes this machine's calibration and simulations look for it."""
+    """The file that ``natjam measure`` writes this machine's calibration to, and in which simulations look for it."""
     return data_folder() / "calibration.yaml"
 
 
@@ -48,9 +49,9 @@ def load_calibration(path: Path) -> Calibration:
 
 @lru_cache(maxsize=4)
 def _load(path: Path, changed_ns: int, size_bytes: int) -> Calibration:
-    from emulator.costs.calibration import validate_calibration  # here, because few simulations need its models
+    from emulator.costs.calibration import Calibration  # here, because few simulations need its models
 
-    return validate_calibration(read_document(path))
+    return validated(read_document(path), Calibration)
 
 
 def chosen_path(overheads: str, calibration: str | None) -> Path | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.costs.overheads import ProbeFile, TierNumbers
+from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Tier
 
 
@@ -29,9 +28,9 @@ class ImageCost:
     written_bytes: int
     read_bytes: int
     dump_s: float
-    """From the stopped process to its image, safe on the store."""
+    """Time from the stopped process to its image, safe on the store."""
     restore_s: float
-    """From the image on the store to the process, stopped again; without making the process if only its memory is
+    """Time from the image on the store to the process, stopped again; without making the process if only its memory is
     saved."""
 
     @property
@@ -61,7 +60,7 @@ class Probed:
     start_s: float
     memory: MemoryUse
     stop_s: float | None
-    """From sending SIGTSTP to the confirmed stop; the median of several."""
+    """Time from sending SIGTSTP to the confirmed stop; the median of several."""
     go_on_s: float | None
     dumper: str | None
     """``criu``, ``pages`` (memory only), or None if images cannot be made."""
@@ -96,12 +95,7 @@ class Probed:
                 if store.measured
             },
         )
-        return "".join(_yaml_lines(profile.model_dump(exclude_defaults=True)))
-
-
-def _yaml_lines(values: Mapping[str, Any]) -> list[str]:
-    """Each value is written as JSON, which YAML understands."""
-    return [f"{name}: {json.dumps(value)}\n" for name, value in values.items()]
+        return dump_yaml(profile.model_dump(exclude_defaults=True))
 
 
 def estimated(tier: Tier, own: StoreCost) -> StoreCost:

@@ -1,7 +1,8 @@
 """The JSON schema of experiment and campaign files: with it, editors complete keys, say what they mean and mark typos.
 
-It is made from the models that read the files.  It accepts every valid file; checks of several keys at once are left to
-``natjam validate``.
+It is made from the models that read the files, and from the texts below their fields in the source: if pydantic took
+these into the models, as ``use_attribute_docstrings`` lets it, every command would begin 0.07 s later.  It accepts
+every valid file; checks of several keys at once are left to ``natjam validate``.
 """
 
 from __future__ import annotations

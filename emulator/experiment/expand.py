@@ -65,7 +65,7 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
 
 
 def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
-    entry, memory_bytes = experiment.workload.trace, _container_memory_bytes(experiment)
+    entry, memory_bytes = experiment.workload.trace, int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
     if experiment.workload.bimodal is not None:
         containers = experiment.cluster.containers
         return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
@@ -147,10 +147,6 @@ def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted
         return open_entry(entry, problems)
 
     return adapt(opened, entry, target, seed)
-
-
-def _container_memory_bytes(experiment: Experiment) -> int:
-    return int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
 
 
 def _spec(
@@ -321,7 +317,7 @@ class Asked(NamedTuple):
     """What the tasks of one group of a job ask for, as the file has it."""
 
     at: Location
-    """Where the file says it, below the job."""
+    """The place in the file that says it, below the job."""
     resources: dict[str, float]
     used_gb: float | None
     """The most memory that one of them uses; None: unknown."""
@@ -339,7 +335,7 @@ def asked_of(job: JobEntry, group: GroupEntry | None) -> Asked:
 
 
 def request_of(job: JobEntry, asked: Asked, cluster: Cluster) -> Resources:
-    """The same as a vector, with what a task asks for that does not say it."""
+    """What a task asks for as a vector, with the usual amounts of what it does not say."""
     return cluster.request(asked.resources, asked.used_gb if job.memory_mb is None else job.memory_mb / 1024)
 
 

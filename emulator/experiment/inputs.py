@@ -26,12 +26,13 @@ class Inputs:
     """Digests of what experiments read; each file is read once."""
 
     def __init__(self) -> None:
-        self._modules = _OwnModules()
         self._digests: dict[Path, str] = {}
+        self._beside: dict[Path, list[Path]] = {}
+        """The files of the modules that each file imports, and of their packages."""
 
     def sha256(self, experiment: Experiment) -> str:
-        """The same for the same contents.  Files that cannot be read are left out; the run will say so."""
-        files = {*self._modules.files(experiment), *_named(experiment)}
+        """A digest, equal for equal contents.  Files that cannot be read are left out; the run will say so."""
+        files = {*self._own_modules(experiment), *_named(experiment)}
         digests = (f"{file}\0{self._digest(file)}\n" for file in sorted(files))
         return hashlib.sha256("".join(digests).encode(errors="surrogateescape")).hexdigest()
 
@@ -41,6 +42,33 @@ class Inputs:
             with contextlib.suppress(OSError):
                 self._digests[file] = file_digest(file)[0].hex()
         return self._digests[file]
+
+    def _own_modules(self, experiment: Experiment) -> set[Path]:
+        """The sources of an experiment's own policies, with what they import that is not installed, and so on.
+
+        Files that cannot be found or read are left out.
+        """
+        names = {experiment.scheduler.choice(axis).name for axis in AXES}
+        found: set[Path] = set()
+        for module in sorted({name.partition(":")[0] for name in names if ":" in name}):
+            first = _file_of(module)
+            waiting = [first] if first is not None else []
+            while waiting:
+                file = waiting.pop()
+                if file not in found:
+                    found.add(file)
+                    waiting += self._imported(file, module, _folder_of(first or file, module))
+        return found
+
+    def _imported(self, file: Path, module: str, folder: Path) -> list[Path]:
+        if file not in self._beside:
+            top = module.partition(".")[0]
+            every = folder.resolve() not in _INSTALLED
+            names = [(base or _root_of(name, folder), name) for base, name in _imports(file)]
+            names.append((folder, module))  # its packages are imported with it
+            wanted = [pair for pair in names if every or pair[0] != folder or pair[1].partition(".")[0] == top]
+            self._beside[file] = [path for base, name in wanted for path in _files_on_the_way(base, name)]
+        return self._beside[file]
 
 
 def _named(experiment: Experiment) -> Iterator[Path]:
@@ -71,44 +99,9 @@ def _texts(value: Any) -> Iterator[str]:
 # ---- the source of own policies: the modules that an experiment names, and those that come with them ----
 
 _INSTALLED = {Path(path).resolve() for name, path in sysconfig.get_paths().items() if name.endswith("lib")}
-"""Where Python and installed packages are; a policy that is installed comes with its own package, not with others."""
+"""The folders of Python and of installed packages; an installed policy comes with its own package, not with others."""
 _IMPORTERS = ("import_module", "__import__")
 """Functions that import the module that their first argument names."""
-
-
-class _OwnModules:
-    """The files of experiments' own policies; each is read once."""
-
-    def __init__(self) -> None:
-        self._beside: dict[Path, list[Path]] = {}
-        """By file, those of the modules that it imports, and of their packages."""
-
-    def files(self, experiment: Experiment) -> set[Path]:
-        """The sources of an experiment's own policies, with what they import that is not installed, and so on.
-
-        Files that cannot be found or read are left out.
-        """
-        names = {experiment.scheduler.choice(axis).name for axis in AXES}
-        found: set[Path] = set()
-        for module in sorted({name.partition(":")[0] for name in names if ":" in name}):
-            first = _file_of(module)
-            waiting = [first] if first is not None else []
-            while waiting:
-                file = waiting.pop()
-                if file not in found:
-                    found.add(file)
-                    waiting += self._imported(file, module, _folder_of(first or file, module))
-        return found
-
-    def _imported(self, file: Path, module: str, folder: Path) -> list[Path]:
-        if file not in self._beside:
-            top = module.partition(".")[0]
-            every = folder.resolve() not in _INSTALLED
-            names = [(base or _root_of(name, folder), name) for base, name in _imports(file)]
-            names.append((folder, module))  # its packages are imported with it
-            wanted = [pair for pair in names if every or pair[0] != folder or pair[1].partition(".")[0] == top]
-            self._beside[file] = [path for base, name in wanted for path in _files_on_the_way(base, name)]
-        return self._beside[file]
 
 
 def _file_of(module: str) -> Path | None:
@@ -130,7 +123,7 @@ def _root_of(name: str, folder: Path) -> Path:
 
 
 def _folder_of(file: Path, module: str) -> Path:
-    """Where the search for a module began that was found in this file."""
+    """The folder in which the search for a module began that was found in this file."""
     above = module.count(".") + (file.name == "__init__.py")
     return file.parents[above]
 

@@ -13,7 +13,7 @@ from emulator.costs.calibration_file import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.checks.cluster import cluster_checks
-from emulator.experiment.checks.files import PATH_LOCATIONS, check_files, place_programs
+from emulator.experiment.checks.files import PATH_LOCATIONS, check_files, place_programs, reference_checks
 from emulator.experiment.checks.scheduler import scheduler_checks
 from emulator.experiment.checks.workload import workload_checks
 from emulator.experiment.jobs_file import include_jobs
@@ -57,9 +57,9 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         experiment = Experiment.model_validate(document.data)
     except ValidationError as error:
         problems += validation_problems(error, Experiment, document)
-    sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
+    cluster, scheduler, workload = (getattr(experiment, each, None) or _section(each, document) for each in _SECTIONS)
     engine = str(document.get(("engine",)) or "live")
-    problems += _check(*sections, engine=engine)
+    problems += _check(cluster, scheduler, workload, document, engine)
     problems += check_files(document, path.parent, engine)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))
@@ -80,7 +80,7 @@ def _section(name: str, document: Document) -> Any:
 
 
 def _check(
-    cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None, engine: str
+    cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None, document: Document, engine: str
 ) -> list[Problem]:
     """Problems between the parts; None is a part that was not valid by itself, and it is not checked."""
     found: list[Iterator[Problem]] = []
@@ -88,6 +88,7 @@ def _check(
         found += cluster_checks(cluster, scheduler, workload, engine)
     if scheduler is not None:
         found += scheduler_checks(scheduler, workload, engine)
+        found += reference_checks(scheduler, workload, document)
     if workload is not None:
         found += workload_checks(workload, scheduler, cluster, engine)
     return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]

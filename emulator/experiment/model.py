@@ -8,13 +8,14 @@ a second.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from emulator.costs.overheads import TierNumbers
 from emulator.experiment.availability import Availability
@@ -137,28 +138,20 @@ def _usual_containers(resources: Mapping[str, float], container_memory_gb: float
 def filled_in(cluster: dict[Any, Any]) -> dict[Any, Any]:
     """The cluster as written, with the keys that its ``node_groups`` give.  What is no valid group is left alone: its
     own model says so."""
-    groups = cluster["node_groups"]
-    valid = [group for group in groups if _is_group(group)] if isinstance(groups, list | tuple) else []
+    groups: list[NodeGroup] = []
+    for group in cluster["node_groups"] if isinstance(cluster["node_groups"], list | tuple) else ():
+        with suppress(ValidationError):
+            groups.append(NodeGroup.model_validate(group))
     container_memory_gb = cluster.get("container_memory_gb", 1.0)
-    if not _is_amount(container_memory_gb) or not container_memory_gb:
+    if type(container_memory_gb) not in (int, float) or not 0 < container_memory_gb <= 1e9:
         container_memory_gb = 1.0
-    nodes = sum(group["count"] for group in valid)
-    fitting = [_usual_containers(group["resources"], container_memory_gb) for group in valid]
-    memories = [group["resources"][MEMORY] for group in valid if group["resources"].get(MEMORY)]
+    nodes = sum(group.count for group in groups)
+    fitting = [_usual_containers(group.resources, container_memory_gb) for group in groups]
+    memories = [group.resources[MEMORY] for group in groups if group.resources.get(MEMORY)]
     filled: dict[str, Any] = {"nodes": max(1, nodes), "containers_per_node": min(10_000, max(fitting, default=1))}
     if memories:
         filled["memory_gb"] = float(max(memories))
     return {**filled, **cluster}
-
-
-def _is_group(group: Any) -> bool:
-    resources = group.get("resources") if isinstance(group, dict) else None
-    amounts = resources.values() if isinstance(resources, dict) else ()
-    return bool(amounts) and type(group.get("count")) is int and group["count"] > 0 and all(map(_is_amount, amounts))
-
-
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1e9
 
 
 class NodeGroup(Strict):
@@ -236,15 +229,10 @@ class Cluster(Strict):
         given = [group.name for group in self.node_groups or () for _ in range(group.count)] or [None] * self.nodes
         return [name or f"node-{number}" for number, name in enumerate(given, start=1)]
 
-    @property
+    @cached_property
     def containers(self) -> int:
         """Containers of all nodes together; with ``node_groups``, of the usual size."""
-        if self.node_groups is not None:
-            return sum(
-                group.count * _usual_containers(group.resources, self.container_memory_gb) for group in self.node_groups
-            )
-        whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
-        return whole + sum(map(self.containers_of, self.small_nodes))
+        return sum(map(self.containers_of, self.node_names))
 
     def containers_of(self, node: str) -> int:
         """Containers of one node."""
@@ -298,7 +286,7 @@ class Storage(Strict):
 
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
-    """The kind of each node's storage device, for process images; see ``emulator.costs.tiers``."""
+    """The kind of each node's storage device, for process images; see ``emulator.costs.overheads``."""
     incremental: bool = True
     """Whether a later image of a task holds only what has changed since the image before."""
 

@@ -35,8 +35,8 @@ def in_machine_units(settings: type[SettingsT], given: Any, **others: Any) -> Se
     """A section of a file as ``settings``, which the machines get: seconds in nanoseconds, shares in millionths.
 
     By the names of the fields: ``x_ns`` is made from ``x_s``, ``x_ppm`` from ``x``, and others are taken as they are.
-    ``others`` has the fields that are made in another way.  The two stay two classes: a process of a live run does
-    without pydantic, whose import takes as long as that of all else that it needs.
+    ``others`` has the fields that are made in another way.  The two stay two classes: the hosts of a live run do
+    without the models of files, whose import takes 0.4 s, longer than that of all else that a host imports.
     """
     values = dict(others)
     for name in (field.name for field in fields(settings) if field.init and field.name not in others):

@@ -89,9 +89,11 @@ def lines_of(text: str) -> dict[Location, int]:
     return dict(lines)
 
 
-def dump_yaml(data: Any) -> str:
-    """Data of plain types as YAML text that reads back as the same data."""
-    return yaml.dump(data, Dumper=_Dumper, allow_unicode=True, sort_keys=False, default_flow_style=False, width=4096)
+def dump_yaml(data: Any, leaves_in_line: bool = False) -> str:
+    """Data of plain types as YAML text that reads back as the same data; ``leaves_in_line``: what holds no more lists
+    or mappings is on one line."""
+    style = None if leaves_in_line else False
+    return yaml.dump(data, Dumper=_Dumper, allow_unicode=True, sort_keys=False, default_flow_style=style, width=4096)
 
 
 class _Dumper(yaml.CSafeDumper):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from emulator.costs.overheads import load_tier
 from emulator.costs.probe_result import ImageCost, MemoryUse, Probed, StoreCost, estimated
-from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.live.dumpers import Dumper, DumpError

@@ -39,8 +39,8 @@ from emulator.costs.calibration import (
     Point,
     Series,
     dump_calibration,
+    this_machine,
 )
-from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
@@ -48,8 +48,13 @@ from emulator.files.whole_files import NAME_ANOTHER, held_directory, replaced_wh
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of, run_of_its_own
-from emulator.measure.memory import measure_memory
-from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes, measure_residents
+from emulator.measure.processes import (
+    REFERENCE_KEYS,
+    REFERENCE_MAPS,
+    measure_memory,
+    measure_processes,
+    measure_residents,
+)
 from emulator.measure.samples import Part, Samples, Surroundings, summarise
 
 CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"

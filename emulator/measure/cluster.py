@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from emulator.core.completions import FirstKey, Launched
 from emulator.core.effects import Launch, Send
 from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, Tick, TimerFired
+from emulator.engine import Records
 from emulator.experiment.model import Experiment
 from emulator.live.session.session import LiveSession
 from emulator.measure.processes import REFERENCE_MAPS
@@ -47,9 +48,9 @@ def measure_cluster(around: Surroundings) -> Samples:
 
     output_dir = around.directory / "output"
     output_dir.mkdir()
-    records = _Records()
+    records: list[Record] = []
     with LiveSession(run, around.directory, str(output_dir), progress, began_real_s) as session:
-        result = session.run(records)
+        result = session.run(Records(records.extend))
     bursts_ns = round(_bursts_begin_s(around.rounds) * 1e9)
     samples = Samples()
     _time_light_load([record for record in records if _FIRST_S * 1e9 <= record.t_ns < bursts_ns], samples)
@@ -57,17 +58,6 @@ def measure_cluster(around: Surroundings) -> Samples:
     for _ in result.machines:
         samples.add("hosts", 0)
     return samples
-
-
-class _Records(list[Record]):
-    """Keeps the records of a run in memory."""
-
-    def write(self, records: Sequence[Record]) -> None:
-        """Take the next ones."""
-        self.extend(records)
-
-    def flush(self) -> None:
-        """Does nothing: the records stay in this process."""
 
 
 def _bursts_begin_s(rounds: int) -> float:

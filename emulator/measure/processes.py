@@ -1,14 +1,28 @@
 """Operations on processes: on single ones, launch, first key, suspend, resume, checkpoint, kill and commit; beside many
-resident ones, launches; and how punctual the keys of many reducers are."""
+resident ones, launches; how punctual the keys of many reducers are; and how fast a task writes and reads its memory,
+alone and on a node whose memory is full.
+
+The swap is a file in this part's own directory, and the node is a memory cgroup with room for one of two tasks.  The
+first task is stopped after it has written its memory.  The second task writes its own, which pages the first one's out.
+When the first task continues, it reads its memory back in (os-assisted-preemption, section IV-C).  Without root, only
+the first two figures are measured.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 
 from msgspec.structs import replace
 
 from emulator.core.job import JobSpec
+from emulator.core.settings import NodeSettings
+from emulator.errors import RunError
+from emulator.live.cgroups import NoMemoryGroups
+from emulator.live.memory.holder import MemoryHolder
+from emulator.live.memory.nodes import NodeMemories, why_no_swap
+from emulator.live.memory.swap_file import SwapFailed
 from emulator.live.tasks.task import EXIT_CHECKPOINTED
 from emulator.measure.host import MeasuredHost, make_job
 from emulator.measure.samples import WARM_UP_ROUNDS, Samples, Surroundings
@@ -18,7 +32,7 @@ REFERENCE_MAPS, REFERENCE_KEYS = 4, 120
 _FETCHED = make_job("fetched", REFERENCE_MAPS, 1, REFERENCE_KEYS, real_s=0.002)
 _PREEMPTED = make_job("preempted", 1, 1, 40, real_s=0.004)
 _SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
-"""The same with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
+"""The job with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 _SLOTS = 16
@@ -187,3 +201,44 @@ async def _walk(around: Surroundings, samples: Samples) -> None:
                 for _ in range(times):
                     samples.add("key_lag", real_ns, count)
         around.progress(0.6 + 0.4 * (index + 1) / len(counts))
+
+
+# ---- memory and swap ----
+
+_SIZE_BYTES, _QUICK_SIZE_BYTES = 256 << 20, 64 << 20
+_MEMORY_ROUNDS = 10
+_MEMORY_NODE = "measured"
+
+
+def measure_memory(around: Surroundings) -> Samples:
+    """Measure memory and, if possible, swap.  Raises RunError."""
+    samples, rounds = Samples(), min(around.rounds, _MEMORY_ROUNDS)
+    size_bytes = _QUICK_SIZE_BYTES if around.quick else _SIZE_BYTES
+    node = NodeSettings(_MEMORY_NODE, "rack-1", 1, size_bytes, size_bytes, 2 * size_bytes, max_suspended=1)
+    memories = NodeMemories(around.run_id, around.directory, 1.0, [node] if why_no_swap() is None else [])
+    try:
+        memories.open()
+    except (SwapFailed, NoMemoryGroups) as error:
+        raise RunError(f"swap cannot be measured: {error}") from None
+    try:
+        group = memories.processes_file(_MEMORY_NODE)
+        for number in range(rounds):
+            _time_memory(around.run_id, size_bytes, group, samples)
+            around.progress((number + 1) / rounds)
+    finally:
+        memories.close()
+    return samples
+
+
+def _time_memory(run_id: str, size_bytes: int, group: str | None, samples: Samples) -> None:
+    with MemoryHolder(run_id, size_bytes, group) as low:
+        samples.add("memory_write", low.write(), size_bytes)
+        if group is None:
+            samples.add("memory_read", low.check(), size_bytes)
+            return
+        low.send(signal.SIGSTOP)
+        with MemoryHolder(run_id, size_bytes, group) as high:
+            samples.add("swap_out", high.write(), size_bytes)
+            samples.add("memory_read", high.check(), size_bytes)
+        low.send(signal.SIGCONT)
+        samples.add("swap_in", low.check(), size_bytes)

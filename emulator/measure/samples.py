@@ -25,7 +25,7 @@ class Samples:
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, int | None], list[int]] = {}
-        """In the order of measurement; outliers are kept."""
+        """All samples, in the order of measurement; outliers are kept."""
 
     def add(self, operation: str, real_ns: int, at: int | None = None) -> None:
         """Add one repetition of an operation; a negative duration (clocks read out of order) counts as 0."""

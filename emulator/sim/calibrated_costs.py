@@ -33,7 +33,7 @@ from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.memory import NO_MEMORY_TIMES, MemoryTimes
 
 APPLICATION_HOSTS = 2
-"""As in the live engine."""
+"""How many hosts share the ApplicationMasters, as in the live engine."""
 HOST_CONTAINERS = 2000
 """Most containers on one computer: the largest number of processes that a calibration has measured there."""
 

@@ -30,13 +30,12 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.applications import NodeState
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
-from emulator.outside.process import process_of
+from emulator.outside import process_of
 from emulator.records.journal import Record, Recorder
 from emulator.resolved import make_machine
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel
-from emulator.sim.operations import VirtualOperations
 from emulator.sim.processes import VirtualProcesses
 
 _SLICE_EVENTS = 2048
@@ -81,7 +80,7 @@ class SimulatedCluster:
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
         """Machines that have died and may start again, in the state that their journals would restore."""
         self._silent_ns: dict[str, int] = {}
-        """Since when each node is gone."""
+        """The time at which each node that is gone has died."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be travelling when something happens."""
@@ -261,7 +260,6 @@ class SimulatedCluster:
 
     def _effects(self) -> dict[type[fx.Effect], Callable[..., None]]:
         processes = self.processes
-        operations = VirtualOperations(processes)
         return {
             fx.Send: self._send,
             fx.SetTimer: self._set_timer,
@@ -271,12 +269,12 @@ class SimulatedCluster:
             fx.ExitApplication: processes.exit_application,
             fx.Launch: processes.launch,
             fx.ProvideInput: processes.provide_input,
-            fx.Suspend: operations.suspend,
-            fx.Resume: operations.resume,
-            fx.Checkpoint: operations.checkpoint,
-            fx.Dump: operations.dump,
-            fx.Terminate: operations.terminate,
-            fx.Kill: operations.kill,
+            fx.Suspend: processes.suspend,
+            fx.Resume: processes.resume,
+            fx.Checkpoint: processes.checkpoint,
+            fx.Dump: processes.dump,
+            fx.Terminate: processes.terminate,
+            fx.Kill: processes.kill,
             fx.CleanUp: processes.clean_up,
             **dict.fromkeys(fx.EXPLANATIONS, self._explain),
         }

@@ -15,16 +15,16 @@ class DataSize(Frozen):
     records: int
     size_bytes: int
     remote_bytes: int = 0
-    """Of the bytes read, those on other nodes."""
+    """How many of the bytes read are on other nodes."""
     remote_nodes: int = 0
-    """Number of nodes that hold those."""
+    """Number of other nodes that hold some of the bytes read."""
 
 
 class LaunchTimes(Frozen):
     """The times of the steps of a launch, counted from its order, in emulated nanoseconds."""
 
     running_ns: int
-    """Its process runs, and its node is told."""
+    """The process of the task runs, and its node knows."""
     input_ready_ns: int | None
     """A map begins its work, or a reduce has its input; None: the input was not yet available at the order."""
     written_ns: int = 0
@@ -41,13 +41,13 @@ class CostModel:
     message_ns: int = 0
     """Message from one machine to another."""
     launch_ns: int = 0
-    """From the order to the running process."""
+    """Time from the order to the running process."""
     input_ns: int = 0
     """Fetching and merging a reduce's input, once all map outputs are known."""
     suspend_ns: int = 0
     resume_ns: int = 0
     checkpoint_ns: int = 0
-    """Without the key in progress."""
+    """Time of a checkpoint without the key in progress."""
     kill_ns: int = 0
     commit_ns: int = 0
     network_bytes_s: int = 0

@@ -117,7 +117,7 @@ class VirtualDevices:
         self._at_once = at_once
         self._queues: dict[str, DeviceQueue] = {}
         self._done: dict[str, tuple[str, Callable[[], None]]] = {}
-        """By operation: its node, and the function to call at its end."""
+        """The node of each operation, and the function to call at its end."""
 
     def use(self, node: str, operation: str, work_ns: int, done: Callable[[], None]) -> None:
         """Call ``done`` when the device of ``node`` has done ``work_ns`` of work for ``operation``."""

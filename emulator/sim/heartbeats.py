@@ -102,14 +102,14 @@ class _Beats:
     in_kernel: set[int] = field(default_factory=set)
     """Due times of the beats that the kernel has an event for, planned or not any more."""
     awake_until_ns: int = -1
-    """Until then all beats are run, because an earlier one could still be overtaken."""
+    """The time until which all beats are run, because an earlier one could still be overtaken."""
     may_be_awaited: bool = True
     """Whether it has sent a heartbeat, or there was more to tell it, since the ResourceManager last did not await it.
     """
     free: bool = False
     """Whether its node is known to have a free container."""
     place: tuple[int, int] = field(init=False)
-    """Its position among the beats of a period."""
+    """The position of the machine's beat among the beats of a period."""
 
     def __post_init__(self) -> None:
         self.place = (self.phase.phase_ns, self.rank)

@@ -24,7 +24,7 @@ class JobData:
         self._outputs: tuple[str, ...] = ()
         """The nodes of the maps' outputs, as the last reduce has found them."""
         self._nodes: frozenset[str] = frozenset()
-        """The same, each once."""
+        """The nodes of ``_outputs``, each once."""
 
     @cached_property
     def _records_per_key(self) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class VirtualInputs:
         self._merged: dict[_Place, set[int]] = {}
         """Reduces whose merged input is there."""
         self._reduces: dict[_Place, dict[str, VirtualTask]] = {}
-        """Those that run, in the order of their launch."""
+        """The reduces that run there, in the order of their launch."""
         self._data: dict[str, JobData] = {}
 
     def add(self, reduce: VirtualTask) -> None:
@@ -84,7 +84,7 @@ class VirtualInputs:
         self._reduces.setdefault(_place_of(reduce), {})[reduce.launch.container] = reduce
 
     def remove(self, reduce: VirtualTask) -> None:
-        """Its process has ended."""
+        """The process of a reduce has ended."""
         place = _place_of(reduce)
         del self._reduces[place][reduce.launch.container]
         if not self._reduces[place]:

@@ -39,7 +39,7 @@ class NodeMemory:
     def __init__(self, ram_bytes: int) -> None:
         self._free_bytes = ram_bytes
         self._processes: dict[str, _Process] = {}
-        """In the order of their last use, the least recent first."""
+        """The processes of the node in the order of their last use, the least recent first."""
 
     def write(self, container: str, size_bytes: int) -> Moved:
         """A process fills new memory."""

@@ -2,11 +2,13 @@
 
 Every effect takes the time that the cost model gives, and is answered by exactly one completion, as the executor's
 contract says (``emulator.core.effects``).  The exit of a process comes after the completions of its pending operations.
-What NodeManagers order of a process between its launch and its end is in ``operations``, its input in ``inputs``.
+Its input is in ``inputs``.  If a process ends before an operation on it is over, the answer is the operation's failure;
+if it had ended already, its end is on the way.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -14,14 +16,24 @@ from msgspec import structs
 
 from emulator.core import effects as fx
 from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
     Committing,
     Exited,
     FirstKey,
+    Killed,
+    KillFailed,
     Launched,
     LaunchFailed,
     Paged,
     RealCost,
+    Resumed,
+    ResumeFailed,
     SavedByItself,
+    Suspended,
+    SuspendFailed,
+    Terminated,
+    TerminateFailed,
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
@@ -37,6 +49,8 @@ from emulator.vocabulary import Tier, Work, transfer_ns
 
 _SAY_AGAIN_NS = 5_000_000_000
 """How often a failed fetch of a map's output is reported, until other outputs are known."""
+_SAVED = os.EX_TEMPFAIL
+"""The exit code of a process that has been saved."""
 _NO_COST = RealCost(0)
 """One object for all, because a run keeps several for every process."""
 
@@ -83,7 +97,7 @@ class VirtualProcesses:
         self._application_ended = application_ended
         self._at_once = at_once
         self._program_saves: dict[tuple[str, int], int] = {}
-        """By job and task: the active time of a program that is saved in files of its own."""
+        """The active time of a program that is saved in files of its own, by job and task."""
 
     def later(self, delay_ns: int, action: Callable[[], None]) -> None:
         """Run ``action`` when ``delay_ns`` are over."""
@@ -143,7 +157,7 @@ class VirtualProcesses:
 
     def _restore(self, task: VirtualTask, image: ProcessImage) -> None:
         """Bring its image here if it was made elsewhere, and read it; then the usual launch follows."""
-        tier, container = self.image_tier(), task.launch.container
+        tier, container = self._image_tier(), task.launch.container
         task.active_before_ns = image.in_key_ns
         network_bytes_s = tier.network_bytes_s if image.node != task.node else None
         brought_ns = transfer_ns(image.size_bytes, network_bytes_s) if network_bytes_s else 0
@@ -163,7 +177,7 @@ class VirtualProcesses:
         else:
             self._start_process(container)
 
-    def image_tier(self) -> Tier:
+    def _image_tier(self) -> Tier:
         """What images cost to write and to read, in a run that makes some."""
         assert self._tier is not None, "images without a storage tier"
         return self._tier
@@ -201,14 +215,14 @@ class VirtualProcesses:
         return costs.launch_reduce(node, launch.container, fetched, now_ns)
 
     def _launched(self, container: str) -> None:
-        task = self.settled(container, LaunchFailed)
+        task = self._settled(container, LaunchFailed)
         if task is None:
             return
         task.launched_ns = now_ns = self.kernel.now_ns
-        self.tell(node_address(task.node), Launched(container, self.cost(now_ns - task.ordered_ns)))
+        self.tell(node_address(task.node), Launched(container, self._cost(now_ns - task.ordered_ns)))
         self._await_input(container)
 
-    def cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
+    def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
         """What an operation took, and beside it the rest of a key, as a completion tells it."""
         if not duration_ns and not key_ns:
             return _NO_COST
@@ -252,7 +266,7 @@ class VirtualProcesses:
             return
         cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
         ready_ns, keys_left = input_ready_ns if task.waited else 0, task.keys_before if task.lost else 0
-        first_key = FirstKey(container, now_ns, ready_ns, self.cost(cost_ns), task.lost, keys_left)
+        first_key = FirstKey(container, now_ns, ready_ns, self._cost(cost_ns), task.lost, keys_left)
         self.tell(node_address(task.node), first_key)
         if task.launch.memory_bytes:
             written = self.memory.of(task.node).write(container, task.launch.memory_bytes)
@@ -262,7 +276,7 @@ class VirtualProcesses:
         self._plan_end(container, task)
 
     def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
-        """What it begins now; a stop meanwhile is not counted."""
+        """Report the paging that a task begins now; a stop meanwhile is not counted."""
         if moved.paged_out_bytes or moved.paged_in_bytes:
             now_ns = self.kernel.now_ns
             paged = Paged(container, now_ns, now_ns + takes_ns, moved.paged_out_bytes, moved.paged_in_bytes)
@@ -330,14 +344,7 @@ class VirtualProcesses:
         for container in self._inputs.provide(address.partition(":")[2], effect):
             self._await_input(container)
 
-    def go_on(self, container: str, task: VirtualTask) -> None:
-        """A process that was stopped goes on: to its end, or waiting for its input."""
-        if task.first_key_ns is None:
-            self._await_input(container)
-        else:
-            self._plan_end(container, task)
-
-    def settled(self, container: str, failure: Failure) -> VirtualTask | None:
+    def _settled(self, container: str, failure: Failure) -> VirtualTask | None:
         """The process of which an operation is over; None: it has ended meanwhile, and ``failure`` was the answer."""
         task = self.tasks.get(container)
         if task is not None:
@@ -388,3 +395,171 @@ class VirtualProcesses:
     def clean_up(self, address: str, effect: fx.CleanUp) -> None:
         """Forget what a node holds of a job that has ended."""
         self._inputs.forget(address.partition(":")[2], effect.job)
+
+    # ---- what NodeManagers order of a process between its launch and its end ----
+
+    def _begin_operation(self, container: str, failure: Failure, cost: Callable[[str, str, int], int]) -> int | None:
+        """Begin an operation on a process; how long it takes.  If the process ends before, the answer is ``failure``.
+        None: it has already ended, and its end is on its way to the caller."""
+        task = self.tasks.get(container)
+        if task is None:
+            return None
+        task.pending.append(failure)
+        return cost(task.node, container, self.kernel.now_ns)
+
+    def _operate(
+        self,
+        address: str,
+        container: str,
+        failure: Failure,
+        cost: Callable[[str, str, int], int],
+        done: Callable[[str, VirtualTask, int], None],
+    ) -> None:
+        """Begin an operation; when it is over, call ``done`` with the process and the time that it took."""
+        delay_ns = self._begin_operation(container, failure, cost)
+        if delay_ns is not None:
+            self.later(delay_ns, partial(self._over, address, container, failure, done, delay_ns))
+
+    def _over(
+        self,
+        address: str,
+        container: str,
+        failure: Failure,
+        done: Callable[[str, VirtualTask, int], None],
+        delay_ns: int,
+    ) -> None:
+        task = self._settled(container, failure)
+        if task is not None:
+            done(address, task, delay_ns)
+
+    def suspend(self, address: str, effect: fx.Suspend) -> None:
+        """Stop a process (SIGTSTP)."""
+        self._operate(address, effect.container, SuspendFailed, self.costs.suspend, self._suspended)
+
+    def _suspended(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
+        if task.committing:
+            self.tell(address, SuspendFailed(container, "the task is committing"))
+            return
+        now_ns = self.kernel.now_ns
+        task.stop(now_ns)
+        self.memory.of(task.node).stop(container)
+        self.tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
+
+    def resume(self, address: str, effect: fx.Resume) -> None:
+        """Continue a stopped process (SIGCONT)."""
+        self._operate(address, effect.container, ResumeFailed, self.costs.resume, self._resumed)
+
+    def _resumed(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
+        self.moved_ns = self.kernel.now_ns
+        task.go_on(self.moved_ns)
+        swapped_bytes = self.memory.of(task.node).go_on(container)
+        self.tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
+        if task.first_key_ns is None:
+            self._await_input(container)
+        else:
+            self._plan_end(container, task)
+
+    def checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
+        """Save a process's key counter and end it; the key in progress is finished first."""
+        task = self.tasks.get(effect.container)
+        if task is None:
+            return  # its end is on the way
+        if self.disks.is_full(task.node):
+            self.tell(address, CheckpointFailed(effect.container, NO_SPACE))
+            return
+        now_ns = self.kernel.now_ns
+        key_ns = 0
+        keys_done = task.keys_done(now_ns)
+        task.pending.append(CheckpointFailed)
+        if task.first_key_ns is not None:
+            keys_done = min(task.keys, keys_done + 1)
+            key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
+            if keys_done == task.keys:
+                # The last key: the task ends by itself, and the order comes too late.
+                self.later(key_ns, partial(self._checkpoint_too_late, address, effect.container))
+                return
+        task.token += 1
+        task.checkpointing = True
+        delay_ns = self.costs.checkpoint(task.node, effect.container, now_ns) + self.disks.extra_ns(task.node)
+        done = partial(self._checkpointed, address, effect.container, keys_done, self._cost(delay_ns, key_ns))
+        self.later(key_ns + delay_ns, done)
+
+    def _checkpoint_too_late(self, address: str, container: str) -> None:
+        if self._settled(container, CheckpointFailed) is not None:
+            self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
+
+    def _checkpointed(self, address: str, container: str, keys_done: int, cost: RealCost) -> None:
+        task = self._settled(container, CheckpointFailed)
+        if task is None:
+            return  # killed meanwhile
+        saved = KeyCheckpoint(task.containers, keys_done, f"{task.launch.job}/{task.index}", task.node)
+        self.disks.checkpoint_written(container, keys_done)
+        self.tell(address, Checkpointed(container, saved, cost))
+        self.end(container, code=_SAVED, keys_done=keys_done)
+
+    def dump(self, address: str, effect: fx.Dump) -> None:
+        """Stop a process, save it as an image on its node's device, and end it."""
+        container = effect.container
+        delay_ns = self._begin_operation(container, CheckpointFailed, self.costs.suspend)
+        if delay_ns is not None:  # it is stopped then, and the operation goes on
+            self.later(delay_ns, partial(self._stopped_for_dump, address, container, delay_ns))
+
+    def _stopped_for_dump(self, address: str, container: str, delay_ns: int) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return
+        if task.committing:
+            self._settled(container, CheckpointFailed)
+            self.tell(address, CheckpointFailed(container, "the task is committing"))
+            return
+        now_ns = self.kernel.now_ns
+        task.stop(now_ns)
+        work_ns = self._image_tier().write_ns(self._dump_bytes(task))
+        self.devices.use(task.node, container, work_ns, partial(self._dumped, address, container, now_ns - delay_ns))
+
+    def _dump_bytes(self, task: VirtualTask) -> int:
+        facts, has_image = self.jobs[task.launch.job].facts, isinstance(task.launch.saved, ProcessImage)
+        done_ppm = task.done_ppm(self.kernel.now_ns)
+        return self._image_tier().dump_bytes(facts, task.launch.group, task.launch.task, has_image, done_ppm)
+
+    def _dumped(self, address: str, container: str, began_ns: int) -> None:
+        task = self._settled(container, CheckpointFailed)
+        assert task is not None, "one that has ended has left its device"
+        now_ns = self.kernel.now_ns
+        keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
+        facts, done_ppm = self.jobs[task.launch.job].facts, task.done_ppm(now_ns)
+        size_bytes = facts.footprint_bytes(task.launch.group, task.launch.task, done_ppm)
+        image = ProcessImage(
+            task.containers,
+            keys_done,
+            f"{task.launch.job}/{task.index}",
+            task.node,
+            size_bytes,
+            checksum="",
+            in_key_ns=max(0, task.active_ns(now_ns) - task.instant_of(keys_done)),
+            written_bytes=written_bytes if written_bytes < size_bytes else None,
+        )
+        self.tell(address, Checkpointed(container, image, self._cost(now_ns - began_ns)))
+        self.end(container, code=_SAVED, keys_done=keys_done)
+
+    def terminate(self, address: str, effect: fx.Terminate) -> None:
+        """Tell a process to end (SIGTERM): a program does, other tasks work on until they are killed."""
+        self._operate(address, effect.container, TerminateFailed, self.costs.kill, self._terminated)
+
+    def _terminated(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
+        self.tell(address, Terminated(container, self._cost(delay_ns)))
+        if self.jobs[task.launch.job].program is not None:
+            self.crash(container, signal=15, reason="killed by SIGTERM")
+
+    def kill(self, address: str, effect: fx.Kill) -> None:
+        """End a process at once (SIGKILL)."""
+        self._operate(address, effect.container, KillFailed, self.costs.kill, self._killed)
+
+    def _killed(self, address: str, task: VirtualTask, delay_ns: int) -> None:
+        container = task.launch.container
+        swapped_bytes = self.memory.of(task.node).end(container) if task.stopped else 0
+        self.tell(address, Killed(container, self._cost(delay_ns), swapped_bytes))
+        self.crash(container, signal=9, reason="killed")

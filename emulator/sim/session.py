@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.decisions import PolicyError
-from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.core.settings import Settings
 from emulator.costs.calibration_file import chosen_path, load_calibration
 from emulator.display.status import (
     JobStatus,
@@ -43,20 +41,6 @@ _TIMES_SHOWING = 40
 often."""
 
 
-class MakeCluster(Protocol):
-    """Makes a cluster; see ``SimulatedCluster``."""
-
-    def __call__(
-        self,
-        settings: Settings,
-        jobs: Mapping[str, JobSpec],
-        sink: Callable[[Record], None],
-        costs: CostModel,
-        *,
-        every_heartbeat: bool,
-    ) -> SimulatedCluster: ...
-
-
 def run_simulation(
     run: Resolved,
     directory: RunDirectory,
@@ -79,7 +63,7 @@ def simulate(
     write: Callable[[Sequence[Record]], object],
     each_slice: Callable[[SimulatedCluster], None] = lambda cluster: None,
     draw: int = 0,
-    make_cluster: MakeCluster = SimulatedCluster,
+    make_cluster: Callable[..., SimulatedCluster] = SimulatedCluster,
 ) -> SimulatedCluster:
     """Simulate ``run`` from the start to the end of all jobs; returns the cluster at the end.
 
@@ -89,7 +73,7 @@ def simulate(
         each_slice: called every few thousand events.
         draw: another number gives other durations of operations, with the same workload and the same random decisions;
             no effect if costs are not drawn.
-        make_cluster: makes the cluster, for example one with faults.
+        make_cluster: makes the cluster, of what ``SimulatedCluster`` is made of; for example one with faults.
 
     Raises:
         ConfigError: see ``make_costs``.
@@ -182,7 +166,7 @@ class _InOrder:
     def __init__(self, write: Callable[[Sequence[Record]], object]) -> None:
         self._write = write
         self.held: list[Record] = []
-        """Those not passed on yet."""
+        """The records that are not passed on yet."""
 
     def pass_on(self, *, is_over: bool) -> None:
         """Pass on the records held.  Until the run is over, those of the last time stay: there may be more of them."""

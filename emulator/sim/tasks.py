@@ -38,7 +38,7 @@ class VirtualTask:
     lost: tuple[str, ...] = ()
     """Containers whose work it was to go on from and did not find."""
     launched_ns: int | None = None
-    """When its process ran; None: not yet."""
+    """The time at which its process ran; None: not yet."""
     input_ready_ns: int | None = None
     """When it has its input; None: not known yet."""
     written_ns: int = 0
@@ -56,7 +56,7 @@ class VirtualTask:
     waited: bool = False
     """Whether it ran before all map outputs were known."""
     stopped_ns: int | None = None
-    """Since when it is stopped."""
+    """The time since which it is stopped."""
     saved_ns: int = 0
     """Active time at which it last saved by itself; of a program, what it began with."""
     checkpointing: bool = False
@@ -77,7 +77,7 @@ class VirtualTask:
         return self.setup_ns + keys_done * self.length_ns // self.keys - start_ns
 
     def keys_done(self, now_ns: int) -> int:
-        """Its key counter."""
+        """The number of keys that it has done, with those before it."""
         if self.first_key_ns is None or not self.length_ns:
             return self.keys_before
         start_ns = self.keys_before * self.length_ns // self.keys
@@ -130,7 +130,7 @@ class VirtualTask:
 
     @property
     def containers(self) -> tuple[str, ...]:
-        """Its container, after those that what it resumed from was made in."""
+        """The containers of all its work: those in which what it resumed from was made, and then its own."""
         past = self.launch.saved.past_containers if self.launch.saved else ()
         return (*past, self.launch.container)
 

@@ -44,7 +44,7 @@ def simpy_timeouts(events: int) -> None:
 @pytest.mark.timeout(1800)
 def test_events_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = day_jobs(SCALE)
-    monkeypatch.setattr("emulator.run.run.expand", lambda experiment, seed: jobs)
+    monkeypatch.setattr("emulator.run.expand", lambda experiment, seed: jobs)
     summary = {}
     simulated_s = cpu_s(
         lambda: summary.update(run_experiment(day_experiment(SCALE), tmp_path / "day", lambda status: None))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.run.results import LAG_BOUND_HEARTBEATS
+from emulator.run import LAG_BOUND_HEARTBEATS
 from tests.live_runs import NatjamRun
 
 FIG4 = (Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml").read_text()

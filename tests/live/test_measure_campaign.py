@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from emulator.costs.calibration import this_machine
 from emulator.costs.calibration_file import load_calibration
-from emulator.costs.fingerprint import this_machine
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import held_directory
 from emulator.measure import campaign

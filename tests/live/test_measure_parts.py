@@ -11,8 +11,7 @@ import pytest
 from emulator.live.janitor import find_run_processes
 from emulator.live.memory.nodes import why_no_swap
 from emulator.measure.files import measure_files
-from emulator.measure.memory import measure_memory
-from emulator.measure.processes import measure_processes
+from emulator.measure.processes import measure_memory, measure_processes
 from emulator.measure.samples import Samples, Surroundings
 
 ROUNDS = 2

@@ -15,8 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from emulator.costs.overheads import load_overheads
-from emulator.costs.tiers import load_tier
+from emulator.costs.overheads import load_overheads, load_tier
 from emulator.errors import ConfigError
 from emulator.files.whole_files import held_directory
 from tests.commands import invoked

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.costs.tiers import load_tier
+from emulator.costs.overheads import load_tier
 from emulator.policies.adaptive_checkpointing import image_overhead_ns, resume
 from emulator.vocabulary import SECOND_NS, Tier
 

@@ -19,10 +19,10 @@ from emulator.costs.calibration import (
     QUANTILE_LEVELS_PPM,
     Calibration,
     Distribution,
+    busy_warning,
     dump_calibration,
 )
 from emulator.costs.calibration_file import chosen_path, load_calibration
-from emulator.costs.fingerprint import busy_warning
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.experiment.load import load_experiment
-from emulator.run.run import run_briefly
+from emulator.run import run_briefly
 from tests.commands import run_natjam
 from tests.experiment_files import write
 from tests.unit.test_fluid import EXPERIMENT

@@ -23,7 +23,7 @@ from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
-from emulator.run.run import run_briefly
+from emulator.run import run_briefly
 from emulator.vocabulary import SECOND_NS, JobFacts, map_reduce
 from tests.commands import run_natjam
 from tests.experiment_files import refusal, write

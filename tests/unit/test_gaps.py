@@ -13,7 +13,7 @@ from emulator.live.clock import ScaledClock
 from emulator.records.gaps import Gap, LongestGaps, disturbances, disturbed_text, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
 from emulator.resolved import resolve
-from emulator.run.results import summary_of
+from emulator.run import summary_of
 from emulator.vocabulary import SECOND_NS
 from tests.live_runs import until
 from tests.simulated_runs import FIG4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.core.messages import Start
+from emulator.engine import Records
 from emulator.live.hosts.host_reports import JournalStream
 from emulator.records.journal import (
     JournalError,
@@ -24,15 +24,13 @@ from emulator.records.journal import (
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})
 
 
-class Sink:
+class Sink(Records):
     """Keeps what it was given, and how much of it was brought to the disk."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.flushed = 0
-
-    def write(self, records: Sequence[Record]) -> None:
-        self.records.extend(records)
+        super().__init__(self.records.extend)
 
     def flush(self) -> None:
         self.flushed = len(self.records)

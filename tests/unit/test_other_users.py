@@ -20,7 +20,7 @@ from tests.other_user import as_another_user, needs_root, process_with
 from tests.simulated_runs import simulate
 
 pytestmark = needs_root
-COMMAND = "emulator.cli.background"
+COMMAND = "emulator.cli.script"
 
 
 @pytest.fixture

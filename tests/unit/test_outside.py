@@ -23,7 +23,7 @@ from emulator.core.effects import AskOutside, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
-from emulator.outside.process import OutsideProcess
+from emulator.outside import OutsideProcess
 from emulator.policies.policy import LEAST_WAIT_NS, Outside
 from emulator.policies.schedulers.protocol import (
     VERSION,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.costs.calibration import dump_calibration
-from emulator.costs.overheads import TierNumbers
-from emulator.costs.tiers import load_tier, tier_names
+from emulator.costs.overheads import TierNumbers, load_tier, tier_names
 from emulator.errors import ConfigError
 from tests.calibrations import make_calibration
 

@@ -23,7 +23,7 @@ from emulator.policies.capacity import Capacity
 from emulator.records.history import HistoryBuilder
 from emulator.records.measures import changes_of, shortfall_ns, tolerated_steps
 from emulator.resolved import resolve
-from emulator.run.results import summary_of
+from emulator.run import summary_of
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import MASTER
 from tests.examples import fixed

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from emulator.core.job import PYTHON
 from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration_file import AUTO, load_calibration
-from emulator.costs.overheads import load_overheads
-from emulator.costs.tiers import load_tier
+from emulator.costs.overheads import load_overheads, load_tier
 from emulator.errors import ConfigError
-from emulator.experiment.checks.scheduler import FLUID
-from emulator.experiment.model import Choice
+from emulator.experiment.checks.scheduler import FLUID, with_terms
+from emulator.experiment.model import Choice, Scheduler, Workload
 from emulator.experiment.policies import find_policy, policy_problems
 from emulator.files.problems import Problem
 from emulator.files.yaml_positions import Document
@@ -28,6 +25,7 @@ from emulator.policies.fit import OFFERED
 from emulator.policies.policy import Axis, SchedulerAllocation, ShareAllocation
 from emulator.storage.objects import is_object_url
 from emulator.vocabulary import Mechanism
+from workloads.schema import JobEntry
 
 PATH_LOCATIONS: tuple[Location, ...] = (
     ("overheads",),
@@ -52,55 +50,59 @@ def check_files(document: Document, base_dir: Path, engine: str) -> list[Problem
     if document.get(("calibration",)) != AUTO:
         problems += _refused(document, ("calibration",), lambda name: load_calibration(base_dir / name))
     problems += _refused(document, ("storage", "tier"), lambda name: load_tier(name, base_dir))
-    problems += _images(document)
-    problems += _object_store(document)
-    problems += _fit(document, base_dir)
     trace = document.get(("workload", "trace", "path"))
     if isinstance(trace, str) and trace and not _is_there(Path(trace).exists):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
 
 
-def _fit(document: Document, base_dir: Path) -> Iterator[Problem]:
-    """A fit beside an allocation, of natjam or the user's own, that chooses the nodes itself."""
-    fit, allocation = document.get(("scheduler", "fit")), document.get(("scheduler", "allocation"))
-    name = fit.get("name") if isinstance(fit, dict) else fit
-    if name in (None, OFFERED.name) or not isinstance(allocation, dict):
-        return
-    written = {str(key): value for key, value in allocation.items() if key != "queues"}
-    with suppress(ConfigError, ValidationError):  # another check says so
-        known = find_policy(policies.ALLOCATION, Choice.model_validate(written), base_dir)
-        if isinstance(known, ShareAllocation | SchedulerAllocation):
-            message = f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
-            yield ("scheduler", "fit"), message
+def reference_checks(
+    scheduler: Scheduler, workload: Workload | None, document: Document
+) -> Iterator[Iterator[Problem]]:
+    """Problems of what queues, jobs and policies need of the storage and of each other, check by check."""
+    yield _images(scheduler, workload, document)
+    yield _object_store(scheduler, workload, document)
+    yield _fit(scheduler, document.path.parent)
 
 
-def _object_store(document: Document) -> Iterator[Problem]:
+def _images(scheduler: Scheduler, workload: Workload | None, document: Document) -> Iterator[Problem]:
+    chosen = scheduler.choice("mechanism")
+    known = policies.MECHANISM.by_name.get(chosen.name)
+    usual = () if known is None else [mechanism.value for mechanism in known.among]
+    among = usual if known is None or known.options is None else chosen.options.get("among", usual)
+    found: list[tuple[Location, Any]] = [(("scheduler", "mechanism"), among)]
+    found += [((*where, "mechanism"), (terms.mechanism,)) for where, terms in with_terms(scheduler, workload)]
+    for where, names in found:
+        if not isinstance(names, list | tuple) or not any(name in names for name in _IMAGES):
+            continue
+        if document.get(("engine",)) == FLUID:
+            yield where, "the fluid engine makes no images; set engine to live or sim"
+        elif document.get(("storage", "tier")) is None:
+            yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
+
+
+def _object_store(scheduler: Scheduler, workload: Workload | None, document: Document) -> Iterator[Problem]:
     url = document.get(("storage", "url"))
     if not isinstance(url, str) or not is_object_url(url):
         return
-    for where, entry in _terms(document):
-        if entry.get("tasks") is not None:
-            yield (
-                (*where, "tasks"),
-                "programs leave directories, and an object store has none; set storage.url to a path",
-            )
-        if entry.get("checkpoint_period_s") is not None:
+    for where, terms in with_terms(scheduler, workload):
+        if isinstance(terms, JobEntry) and terms.tasks is not None:
+            what = "programs leave directories, and an object store has none"
+            yield (*where, "tasks"), f"{what}; set storage.url to a path"
+        if terms.checkpoint_period_s is not None:
             what = "tasks save by themselves in files that all nodes see at once"
             yield (*where, "checkpoint_period_s"), f"{what}, and an object store shows none; set storage.url to a path"
 
 
-def _terms(document: Document) -> Iterator[tuple[Location, dict[Any, Any]]]:
-    """The jobs and the queues, as they are written."""
-    jobs, queues = document.get(("workload", "jobs")), document.get(("scheduler", "allocation", "queues"))
-    entries: list[tuple[Location, Any]] = []
-    if isinstance(jobs, tuple):
-        entries += [(("workload", "jobs", index), job) for index, job in enumerate(jobs)]
-    if isinstance(queues, dict):
-        entries += [(("scheduler", "allocation", "queues", name), queue) for name, queue in queues.items()]
-    for where, entry in entries:
-        if isinstance(entry, dict):
-            yield where, entry
+def _fit(scheduler: Scheduler, base_dir: Path) -> Iterator[Problem]:
+    """A fit beside an allocation, of natjam or the user's own, that chooses the nodes itself."""
+    if scheduler.choice("fit").name == OFFERED.name:
+        return
+    with suppress(ConfigError):  # another check says so
+        known = find_policy(policies.ALLOCATION, scheduler.choice("allocation"), base_dir)
+        if isinstance(known, ShareAllocation | SchedulerAllocation):
+            message = f"{known.name} chooses the nodes itself; remove it, or name an allocation of queues"
+            yield ("scheduler", "fit"), message
 
 
 def _refused(document: Document, location: Location, load: Callable[[str], object]) -> Iterator[Problem]:
@@ -112,36 +114,6 @@ def _refused(document: Document, location: Location, load: Callable[[str], objec
         except ConfigError as error:
             for line in error.message.splitlines():
                 yield location, line
-
-
-def _images(document: Document) -> Iterator[Problem]:
-    for where, among in (_usual_mechanisms(document), *_own_mechanisms(document)):
-        if not any(name in among for name in _IMAGES):
-            continue
-        if document.get(("engine",)) == FLUID:
-            yield where, "the fluid engine makes no images; set engine to live or sim"
-        elif document.get(("storage", "tier")) is None:
-            yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
-
-
-def _usual_mechanisms(document: Document) -> tuple[Location, Sequence[Any]]:
-    """What ``scheduler.mechanism`` may choose, as far as it is known."""
-    where = ("scheduler", "mechanism")
-    mechanism = document.get(where)
-    options = mechanism if isinstance(mechanism, dict) else {"name": mechanism}
-    name = options.get("name")
-    known = policies.MECHANISM.by_name.get(name) if isinstance(name, str) else None
-    if known is None:
-        return where, ()
-    among = [mechanism.value for mechanism in known.among]
-    if known.options is not None:
-        among = options.get("among", among)
-    return where, among if isinstance(among, list | tuple) else ()
-
-
-def _own_mechanisms(document: Document) -> Iterator[tuple[Location, Sequence[Any]]]:
-    for where, entry in _terms(document):
-        yield (*where, "mechanism"), [entry.get("mechanism")]
 
 
 def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:

@@ -61,7 +61,7 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
 
 
-def _with_terms(scheduler: Scheduler, workload: Workload | None) -> Iterator[tuple[Location, Queue | JobEntry]]:
+def with_terms(scheduler: Scheduler, workload: Workload | None) -> Iterator[tuple[Location, Queue | JobEntry]]:
     """The queues and the jobs, which may have terms of their own."""
     for name, queue in scheduler.allocation.queues.items():
         yield ("scheduler", "allocation", "queues", name), queue
@@ -72,7 +72,7 @@ def _spared(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem
     known = scheduler.allocation.known
     if not isinstance(known, SchedulerAllocation) or known.spares:
         return
-    for where, terms in _with_terms(scheduler, workload):
+    for where, terms in with_terms(scheduler, workload):
         if terms.minimum_runtime_s:
             yield (*where, "minimum_runtime_s"), f"{known.name} spares nobody because of it; remove it"
 
@@ -107,7 +107,7 @@ def _mechanism(scheduler: Scheduler, workload: Workload | None) -> Iterator[Prob
         )
     if mechanism == "wait":
         message = "nothing is taken back under scheduler.mechanism: wait; name another there, or remove it"
-        for where, terms in _with_terms(scheduler, workload):
+        for where, terms in with_terms(scheduler, workload):
             if terms.mechanism is not None:
                 yield (*where, "mechanism"), message
 

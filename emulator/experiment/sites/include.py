@@ -128,7 +128,7 @@ def _below(location: Location, values: Mapping[str, Any]) -> Iterator[tuple[Loca
 
 _RULES, _JOBS = ("scheduler", "allocation"), ("workload", "jobs")
 _LISTS = {"kube-scheduler": "pods", "kueue": "workloads", "slurm": "jobs"}
-"""By allocation: the option that has the list."""
+"""The option that has the list, by the name of the allocation."""
 
 
 def move_details(document: Document) -> None:
@@ -148,7 +148,7 @@ def move_details(document: Document) -> None:
 
 
 def _listed(option: str, given: Any) -> dict[str, dict[str, Any]]:
-    """By job: what a list says of it.  Raises msgspec.ValidationError."""
+    """What a list says of each job, by its name.  Raises msgspec.ValidationError."""
     from emulator.sites import kubernetes, kueue, slurm  # here, because few experiments need them
 
     if option == "pods":

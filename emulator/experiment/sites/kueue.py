@@ -23,7 +23,7 @@ from emulator.sites.kueue import Arrival, Cluster, Kueue
 from workloads.saved import taken_over
 
 _USUAL = ("cpu", "memory_gb")
-"""Of these a task asks for some if nothing is said, where nodes have them."""
+"""Resources of which a task asks for some if nothing is said, where nodes have them."""
 _PATIENCE_S = 3600.0
 """What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
@@ -58,7 +58,7 @@ def kueue_site(document: Document) -> Site:
 
 
 def _quotas(cluster: Cluster) -> dict[str, Counter[str]]:
-    """By flavor: all nominal quota of each resource; by "" where one podset may have several flavors."""
+    """For each flavor, all nominal quota of each resource; by "" where one podset may have several flavors."""
     several = any(len(queue.groups) > 1 for queue in cluster.queues)
     found: dict[str, Counter[str]] = {}
     for of in (*cluster.cohorts, *cluster.queues):

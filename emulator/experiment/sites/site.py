@@ -23,7 +23,7 @@ USUAL = {
     "protocol": {"news": "at-once"},
     "scheduler": {"mechanism": "kill"},
 }
-"""Of every site: the values of keys that may be given beside it."""
+"""The values that keys have on every site, unless they are given beside it."""
 
 
 class Site(Frozen):

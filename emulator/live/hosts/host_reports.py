@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from emulator.display.status import ClusterStatus, RunStatus, standstill, unstarted_job_status
-from emulator.engine import RecordSink
+from emulator.engine import Records
 from emulator.errors import RunError
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, HostStatus, timeout_real_ns
 from emulator.records.gaps import Gap
@@ -25,7 +25,7 @@ class JournalStream:
     back, are lost.
     """
 
-    def __init__(self, sink: RecordSink) -> None:
+    def __init__(self, sink: Records) -> None:
         self._sink = sink
         self._held: list[Record] = []
         self._counts: Counter[str] = Counter()

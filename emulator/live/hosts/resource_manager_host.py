@@ -14,7 +14,7 @@ from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.status import cluster_status
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import HostStatus, RunPlan
-from emulator.outside.process import process_of
+from emulator.outside import process_of
 
 
 class ResourceManagerHost(MachineHost):

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-``natjam run --detach`` starts ``emulator.cli.background`` as a process in its own session, which becomes the run.  It
+``natjam run --detach`` starts ``emulator.cli.script`` as a process in its own session, which becomes the run.  It
 writes the output of ``natjam run`` to a file beside the run's directory (``DIR.log``), and its exit status as the last
 line.  Whether the run is alive is seen from the command lines of processes, one of which then names that file.  So no
 file can be outdated: without that last line, the run was killed.  Campaigns and measurements do the same.
@@ -30,7 +30,7 @@ from emulator.live.janitor import process_with_arguments
 from emulator.records.run_directory import SUMMARY_NAME, RunDirectory
 from emulator.records.summary import FAILED, failures
 
-_COMMAND = "emulator.cli.background"
+_COMMAND = "emulator.cli.script"
 """A process that becomes a command of natjam; called by its name, because the command line is above this."""
 ENDED = "natjam: ended with exit status "
 _STOP_PATIENCE_REAL_S = 30.0

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec import structs
 
 from emulator.display.status import RunStatus
-from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
+from emulator.engine import EngineResult, OnStatus, OpenRecords, Records
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
@@ -159,7 +159,7 @@ class LiveSession:
         with interruptible(), deferred():
             self._held.__exit__(kind, error, trace)
 
-    def run(self, records: RecordSink) -> EngineResult:
+    def run(self, records: Records) -> EngineResult:
         """Run to the end of all jobs, with the journal to ``records``.
 
         Raises:
