@@ -326,6 +326,14 @@ class TestWhatIsNoOutputFile:
         (output / "more" / "below" / "file").write_bytes(b"")
         assert verify_output(jobs, SEED, output).files_extra == ["_partial2/", "more/", "sort/inside/"]
 
+    def test_a_job_s_directory_is_a_file(self, finished: tuple[list[JobSpec], Path]):
+        jobs, output = finished
+        (output / "sort").rename(output.parent / "away")
+        (output / "sort").write_bytes(b"")
+        result = verify_output(jobs, SEED, output)
+        assert result.files_missing == ["sort/part-r-00000", "sort/part-r-00001"]
+        assert result.files_extra == ["sort"]
+
     def test_names_that_no_terminal_can_show(self, finished: tuple[list[JobSpec], Path]):
         jobs, output = finished
         (output / "sort" / os.fsdecode(b"\xff\n")).write_bytes(b"")
