@@ -40,7 +40,7 @@ from analysis.run_paths import find_runs, read_summary
 from analysis.statistics import Spread
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
-from emulator.cli import advise, chaos, engines, imports, machine, main, play, play_kubernetes, start
+from emulator.cli import advise, chaos, engines, imports, machine, main, play, start
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.core.settings import NodeSettings
@@ -49,10 +49,8 @@ from emulator.display import closing_tables, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
-from emulator.policies.kubernetes.outcome import PriorityOutcome
-from emulator.policies.slurm.outcome import JobsOutcome
-from emulator.sites.kubernetes import PriorityClass
-from emulator.vocabulary import JobFacts, TaskGroup, Work
+from emulator.policies.schedulers.play import Outcome
+from emulator.vocabulary import HOUR_NS, SECOND_NS, JobFacts, TaskGroup, Work
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
 from tests.traces import GOOGLE
@@ -261,17 +259,13 @@ def probed(runs: Path) -> Iterator[RenderableType]:
 
 
 def played(runs: Path) -> Iterator[RenderableType]:
-    outcome = JobsOutcome("a-partition-of-research", 10**6, 10**5, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
-    idle = JobsOutcome("high", 1, 0, None, None, None, 0, 0.0)
-    yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
-
-
-def played_pods(runs: Path) -> Iterator[RenderableType]:
-    found = [
-        PriorityOutcome(2 * 10**9, 10**6, 10**6, 12345.0, 123456.0, 12345, 12345.67),
-        PriorityOutcome(0, 1, 0, None, None, 0, 0.0),
-    ]
-    yield play_kubernetes.outcome_table(found, [PriorityClass("system-node-critical", 2 * 10**9)])
+    waits_ns, completions_ns = [12345 * SECOND_NS, 123456 * SECOND_NS], [1234567 * SECOND_NS]
+    outcome = Outcome(10**6, 10**6, waits_ns, completions_ns, 12345, 12345 * HOUR_NS)
+    modes, idle = ("as configured", "a-partition-of-research=SUSPEND"), Outcome(1)
+    jobs = [((mode, name), each) for mode in modes for name, each in (("a-partition", outcome), ("high", idle))]
+    yield play.outcome_table(("PreemptMode", "partition"), play.JOB_FIGURES, jobs)
+    pods = [(("system-node-critical", f"{2 * 10**9:,}"), outcome), (("-", "0"), idle)]
+    yield play.outcome_table(("class", "priority"), play.POD_FIGURES, pods)
 
 
 def results_of_a_site(runs: Path) -> Iterator[RenderableType]:
@@ -362,7 +356,6 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.advise.slurm.results_table": results_of_a_site,
     "analysis.before_after.queues_table": evictions_before_and_after,
     "analysis.before_after._changes_table": evictions_before_and_after,
-    "emulator.cli.play_kubernetes.outcome_table": played_pods,
     "analysis.cluster_packing._gangs": packed,
     "analysis.cluster_packing._requests": packed,
     "analysis.cluster_packing._resources": packed,
