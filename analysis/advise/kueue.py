@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from analysis.report.variants import interval_cell
 from emulator.display.tables import FittedTable, names, new_table, numbers
 from emulator.intervals import Spread, spread_of
-from emulator.policies.kueue.model import first_name
-from emulator.policies.kueue.player import Player
+from emulator.loops.play import RunningSetDetector
+from emulator.policies.kueue.scheduler import workloads_player
+from emulator.policies.schedulers.play import Outcome
+from emulator.policies.schedulers.protocol import CannotGoOnError
 from emulator.sites.kueue import Arrival, Cluster, Preemption
-from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, mean_s
+from emulator.vocabulary import MINUTE_NS, Frozen
 
 _WAYS_NS = {
     "no preemption": 0,
@@ -88,19 +90,19 @@ def results_of(
 
 
 def _day(cluster: Cluster, arrivals: Sequence[Arrival], minimum_ns: int) -> Day | None:
-    day = Player(cluster, arrivals, first_name, RELEASE_NS, minimum_runtime_ns=minimum_ns).play()
-    if day.loop is not None:
+    player, detector = workloads_player(cluster, arrivals, RELEASE_NS, minimum_ns), RunningSetDetector()
+    try:
+        if any(detector.look(player, cycle) for cycle in player.play()):
+            return None
+    except CannotGoOnError:  # another measure of the same
         return None
-    most, waits, ends, evictions, lost = max(each.workload.priority for each in arrivals), [], [], 0, 0.0
-    for arrival in arrivals:
-        workload, history = arrival.workload, day.histories[arrival.workload.name]
-        evictions += len(history.evictions)
-        lost += sum(each.lost_ns for each in history.evictions) * sum(podset.count for podset in workload.podsets)
-        if workload.priority == most and history.admissions:
-            waits.append(history.admissions[0].at_ns - workload.created_ns)
-        elif workload.priority != most and history.finish_ns is not None:
-            ends.append(history.finish_ns - workload.created_ns)
-    return Day(mean_s(waits), mean_s(ends), evictions, lost / HOUR_NS)
+    most = max(each.workload.priority for each in arrivals)
+    urgent, others = Outcome(), Outcome()
+    for workload in (each.workload for each in arrivals):
+        side = urgent if workload.priority == most else others
+        side.add(workload.created_ns, player.executions[workload.name])
+    evictions, lost_h = urgent.preempted + others.preempted, urgent.lost_h + others.lost_h
+    return Day(urgent.wait_s, others.completion_s, evictions, lost_h)
 
 
 def results_table(found: Sequence[KueueResult]) -> FittedTable:

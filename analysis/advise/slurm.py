@@ -20,8 +20,8 @@ from analysis.figures import style
 from emulator.core.messages import JobState
 from emulator.display.tables import FittedTable, names, new_table, numbers, or_dash
 from emulator.experiment.load import load_experiment
-from emulator.policies.slurm.outcome import JobOutcome, job_outcome, together
-from emulator.policies.slurm.player import Costs, Player
+from emulator.policies.schedulers.play import Costs, Outcome
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.slurm import MINUTE_NS, Cluster, Job, Mode, Slurm
@@ -122,13 +122,11 @@ def site_candidates(cluster: Cluster) -> Iterator[SiteCandidate]:
 
 def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
     """Play the jobs in its way, or run them.  Raises ConfigError: they are no experiment; RunError."""
-    outcomes = _run(candidate, jobs) if candidate.keys else _played(candidate, jobs)
-    names = urgent_names(candidate.cluster)
-    sides = {True: list[JobOutcome](), False: list[JobOutcome]()}
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        sides[_decides(job, candidate.cluster) in names].append(outcome)
-    urgent, others = together("urgent", sides[True]), together("others", sides[False])
-    lost_node_h = urgent.lost_node_h + others.lost_node_h
+    names, cluster = urgent_names(candidate.cluster), candidate.cluster
+    urgent, others = Outcome(), Outcome()
+    sides = {job.name: urgent if _decides(job, cluster) in names else others for job in jobs}
+    (_run if candidate.keys else _play)(candidate, jobs, sides)
+    lost_h = urgent.lost_h + others.lost_h
     return SiteResult(
         candidate.mode,
         candidate.exempt,
@@ -137,32 +135,32 @@ def result_of(candidate: SiteCandidate, jobs: Sequence[Job]) -> SiteResult:
         urgent.wait_s,
         urgent.longest_wait_s,
         others.completion_s,
-        others.jobs - others.ended,
+        others.jobs - len(others.completions_ns),
         urgent.preempted + others.preempted,
-        lost_node_h,
-        lost_node_h * HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
+        lost_h,
+        lost_h * HOUR_NS / sum(job.length_ns * job.nodes for job in jobs),
     )
 
 
-def _played(candidate: SiteCandidate, jobs: Sequence[Job]) -> list[JobOutcome]:
-    stays = Player(candidate.cluster, jobs, candidate.costs).play()
-    return [job_outcome(job, stays[job.name]) for job in jobs]
+def _play(candidate: SiteCandidate, jobs: Sequence[Job], sides: Mapping[str, Outcome]) -> None:
+    executions = jobs_player(candidate.cluster, jobs, candidate.costs).finish()
+    for job in jobs:
+        sides[job.name].add(job.submit_ns, executions[job.name])
 
 
-def _run(candidate: SiteCandidate, jobs: Sequence[Job]) -> list[JobOutcome]:
+def _run(candidate: SiteCandidate, jobs: Sequence[Job], sides: Mapping[str, Outcome]) -> None:
     with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
         path = Path(folder) / "site.yaml"
         write_saved(path, Slurm(candidate.cluster, tuple(jobs)), ())
         run = resolve(load_experiment(path, [*candidate.keys, "engine=sim"]))
-    return [
-        JobOutcome(
-            None if row.start_ns is None else row.start_ns - row.submit_ns,
-            row.completion_ns if row.state is JobState.SUCCEEDED else None,
-            (row.suspensions + row.kills) // job.nodes,
-            row.lost_work_ns + row.overhead_ns,
-        )
-        for job, row in zip(jobs, simulated_history(run).jobs, strict=True)
-    ]
+    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
+        side = sides[job.name]
+        side.jobs += 1
+        side.waits_ns += [] if row.start_ns is None else [row.start_ns - row.submit_ns]
+        if row.state is JobState.SUCCEEDED and row.completion_ns is not None:
+            side.completions_ns.append(row.completion_ns)
+        side.preempted += (row.suspensions + row.kills) // job.nodes
+        side.lost_ns += row.lost_work_ns + row.overhead_ns
 
 
 def results_table(found: Sequence[SiteResult]) -> FittedTable:
