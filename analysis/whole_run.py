@@ -37,7 +37,7 @@ LARGEST_ATTEMPTS = 5_000
 """Runs with more attempts get pictures only on request, because these take as long as the simulation."""
 
 
-class _Aftermath:
+class Aftermath:
     """See ``emulator.engine.Aftermath``."""
 
     @staticmethod
@@ -107,12 +107,12 @@ class _Aftermath:
 
 def salvage(directory: Path) -> None:
     """Make the results of a run that ended without them, from its journal; see ``emulator.run.results``."""
-    results.salvage(directory, _Aftermath())
+    results.salvage(directory, Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
     """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run.run``."""
-    return runs.run_experiment(experiment, out_dir, on_status, _Aftermath())
+    return runs.run_experiment(experiment, out_dir, on_status, Aftermath())
 
 
 def _draw_holders(directory: Path, jobs: list[Mapping[str, Any]], attempts: pyarrow.Table, run: RunTables) -> None:

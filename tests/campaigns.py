@@ -11,7 +11,7 @@ import psutil
 import pyarrow
 import pyarrow.parquet
 
-from tests.live_runs import REPOSITORY, SMALL, until
+from tests.live_runs import NATJAM, REPOSITORY, SMALL, until
 
 CAMPAIGN = """\
 name: small
@@ -19,14 +19,6 @@ experiment: experiment.yaml
 set: {engine: sim, overheads: hadoop-0.23}
 grid: {scheduler.task_eviction: [srt, lrt]}
 seeds: 20
-"""
-
-# Background jobs of a shell, and processes they start, ignore SIGINT; a run in the foreground does not.
-_NATJAM = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli.script import main
-main()
 """
 
 
@@ -55,7 +47,7 @@ class NatjamProcess:
     def __enter__(self) -> NatjamProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _NATJAM, *self._arguments],
+            [sys.executable, "-c", NATJAM, *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -46,6 +46,13 @@ YAML_PIECES = [
 ]
 
 
+def flip_a_bit(path: Path) -> None:
+    """Change a bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
 def seeds_of(kind: str) -> range:
     """Which to try: the first few, or what the environment says."""
     return range(int(os.environ.get("NATJAM_FUZZ_FROM", 0)), int(os.environ.get("NATJAM_FUZZ", DAMAGED[kind])))

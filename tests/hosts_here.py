@@ -8,15 +8,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
-from analysis.verify import verify_output
-from emulator.core.job import JobSpec
+from analysis import whole_run
 from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
 from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
@@ -24,7 +22,7 @@ from emulator.live.hosts.application_host import ApplicationHost
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.host_reports import HostReports, JournalStream
 from emulator.live.hosts.node_host import NodeHost
-from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, HostStatus, RunPlan, make_plan
+from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.hosts.resource_manager_host import ResourceManagerHost
 from emulator.live.janitor import find_run_processes
 from emulator.live.session import session
@@ -169,9 +167,9 @@ class HostsHere(LiveRun):
 
     def _poll(self) -> None:
         for name, host in self._hosts.items():
-            news = self._journal.take(name, *host.take_journal())
-            status = HostStatus(host.fatal, news, 0, host.lag_record(), host.unreachable, host.gaps.found)
-            self._reports.take(name, status)
+            status = host.status()
+            news = self._journal.take(name, status.journal, status.until_ns)
+            self._reports.take(name, replace(status, journal=news))
 
     def _make(self, name: str) -> MachineHost:
         kind = ResourceManagerHost if name == RESOURCE_MANAGER_HOST else ApplicationHost
@@ -193,24 +191,7 @@ class HostsHere(LiveRun):
         self._reports.replaced(name)
 
 
-class Aftermath:
-    """See ``emulator.engine.Aftermath``; it makes no pictures."""
+class Aftermath(whole_run.Aftermath):
+    """The output is verified, and no pictures are made."""
 
-    def verify(
-        self,
-        jobs: tuple[JobSpec, ...],
-        seed: int,
-        output: str,
-        digests: Mapping[tuple[str, int], str],
-        cancelled: Collection[str],
-    ) -> dict[str, Any]:
-        with place_at(output).files() as files:
-            return verify_output(jobs, seed, files, digests, 1, cancelled).to_summary()
-
-    def why_no_pictures(self, attempts: int) -> str | None:
-        return "not wanted"
-
-    def write_pictures(
-        self, directory: Path, tables: Mapping[str, Any], run: Resolved, summary: Mapping[str, Any]
-    ) -> None:
-        raise AssertionError("not wanted")
+    why_no_pictures = staticmethod(lambda attempts: "not wanted")

@@ -61,8 +61,11 @@ workload:
 """
 """Fills its eight containers with research, then production asks for some of them."""
 
+ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
+"""As ``SMALL``, but research does not end by itself."""
+
 # Background jobs of a shell, and processes they start, ignore SIGINT; a run in the foreground does not.
-_NATJAM = """
+NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from emulator.cli.script import main
@@ -101,6 +104,16 @@ def ray_nodes(count: int, variables: Mapping[str, str] | None = None) -> Iterato
     environment = {**os.environ, **(variables or {})}
     with helper(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as cluster:
         yield RayCluster(**cluster)
+
+
+@contextlib.contextmanager
+def short_directory() -> Iterator[Path]:
+    """A temporary directory that is not below pytest's: the paths of Ray's sockets must be short."""
+    directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -254,7 +267,7 @@ class NatjamRun(LiveRun):
         directory: Path,
         *options: str,
         experiment: str = SMALL,
-        program: str = _NATJAM,
+        program: str = NATJAM,
         cluster: RayCluster | None = None,
         out: Path | None = None,
         variables: Mapping[str, str] | None = None,
@@ -267,10 +280,10 @@ class NatjamRun(LiveRun):
         self._program = program
         self._cluster = cluster
         self._variables = dict(variables or {})
+        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> NatjamRun:
-        # Not in pytest's directory: the paths of Ray's sockets must be short.
-        self.temporary = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
+        self.temporary = self._held.enter_context(short_directory())
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment["TMPDIR"] = str(self.temporary)
         if self._cluster is not None:
@@ -302,7 +315,7 @@ class NatjamRun(LiveRun):
         finally:
             if kind is not None:
                 print(self.log)
-            shutil.rmtree(self.temporary, ignore_errors=True)
+            self._held.close()
 
     @property
     def log(self) -> str:
@@ -409,13 +422,14 @@ def gone(pids: Iterable[int]) -> bool:
     return all(_stat(pid)[:1] in ([], ["Z"], ["X"]) for pid in pids)
 
 
-def listening_addresses(*pids: int) -> set[str]:
-    """Addresses on which processes accept TCP connections."""
-    found: set[str] = set()
+def listening(*pids: int) -> set[tuple[str, int]]:
+    """Addresses and ports on which processes accept TCP connections."""
+    found: set[tuple[str, int]] = set()
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):  # tasks come and go
             connections = psutil.Process(pid).net_connections("tcp")
-            found |= {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+            accepts = [c.laddr for c in connections if c.status == psutil.CONN_LISTEN]
+            found |= {(at.ip.removeprefix("::ffff:"), at.port) for at in accepts}
     return found
 
 

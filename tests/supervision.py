@@ -15,6 +15,7 @@ from typing import Any
 from emulator.live.janitor import find_run_processes
 from emulator.live.tasks import mapper, partial_output
 from emulator.live.tasks.supervisor_client import SupervisorClient
+from tests.programs import state_of
 
 BOUND_S = 30.0
 COMPLETIONS = {
@@ -26,6 +27,15 @@ COMPLETIONS = {
     "terminate": ("terminated", "terminate_failed"),
     "kill": ("killed", "kill_failed"),
 }
+
+
+async def becomes_true(true: Callable[[], Any], what: str, bound_s: float = BOUND_S) -> Any:
+    """Ask often until ``true()`` holds, of what has no event; returns its value.  Fails after a bound."""
+    deadline = time.monotonic() + bound_s
+    while not (value := true()):
+        assert time.monotonic() < deadline, f"not within {bound_s:g} s: {what}"
+        await asyncio.sleep(0.002)
+    return value
 
 
 class Host:
@@ -94,10 +104,20 @@ class Host:
 
     async def keys_done(self, container: str, keys: int) -> None:
         """Wait until the page shows at least `keys` keys.  The page has no events, so it is read often."""
-        deadline = time.monotonic() + self.bound_s
-        while self.client.page.read(self.slots[container]).keys_done < keys:
-            assert time.monotonic() < deadline, f"{container} has not done {keys} keys"
-            await asyncio.sleep(0.002)
+        done = functools.partial(self.client.page.keys_done, self.slots[container])
+        await becomes_true(lambda: done() >= keys, f"{container} has done {keys} keys", self.bound_s)
+
+    async def state_becomes(self, container: str, state: str, later_real_ns: int = 0) -> None:
+        """Wait until a container's process is in a state, and the page shows a change of its work after that time."""
+        page, slot = self.client.page, self.slots[container]
+        await becomes_true(
+            lambda: page.read(slot).state_since_real_ns > later_real_ns and self.state(container) == state,
+            f"{container} is in state {state}",
+        )
+
+    def state(self, container: str) -> str:
+        """The kernel's letter for the state of a container's process."""
+        return state_of(next(e["pid"] for e in self.events if (e["event"], e["id"]) == ("launched", container)))
 
     async def do(self, op: str, container: str) -> dict[str, Any]:
         """Send one operation; returns its completion."""

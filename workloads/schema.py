@@ -293,7 +293,7 @@ no length is left out too.
 
 
 class BimodalEntry(Strict):
-    """Small and large jobs drawn as in FLEX's paper (flex, section 4.1); ``workloads.bimodal`` has the rules."""
+    """Small and large jobs drawn as in FLEX's paper (flex, section 4.1); ``workloads.paper_jobs`` has the rules."""
 
     jobs: Annotated[int, Field(ge=1, le=10_000)] = 10
     tasks: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
@@ -324,7 +324,7 @@ class Spread(Strict):
 
 
 class PoissonEntry(Strict):
-    """Jobs that arrive at random, with deadlines (reverse-adaptive, Table I); ``workloads.poisson`` has the rules."""
+    """Jobs that arrive at random, with deadlines (reverse-adaptive, Table I); see ``workloads.paper_jobs``."""
 
     load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.6
     """Work offered, as a share of what the available containers can do."""
@@ -358,7 +358,7 @@ GOOGLE_BANDS = ("production", "middle", "free")
 
 
 class GoogleDayEntry(Strict):
-    """A day like one of Google's cluster (adaptive-checkpointing, section 3.3.2).  ``workloads.google_day`` has the
+    """A day like one of Google's cluster (adaptive-checkpointing, section 3.3.2).  ``workloads.paper_jobs`` has the
     rules."""
 
     jobs: Annotated[int, Field(ge=1, le=100_000)] = 15_000

@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.reproduce.cells import ALL, POINT, Cell, at_points, repeated, with_points
+from analysis.reproduce.cells import ALL, POINT, Cell, at_points, repeated, unit_of, with_points
 from analysis.reproduce.claims import Number, all_claims, claims_folder
-from analysis.reproduce.units import unit_of
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated

@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from analysis.figures import style
+from analysis.papers.drawings import DRAWINGS
+from analysis.reproduce.plots import FORMS
 from analysis.reproduce.record import Results
 from analysis.reproduce.reproduced import FOUND_IN_FULL, Reproduced, Reproduction
 from analysis.reproduce.scores import WORST, heads, papers_of, scores, summary_lines, worst
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import PaperValues
+from emulator.files.whole_files import write_json, written_whole
 from emulator.vocabulary import counted
 
 _STYLE = """
@@ -113,3 +118,29 @@ def _svg(drawing: Figure) -> str:
     text = io.StringIO()
     drawing.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+CLAIMS_NAME, PAGE_NAME = "claims.json", "index.html"
+
+
+def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
+    """The figure, by the function of its paper's module, or of the form in the definition's ``plot``."""
+    if figure.definition.plot is None:
+        return DRAWINGS[figure.definition.id](figure, reproduction)
+    return FORMS[figure.definition.plot.form](figure)
+
+
+def write_results(reproduction: Reproduction, results: Results, path: Path) -> None:
+    """Write ``claims.json``, PNG and SVG of every figure, and the page.  Raises RunError if they cannot be written."""
+    drawings = {}
+    for figure in reproduction.figures:
+        drawings[figure.definition.id] = drawing = plot(figure, reproduction)
+        for suffix in (".png", ".svg"):
+            name = figure.definition.id.replace("/", "-") + suffix
+            with written_whole(path / name) as unfinished:
+                drawn = unfinished.with_suffix(f".unfinished{suffix}")
+                style.save(drawing, [drawn])
+                drawn.replace(unfinished)
+    write_json(path / CLAIMS_NAME, results.model_dump())
+    with written_whole(path / PAGE_NAME) as unfinished:
+        unfinished.write_text(page(reproduction, results, drawings))

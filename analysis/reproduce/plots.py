@@ -1,7 +1,8 @@
-"""Figures in the paper's form, with published values beside ours."""
+"""Figures in the paper's form, with published values beside ours: bars, weeks of bars, and curves."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy
@@ -9,22 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.papers.drawings import DRAWINGS
+from analysis.reproduce.cells import POINT, Level
 from analysis.reproduce.claims import all_claims
-from analysis.reproduce.grid_plots import curve_panels, week_panels
-from analysis.reproduce.measure import Measured
-from analysis.reproduce.reproduced import Reproduced, Reproduction
+from analysis.reproduce.definitions import Scaled
+from analysis.reproduce.measure import Measured, level_by_seed
+from analysis.reproduce.reproduced import Reproduced
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25
 _SERIES_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.VERMILLION)
-
-
-def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
-    """The figure, by the function of its paper's module, or of the form in the definition's ``plot``."""
-    if figure.definition.plot is None:
-        return DRAWINGS[figure.definition.id](figure, reproduction)
-    return _FORMS[figure.definition.plot.form](figure)
 
 
 def _bars(figure: Reproduced) -> Figure:
@@ -74,7 +68,105 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
         panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
 
 
-_FORMS: dict[str, Callable[[Reproduced], Figure]] = {
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_COLOURS = (style.VERMILLION, style.ORANGE, style.BLUE, style.GREEN, style.PURPLE, style.SKY)
+_WIDTH = 0.8
+
+
+def draw_lines(figure: Reproduced, panel: Axes, lines: dict[str, str], first: int = 0) -> None:
+    """Lines over the number at the end of the points' names: by label, the cell at each point."""
+    for index, (label, name) in enumerate(lines.items(), start=first):
+        known = {place[-1]: mean for place, mean in cell_means(figure, name).items() if mean is not None}
+        panel.plot(list(known), list(known.values()), label=label, marker="o", markersize=3, **style.line(index))
+    panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+
+
+def cell_means(figure: Reproduced, name: str) -> dict[tuple[float, ...], float | None]:
+    """The means of a cell at each point, by the numbers in the point's name."""
+    grid = figure.definition.grid
+    assert grid is not None
+    places = {point: tuple(map(float, _NUMBER.findall(point))) for point in grid.points}
+    return {place: figure.cells[name.replace(POINT, point)].mean for point, place in places.items()}
+
+
+def curve_panels(figure: Reproduced) -> Figure:
+    """One panel for each quantity, one line for each variant, over the number at the end of the points' names."""
+    look, grid = figure.definition.look, figure.definition.grid
+    assert grid is not None
+    drawing, panels = style.new_figure(columns=len(look.rows), width=3.8)
+    for panel, (label, shown) in zip(panels, look.rows.items(), strict=True):
+        for index, (name, variant) in enumerate(look.lines.items()):
+            x, y = [], []
+            for point in grid.points:
+                if values := _values(figure, variant, point, shown):
+                    x.append(float(point.rpartition("-")[2]))
+                    y.append(sum(values) / len(values))
+            panel.plot(x, y, label=name, **style.line(index))
+        if look.log:
+            panel.set_xscale("log")
+        style.finish(panel, look.x, label, legend=panel is panels[0])
+    return drawing
+
+
+def week_panels(figure: Reproduced) -> Figure:
+    """Rows of panels are metrics, columns groups of points, groups of bars loads; whiskers are one deviation."""
+    look, grid = figure.definition.look, figure.definition.grid
+    assert grid is not None
+    columns = list(dict.fromkeys(point.rpartition("-")[0] for point in grid.points))
+    drawing, panels = style.new_figure(rows=len(look.rows), columns=len(columns), width=3.6, height=2.6)
+    for row, (label, shown) in enumerate(look.rows.items()):
+        highest = 0.0
+        for column, group in enumerate(columns):
+            panel = panels[row * len(columns) + column]
+            points = [point for point in grid.points if point.rpartition("-")[0] == group]
+            highest = max(highest, _draw_week(panel, figure, points, shown, row == 0))
+            panel.set_xticks(range(len(points)), [point.rpartition("-")[2] for point in points])
+            panel.grid(axis="x", visible=False)
+            x_label = look.x if row == len(look.rows) - 1 else ""
+            style.finish(panel, x_label, label if column == 0 else "", group if row == 0 else "", legend=False)
+        for panel in panels[row * len(columns) : (row + 1) * len(columns)]:
+            panel.set_ylim(0, highest * 1.05 or 1)
+    style.legend_below(drawing, panels[0])
+    return drawing
+
+
+def _draw_week(panel: Axes, figure: Reproduced, points: list[str], shown: Scaled, is_first: bool) -> float:
+    """Draw the bars of one panel.  Returns their greatest height."""
+    look, top = figure.definition.look, 0.0
+    width, last = _WIDTH / len(look.lines), len(look.lines) - 1
+    for place, (label, of) in enumerate(look.lines.items()):
+        x = [index + (place - last / 2) * width for index in range(len(points))]
+        means, deviations = _levels(figure, of, points, shown)
+        top = max(top, *(mean + deviation for mean, deviation in zip(means, deviations, strict=True)))
+        panel.bar(
+            x, means, width * 0.94, yerr=deviations, label=label, color=_COLOURS[place % len(_COLOURS)],
+            hatch=style.HATCHES[place % len(style.HATCHES)], edgecolor="white",
+            error_kw={"linewidth": 0.8, "capsize": 1.5},
+        )  # fmt: skip
+    if is_first and look.least is not None:
+        least, _ = _levels(figure, look.least, points, shown)
+        panel.hlines(
+            least, [at + (last - 1) / 2 * width for at in range(len(points))],
+            [at + (last + 1) / 2 * width for at in range(len(points))], colors=style.BLACK, linewidth=2,
+            label=look.least,
+        )  # fmt: skip
+    return top
+
+
+def _levels(figure: Reproduced, of: str, points: list[str], shown: Scaled) -> tuple[list[float], list[float]]:
+    """Mean and deviation over the seeds at each point; 0 if there is no figure."""
+    found = [_values(figure, of, point, shown) for point in points]
+    means = [float(numpy.mean(values)) if values else 0.0 for values in found]
+    return means, [float(numpy.std(values, ddof=1)) if len(values) > 1 else 0.0 for values in found]
+
+
+def _values(figure: Reproduced, of: str, point: str, shown: Scaled) -> list[float]:
+    """What is shown of a variant's runs at a point, by seed."""
+    level = Level(of=of, at=(point,), value=shown.value)
+    return [value / shown.over for value in level_by_seed(figure.definition, level, figure.summaries).values()]
+
+
+FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
     "weeks": week_panels,
     "curves": curve_panels,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from analysis.fidelity.figures import Fidelity, compare
-from analysis.papers import own_cells
+from analysis.papers.cells import own_cells
 from analysis.reproduce.claims import all_claims
 from analysis.reproduce.counted import COUNTED
 from analysis.reproduce.definitions import FigureDefinition, catalog_path

@@ -94,7 +94,7 @@ class Invariants:
         self._launched: list[Launch] = []
         """Launches since the last check."""
         self._placed: dict[str, bool] = {}
-        """Of each machine that a gang is known to, and the gang: whether a task of it has a container there."""
+        """Whether a task of a gang has a container, by the machine that knows the gang, and the gang."""
         self._judged: dict[str, int] = {}
         """Revision of each machine when its state was last checked."""
 

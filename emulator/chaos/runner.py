@@ -63,8 +63,8 @@ class Judged:
     jobs: Counter[JobState] | None = None
     """How the jobs have ended."""
     cost: Cost | None = None
-    """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed, or the run
-    without the fault has no end."""
+    """The cost of a fault that has met somebody alone; None where there were several, or none, or a job has failed, or
+    the run without the fault has no end."""
     is_endless: bool = False
     """Whether the run was given up because tasks were preempted without end."""
 
@@ -163,7 +163,7 @@ class Tally:
     happened: Counter[FaultKind] = field(default_factory=Counter)
     jobs: Counter[JobState] = field(default_factory=Counter)
     costs: dict[FaultKind, list[Cost]] = field(default_factory=dict)
-    """Of faults that have met somebody alone."""
+    """The costs of faults that have met somebody alone."""
     endless: int = 0
     """Runs that were given up because tasks were preempted without end."""
     violations: list[Judged] = field(default_factory=list)

@@ -164,8 +164,8 @@ def reproduce(
     figures = _possible(figures, variants)
     variants = {figure.id: variants[figure.id] for figure in figures}
     say(f"{work_of(variants, CampaignDirectory(out).made())}, into {out}")
+    from analysis.reproduce.page import PAGE_NAME, write_results
     from analysis.reproduce.record import results_of
-    from analysis.reproduce.results import PAGE_NAME, write_results
     from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
     from emulator.campaign.display import CampaignDisplay, failure_lines
 

@@ -123,18 +123,19 @@ def kueue(
     from msgspec.structs import replace
 
     from emulator.cli.options import reading
-    from workloads.kueue.arrivals import drawn, read_arrivals
-    from workloads.kueue.state import read_kueue, shortages
-    from workloads.kueue.workloads import uncovered
+    from workloads.arrivals import drawn_workloads, read_workloads
+    from workloads.kueue.state import read_kueue, shortages, uncovered
     from workloads.saved import write_saved
 
     _check_out(out)
     with reading(*paths) as on_bytes:
         imported, unread = read_kueue(paths, on_bytes)
     if arrivals is not None:
-        imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
+        imported = replace(imported, arrivals=read_workloads(arrivals, imported.cluster))
     if draw is not None:
-        imported = replace(imported, arrivals=drawn(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed))
+        imported = replace(
+            imported, arrivals=drawn_workloads(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed)
+        )
     write_saved(out, imported, _said_head("kueue", paths, unread))
     short = shortages(imported.cluster, imported.nodes) if imported.nodes else ()
     for line in (*short, *uncovered(imported.cluster, imported.arrivals)):
@@ -190,7 +191,7 @@ def kubernetes(
     from msgspec.structs import replace
 
     from emulator.cli.options import reading
-    from workloads.kubernetes.arrivals import drawn, read_arrivals
+    from workloads.arrivals import drawn_pods, read_pods
     from workloads.kubernetes.cluster import read_kubernetes
     from workloads.saved import write_saved
 
@@ -201,9 +202,9 @@ def kubernetes(
         imported = read_kubernetes(paths, on_bytes, _class_values(values or ()))
     cluster = imported.cluster
     if arrivals is not None:
-        cluster = replace(cluster, arrivals=(*imported.running, *read_arrivals(arrivals, cluster)))
+        cluster = replace(cluster, arrivals=(*imported.running, *read_pods(arrivals, cluster)))
     elif draw is not None:
-        more = drawn(cluster, draw, round(over_h * 3600 * 10**9), seed)
+        more = drawn_pods(cluster, draw, round(over_h * 3600 * 10**9), seed)
         cluster = replace(cluster, arrivals=(*imported.running, *more))
     write_saved(out, cluster, _said_head("kubernetes", paths, imported.unread))
     state = cluster.state

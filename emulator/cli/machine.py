@@ -140,7 +140,7 @@ def hosts(
       natjam hosts --write cluster.yaml --user me --key ~/.ssh/lab 10.0.0.1 10.0.0.2
       natjam hosts --write aws.yaml --cloud aws
     """
-    from emulator.live.machines.cluster_file import CLOUDS
+    from emulator.live.machines import CLOUDS, for_cloud
 
     if write.exists():
         raise ConfigError(f"--write {write}: exists already; name another file")
@@ -151,8 +151,6 @@ def hosts(
     if cloud is None:
         text, up, before = _of_machines(machines or [], user, key), "RAY_UP_enable_autoscaler_v2=0 ray up", ()
     else:
-        from emulator.live.machines.cluster_file import for_cloud
-
         text, up, before = for_cloud(cloud), "ray up", CLOUDS[cloud].to_set
     _write(write, text)
     for line in (f"set in {write}: {before[0]}", *before[1:]) if before else ():
@@ -164,8 +162,7 @@ def hosts(
 
 
 def _of_machines(names: list[str], user: str | None, key: str | None) -> str:
-    from emulator.live.machines.cluster_file import for_hosts
-    from emulator.live.machines.ssh_hosts import Answer, ask, known_host, make_secrets
+    from emulator.live.machines import Answer, ask, for_hosts, known_host, make_secrets
 
     found = [known_host(name, user, key) for name in dict.fromkeys(names)]
     if len({(host.user, host.key) for host in found}) > 1:

@@ -88,7 +88,7 @@ def format_of(file: Path, given: str | None) -> Any:
     from typing import get_args
 
     from emulator.files.problems import suggestion
-    from workloads.importers.guess import guess_format
+    from workloads.importers import guess_format
     from workloads.schema import Format as Known
 
     known = get_args(Known)

@@ -336,7 +336,7 @@ def _validated(base: dict[str, Any], given: dict[str, Any], set_: list[str] | No
 
 
 def _write(out: Path, trace: Trace) -> int:
-    from workloads.sls_export import export_sls
+    from workloads.importers.sls import export_sls
     from workloads.store import SUFFIXES, write_workload
 
     if out.name.endswith(SUFFIXES):

@@ -23,12 +23,9 @@ from emulator.files.times import seconds_to_ns
 from emulator.files.yaml_values import Location
 from emulator.policies.resources import PARTS, fits, most, vector_of, written
 from emulator.vocabulary import TASKS, JobFacts, Mechanism, Resources, StartsAfter, TaskGroup, Work, map_reduce
-from workloads.bimodal import bimodal_jobs
-from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
+from workloads.draws import P95_STANDARD_DEVIATIONS, key_count, lengths_ns, lognormal
 from workloads.errors import Problems, TraceError
-from workloads.google_day import google_day_jobs
-from workloads.lengths import key_count, lengths_ns
-from workloads.poisson import poisson_jobs
+from workloads.paper_jobs import bimodal_jobs, google_day_jobs, poisson_jobs
 from workloads.schema import MAX_KEYS, GoogleDayEntry, GroupEntry, JobEntry, Programs, TraceEntry
 
 if TYPE_CHECKING:

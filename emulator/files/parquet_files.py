@@ -42,7 +42,7 @@ class ColumnPart(Frozen):
     unpacked_bytes: int
     packed_bytes: int
     first_byte: int
-    """Of its pages, in the file."""
+    """Where its pages begin in the file."""
 
 
 def column_parts(path: Path) -> list[list[ColumnPart]]:

@@ -46,7 +46,7 @@ def context(*, listens: bool) -> SSLContext | None:
 
 
 def scheme() -> str:
-    """Of the URLs of HTTP services between machines."""
+    """The scheme of the URLs of HTTP services between machines."""
     return "https" if is_on() else "http"
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from emulator.live import cgroups
 from emulator.live.cgroups import PREFIX, Controller
@@ -29,24 +29,8 @@ _UNINTERRUPTIBLE = "D"
 _SIGSTOP_BIT = 1 << signal.SIGSTOP - 1
 
 
-class Members(Protocol):
-    """The processes of one attempt."""
-
-    def pids(self) -> list[int]:
-        """Those that have not ended, stopped ones too."""
-        ...
-
-    def held(self) -> AbstractContextManager[None]:
-        """Within the block they do nothing, if that can be had."""
-        ...
-
-    def gone(self) -> bool:
-        """Forget the attempt, of which ``pids`` has found none; False if that must be asked again."""
-        ...
-
-
 class InGroup:
-    """The members of a cgroup."""
+    """The processes of one attempt: the members of a cgroup."""
 
     def __init__(self, folder: Path) -> None:
         """Makes the group.  Raises OSError."""
@@ -54,15 +38,15 @@ class InGroup:
         self._folder = folder
 
     def pids(self) -> list[int]:
-        """See ``Members``."""
+        """The processes that have not ended, stopped ones too."""
         return [pid for pid in cgroups.members(self._folder) if lives(pid)]
 
     def held(self) -> AbstractContextManager[None]:
-        """See ``Members``."""
+        """Within the block they do nothing, if that can be had."""
         return cgroups.frozen(self._folder)
 
     def gone(self) -> bool:
-        """See ``Members``."""
+        """Forget the attempt, of which ``pids`` has found none; False if that must be asked again."""
         with suppress(FileNotFoundError):
             try:
                 self._folder.rmdir()
@@ -84,19 +68,22 @@ class ByDescent:
         self._strangers = strangers
 
     def pids(self) -> list[int]:
-        """See ``Members``."""
+        """See ``InGroup``."""
         children = _children()
         program = self._program()
         roots = self._strangers(children.get(os.getpid(), [])) or [] if program is None else [program]
         return [pid for root in roots for pid in (root, *_below(root, children)) if lives(pid)]
 
     def held(self) -> AbstractContextManager[None]:
-        """See ``Members``."""
+        """See ``InGroup``."""
         return nullcontext()
 
     def gone(self) -> bool:
-        """See ``Members``."""
+        """See ``InGroup``."""
         return self._strangers([]) is not None
+
+
+Members: TypeAlias = InGroup | ByDescent
 
 
 def _children() -> dict[int, list[int]]:

@@ -102,7 +102,7 @@ class JournalEnd(Frozen):
     """Number of records of each actor."""
     sha256: str
     effects_sha256: str | None = None
-    """Of the effects of all records, if the journal leaves them out."""
+    """The SHA-256 of the effects of all records, if the journal leaves them out."""
 
 
 class EffectsDigest:
@@ -394,7 +394,7 @@ def _summary(message: Message) -> str:
 
 
 _MARK_BEGINS = b'{"natjam_journal'
-"""Of the header and of the end mark."""
+"""The beginning of the header and of the end mark."""
 
 
 class JournalTail:

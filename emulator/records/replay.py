@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import zip_longest
@@ -151,8 +151,15 @@ def replay_journal(journal: Path) -> Replayed:
                 f"{journal}: was not made from {beside}: the hash of the experiment in its header differs; "
                 "replay a journal beside the experiment.yaml that its run wrote"
             )
-        count = _Count()
-        counted = count.each(records)
+        counts: Counter[str] = Counter()
+        """Number of records read of each machine."""
+
+        def counted_as_read() -> Iterator[Record]:
+            for record in records:
+                counts[record.actor] += 1
+                yield record
+
+        counted = counted_as_read()
         make = partial(make_machine, settings=run.settings, jobs=run.jobs_by_name)
         difference = replay(counted, make, made if header.journal == "messages" else None)
         with contextlib.suppress(EffectsDiffer):
@@ -161,7 +168,7 @@ def replay_journal(journal: Path) -> Replayed:
         raise RunError(error.message) from None
     except JournalError as error:
         raise ConfigError(error.message) from None
-    return Replayed(journal, count.records, len(count.actors), difference)
+    return Replayed(journal, counts.total(), len(counts), difference)
 
 
 def whole_records(journal: Path, run: Resolved) -> Iterator[Record]:
@@ -173,17 +180,3 @@ def whole_records(journal: Path, run: Resolved) -> Iterator[Record]:
     if header.journal == "full":
         return records
     return with_effects(records, partial(make_machine, settings=run.settings, jobs=run.jobs_by_name))
-
-
-class _Count:
-    """Counts records and their machines while they are read."""
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.actors: set[str] = set()
-
-    def each(self, records: Iterator[Record]) -> Iterator[Record]:
-        for record in records:
-            self.records += 1
-            self.actors.add(record.actor)
-            yield record

@@ -58,7 +58,7 @@ class Image:
     """One complete image of a task's process."""
 
     task: str
-    """Whose image it is: the last two parts of the path of the task's folder."""
+    """The task that it is an image of: the last two parts of the path of the task's folder."""
     number: int
     dumper: str
     pid: int

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
 
 from emulator.errors import RunError
 from emulator.storage.local import PARTIAL_DIRECTORY
@@ -16,26 +15,6 @@ from emulator.storage.objects import AT_ONCE, ObjectStore, StoreError, is_object
 
 IMAGES_DIRECTORY = "_images"
 """Below the place of the output: any node can read them there."""
-
-
-class OutputPlace(Protocol):
-    """Where one run's output is kept; the driver uses it through this."""
-
-    def make(self) -> None:
-        """Create it; it must be empty and writable.  Raises RunError."""
-        ...
-
-    def marked(self, marker: str) -> contextlib.AbstractContextManager[None]:
-        """Within the block it has a file of this name, so that hosts can check that they see it.  Raises RunError."""
-        ...
-
-    def tidy(self) -> None:
-        """After the run: remove what was needed only while it ran."""
-        ...
-
-    def files(self) -> contextlib.AbstractContextManager[Path]:
-        """A directory in which its files can be read.  Raises RunError."""
-        ...
 
 
 def output_at(storage_url: str | None, own: Path) -> str:
@@ -49,16 +28,19 @@ def output_at(storage_url: str | None, own: Path) -> str:
     )
 
 
-def place_at(place: str) -> OutputPlace:
+def place_at(place: str) -> Directory | Objects:
     """The place that a path or URL names.  Raises StoreError."""
-    return _Objects(ObjectStore(place)) if is_object_url(place) else _Directory(Path(place))
+    return Objects(ObjectStore(place)) if is_object_url(place) else Directory(Path(place))
 
 
-class _Directory:
+class Directory:
+    """A directory that keeps one run's output."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def make(self) -> None:
+        """Create it; it must be empty and writable.  Raises RunError."""
         try:
             self._path.mkdir(parents=True)
         except OSError as error:
@@ -66,6 +48,7 @@ class _Directory:
 
     @contextlib.contextmanager
     def marked(self, marker: str) -> Iterator[None]:
+        """Within the block it has a file of this name, so that hosts can check that they see it.  Raises RunError."""
         (self._path / marker).touch()
         try:
             yield
@@ -73,7 +56,10 @@ class _Directory:
             (self._path / marker).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """See ``OutputPlace``.  Partial outputs of failed tasks stay visible: of those only empty directories go."""
+        """After the run: remove what was needed only while it ran.
+
+        Partial outputs of failed tasks stay visible: of those only empty directories go.
+        """
         partial = self._path / PARTIAL_DIRECTORY
         for path in (*sorted(partial.rglob("*"), reverse=True), partial):
             with contextlib.suppress(OSError):
@@ -82,14 +68,18 @@ class _Directory:
 
     @contextlib.contextmanager
     def files(self) -> Iterator[Path]:
+        """A directory in which its files can be read.  Raises RunError."""
         yield self._path
 
 
-class _Objects:
+class Objects:
+    """An object store that keeps one run's output."""
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def make(self) -> None:
+        """See ``Directory``."""
         if self._store.names():
             raise RunError(f"{self._store.url}: holds objects already; give the run another --out")
         with self.marked(".natjam"):
@@ -97,6 +87,7 @@ class _Objects:
 
     @contextlib.contextmanager
     def marked(self, marker: str) -> Iterator[None]:
+        """See ``Directory``."""
         try:
             with tempfile.NamedTemporaryFile() as empty:
                 self._store.put(empty.name, marker)
@@ -106,7 +97,7 @@ class _Objects:
                 self._store.remove([marker])
 
     def tidy(self) -> None:
-        """See ``OutputPlace``.  Partial outputs of failed tasks stay visible: those of committed tasks go."""
+        """See ``Directory``.  Partial outputs of failed tasks stay visible: those of committed tasks go."""
         names = self._store.names()
         committed = {f"{PARTIAL_DIRECTORY}/{name}" for name in names}
         unneeded = [name for name in names if _task_of(name) in committed or name.startswith(f"{IMAGES_DIRECTORY}/")]
@@ -114,6 +105,7 @@ class _Objects:
 
     @contextlib.contextmanager
     def files(self) -> Iterator[Path]:
+        """See ``Directory``."""
         with tempfile.TemporaryDirectory(prefix="natjam-output-") as copy:
             root, names = Path(copy), self._store.names()
             for name in names:

@@ -29,7 +29,7 @@ from emulator.policies.flex.optimiser import SEARCHED_JOBS, _candidates, _moved,
 from emulator.policies.flex.optimum import best_order
 from emulator.policies.flex.packing import completions
 from emulator.policies.flex.penalties import Metric, MetricName, Objective, penalty
-from workloads.bimodal import bimodal_jobs
+from workloads.paper_jobs import bimodal_jobs
 from workloads.schema import BimodalEntry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

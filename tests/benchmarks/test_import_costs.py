@@ -1,7 +1,4 @@
-"""What importing costs: events a second on one core, and memory, which does not grow with the file.
-
-`pytest tests/benchmarks/test_import_costs.py` for the speed, `-m slow` for the memory.
-"""
+"""What importing costs: memory, which does not grow with the file."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
-from tests.traces import FACEBOOK_DAY, FIVE_JOBS, GOOGLE, TWO_JOBS, content, read
+from tests.traces import FACEBOOK_DAY, FIVE_JOBS, GOOGLE, TWO_JOBS, content
 from workloads.schema import Format
 
 _DAY_US = 86_400 * 10**6
@@ -75,7 +71,7 @@ def rumen(folder: Path, copies: int) -> Path:
 def sls(folder: Path, copies: int) -> Path:
     from workloads.errors import Problems
     from workloads.importers import open_trace
-    from workloads.sls_export import export_sls
+    from workloads.importers.sls import export_sls
 
     one, path = folder / "one.json", folder / "jobs.json"
     export_sls(one, open_trace(TWO_JOBS, "rumen", Problems()))
@@ -84,16 +80,6 @@ def sls(folder: Path, copies: int) -> Path:
         for copy in range(copies):
             stream.write(raw.replace(b'"job.id": "job_', b'"job.id": "job_%d_' % copy))
     return path
-
-
-@pytest.mark.benchmark(max_time=2, min_rounds=3)
-def test_google_events_a_second(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    path = google(tmp_path / "trace", 100)
-    found = benchmark(lambda: read(path, "google"))
-    events = found.facts["task events"] + found.facts["job events"]
-    benchmark.extra_info["events"] = events
-    assert events > 100_000
-    assert found.facts["task events FINISH"] > 0
 
 
 @pytest.mark.slow

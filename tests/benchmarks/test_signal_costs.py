@@ -1,4 +1,4 @@
-"""What preemption costs in real time, each cost beside the raw system calls' own, measured in the same run.
+"""What preemption costs in real time.
 
 Run with ``pytest tests/benchmarks -s``.  The targets are asserted: they are the promise that emulated overheads are
 padded from below.
@@ -7,12 +7,7 @@ padded from below.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import statistics
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,63 +30,7 @@ def _print(title: str, rows: dict[str, _Samples]) -> None:
         print(f"  {name:<56}{len(samples):>6}" + "".join(f"{figure:>10.3f}" for figure in figures))
 
 
-@contextmanager
-def _sleeper() -> Iterator[int]:
-    """A forked process that does nothing at all."""
-    pid = os.fork()
-    if pid == 0:
-        while True:
-            signal.pause()
-    try:
-        yield pid
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def _raw_stop_and_continue() -> tuple[_Samples, _Samples]:
-    stops, continues = [], []
-    with _sleeper() as pid:
-        for _ in range(_ROUNDS):
-            for number, flag, samples in [
-                (signal.SIGSTOP, os.WSTOPPED, stops),
-                (signal.SIGCONT, os.WCONTINUED, continues),
-            ]:
-                started = time.monotonic_ns()
-                os.kill(pid, number)
-                os.waitid(os.P_PID, pid, flag)
-                samples.append(time.monotonic_ns() - started)
-    return stops, continues
-
-
-def _raw_fork() -> _Samples:
-    samples = []
-    for _ in range(_ROUNDS):
-        started = time.monotonic_ns()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        samples.append(time.monotonic_ns() - started)
-        os.waitpid(pid, 0)
-    return samples
-
-
-def _raw_fsync(directory: Path) -> _Samples:
-    """Write, fsync and rename a small file, as a checkpoint must."""
-    samples = []
-    for number in range(_ROUNDS):
-        started = time.monotonic_ns()
-        with open(directory / "new", "wb") as file:
-            file.write(b"x" * 200)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(directory / "new", directory / f"file-{number % 2}")
-        samples.append(time.monotonic_ns() - started)
-    return samples
-
-
 def test_stop_and_continue(tmp_path: Path) -> None:
-    raw_stops, raw_continues = _raw_stop_and_continue()
     stops, continues, wakes = [], [], []
 
     async def scenario(host: Host) -> None:
@@ -109,10 +48,8 @@ def test_stop_and_continue(tmp_path: Path) -> None:
     in_host(tmp_path, scenario, 1)
     rows = {
         "SIGTSTP sent to stop confirmed": stops,
-        "  raw: kill(SIGSTOP) and waitid, bare process": raw_stops,
         "SIGCONT sent to continue confirmed": continues,
         "SIGCONT sent to the reduce at work again": wakes,
-        "  raw: kill(SIGCONT) and waitid, bare process": raw_continues,
     }
     _print("suspend and resume", rows)
     assert _percentile(stops, 0.5) < 1
@@ -142,7 +79,6 @@ def test_a_suspend_after_a_launch_costs_hardly_more_than_another(tmp_path: Path)
 
 
 def test_checkpoint(tmp_path: Path) -> None:
-    raw = _raw_fsync(tmp_path)
     mechanism, key = [], []
 
     async def scenario(host: Host) -> None:
@@ -159,7 +95,6 @@ def test_checkpoint(tmp_path: Path) -> None:
     in_host(tmp_path, scenario, _ROUNDS)
     rows = {
         "checkpoint order to exit, less the key in progress": mechanism,
-        "  raw: write, fsync, rename of one small file": raw,
         "key in progress (keys of 5 ms)": key,
     }
     _print("checkpoint", rows)
@@ -167,7 +102,6 @@ def test_checkpoint(tmp_path: Path) -> None:
 
 
 def test_launch(tmp_path: Path) -> None:
-    raw = _raw_fork()
     first_keys, forks = [], []
 
     async def scenario(host: Host) -> None:
@@ -184,15 +118,9 @@ def test_launch(tmp_path: Path) -> None:
     rows = {
         "launch order to first key, local input": first_keys,
         "launch order to fork done": forks,
-        f"  raw: fork of a Python process of {_resident_mb():.0f} MB": raw,
     }
     _print("launch", rows)
     assert _percentile(first_keys, 0.5) < 15
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def test_two_hundred_stopped_together(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from emulator.live.machines.cluster_file import for_hosts
+from emulator.live.machines import for_hosts
 from tests.hosts.host_init import HOME
 from tests.hosts.namespaces import ENVIRONMENT, Network
 

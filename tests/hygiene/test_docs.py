@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,9 +16,7 @@ from typer.main import get_command
 
 from emulator.cli.main import app
 from emulator.experiment.catalog import PREFIX, located
-from emulator.policies import task_eviction
 from tests.commands import invoked
-from tests.views import cluster, task_view
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -97,19 +94,6 @@ def test_what_pages_say_of_reproductions_is_what_the_kept_runs_give() -> None:
     whole = {REPOSITORY / "README.md", *REPOSITORY.glob("docs/values-*.md"), REPOSITORY / "docs/choices.md"}
     assert whole <= set(texts)
     assert [path for path, text in texts.items() if path.read_text() != text] == [], "run python docs/reproductions.py"
-
-
-def test_the_example_of_contributing_passes_its_own_test() -> None:
-    text = (REPOSITORY / "docs/contributing.md").read_text()
-    test, policy, entry = re.findall(r"^```(?:python)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    names = dict(vars(task_eviction))
-    exec("from __future__ import annotations\n" + policy, names)
-    assert eval(entry.strip().rstrip(","), names).summary
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_eviction, "oldest", names["oldest"], raising=False)
-        checks: dict[str, Any] = {"task_view": task_view, "cluster": cluster, "Random": Random}
-        exec("from __future__ import annotations\n" + test, checks)
-        checks["test_the_task_that_has_held_its_container_longest_goes_first"]()
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -13,10 +12,9 @@ import pytest
 
 from emulator.live.session.detached import log_path, printed, process_of
 from tests.commands import invoked
-from tests.live_runs import SMALL, RayCluster, natjam, until
+from tests.live_runs import ENDLESS, SMALL, RayCluster, natjam, short_directory, until
 from tests.other_user import reached_by_another_user
 
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 BOUND_S = 90
 
 
@@ -37,8 +35,8 @@ def test_a_run_goes_on_by_itself_until_its_end(
 
 
 def test_a_run_is_stopped_and_has_kept_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory(prefix="nj-", dir="/tmp") as temporary:  # the paths of Ray's sockets must be short
-        monkeypatch.setenv("TMPDIR", temporary)
+    with short_directory() as temporary:
+        monkeypatch.setenv("TMPDIR", str(temporary))
         out = _started(tmp_path, ENDLESS, "--watch")
         until(lambda: "running" in log_path(out).read_text(), "the run at work", BOUND_S)
         address = next(printed(out)).decode().removeprefix("watch it at ").strip()
@@ -48,7 +46,7 @@ def test_a_run_is_stopped_and_has_kept_its_secrets(tmp_path: Path, monkeypatch: 
         files = [path for path in tmp_path.glob("out.*") if path.is_file()]
         assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files} == {"out.log": 0o600, "out.page": 0o600}
         if os.geteuid() == 0:
-            assert reached_by_another_user(Path(temporary)) == []
+            assert reached_by_another_user(temporary) == []
         assert natjam("stop", out).returncode == 0
         assert not (tmp_path / "out.page").exists()
     assert process_of(out) is None

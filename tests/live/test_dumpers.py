@@ -137,7 +137,10 @@ def test_pages_hold_the_memory_that_a_process_has_written_to(tmp_path: Path) -> 
     program, chain = sleeping(tmp_path), ImageChain(tmp_path / "images")
     dumper = PagesDumper()
     try:
-        first = save_process(dumper, program.pid, chain, {"keys_done": 7}).image
+        parts = tmp_path / "parts"
+        first = save_process(dumper, program.pid, chain, {"keys_done": 7}, staging=parts).image
+        restore_process(dumper, chain, first.number, staging=parts)
+        assert list(parts.iterdir()) == [], "nothing staged is left"
         assert 16 << 20 < first.memory_bytes < 64 << 20
         assert first.written_bytes < first.memory_bytes / 2, "the 4096 equal pages are written once"
         second = save_process(dumper, program.pid, chain, {"keys_done": 8}).image

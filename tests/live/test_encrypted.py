@@ -6,11 +6,9 @@ import socket
 import ssl
 from pathlib import Path
 
-import psutil
-
 from emulator.live.encryption import AUTHORITY, CERTIFICATE, KEY
 from tests.certificates import certificates_in
-from tests.live_runs import SMALL, NatjamRun, ray_nodes
+from tests.live_runs import SMALL, NatjamRun, listening, ray_nodes
 
 
 def test_all_that_the_hosts_of_a_run_listen_at_is_tls(tmp_path: Path) -> None:
@@ -27,7 +25,7 @@ def test_all_that_the_hosts_of_a_run_listen_at_is_tls(tmp_path: Path) -> None:
             run.host("rm"),
             *(pid for n in ("nodes-1", "nodes-2") for pid in (run.host(n), run.shuffle_service(n))),
         ]
-        ports = {place for pid in asked for place in _listening(pid)}
+        ports = {(address, port) for address, port in listening(*asked) if address != "::"}  # Ray's own, of its workers
         assert {address for address, _ in ports} == {"127.0.0.1", "127.0.0.2"}
         assert len(ports) >= len(asked)
         for address, port in ports:
@@ -35,8 +33,3 @@ def test_all_that_the_hosts_of_a_run_listen_at_is_tls(tmp_path: Path) -> None:
                 assert client.wrap_socket(connection, server_hostname=address).version() == "TLSv1.3"
         summary = run.check_verified()
     assert summary["shuffle_http_bytes"] > 0
-
-
-def _listening(pid: int) -> set[tuple[str, int]]:
-    connections = psutil.Process(pid).net_connections("tcp4")
-    return {(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN}

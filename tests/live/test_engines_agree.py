@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from emulator.costs.calibration import dump_calibration
 from tests.calibrations import make_calibration
-from tests.live_runs import natjam
+from tests.live_runs import natjam, short_directory
 
 _WORKLOAD = """\
 name: compared
@@ -36,14 +34,11 @@ def test_a_simulation_predicts_a_live_run(tmp_path: Path) -> None:
     file.write_text(_WORKLOAD)
     calibration = tmp_path / "calibration.yaml"
     calibration.write_text(dump_calibration(make_calibration(1_000_000, 4_000_000)))
-    temporary = tempfile.mkdtemp(prefix="nj-", dir="/tmp")  # the paths of Ray's sockets must be short
-    try:
+    with short_directory() as temporary:
         options = ("--repeats", "1", "--set", f"calibration={calibration}", "--out", tmp_path / "out")
         ended = natjam("fidelity", file, *options, TMPDIR=temporary)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert os.listdir(temporary) == []
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     (found,) = json.loads((tmp_path / "out/fidelity.json").read_text())["files"]
     figures = {(metric["job"], metric["name"]): metric for metric in found["metrics"]}
     assert figures["research", "suspensions"]["live"] == figures["research", "suspensions"]["sim"][0][:1]

@@ -6,10 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,10 +18,13 @@ import pytest
 
 from emulator.live.dumpers.criu import find_criu
 from emulator.live.tasks.imaging import ImageParameters
+from emulator.live.tasks.partial_output import sound_partials
 from emulator.live.tasks.progress_page import WorkState
 from emulator.storage.images import ImageChain
+from tests.damage import flip_a_bit
+from tests.full_disk import small_disk
 from tests.programs import criu_or_skip
-from tests.supervision import Host
+from tests.supervision import Host, becomes_true
 
 DUMPERS = ("pages", "criu")
 KEYS = 150
@@ -125,28 +126,16 @@ async def saved(job: Job, host: Host, keys: int = 3) -> dict[str, Any]:
 
 async def shown(host: Host, container: str) -> int:
     """The key counter that a process first shows on its page: one made again joins the page only as it goes on."""
-    deadline = asyncio.get_running_loop().time() + 30
-    while (progress := host.client.page.read(host.slots[container])).state is WorkState.EMPTY:
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.002)
-    return progress.keys_done
+    read = partial(host.client.page.read, host.slots[container])
+    await becomes_true(lambda: read().state is not WorkState.EMPTY, f"{container} on its page")
+    return read().keys_done
 
 
 async def helper(host: Host, besides: int = 0) -> int:
     """The process that does something about an image, when the supervisor has ``besides`` others."""
-    deadline = asyncio.get_running_loop().time() + 30
-    while True:
-        children = psutil.Process(host.client.pid).children()
-        if len(children) > besides:
-            return max(children, key=lambda child: (child.create_time(), child.pid)).pid
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.005)
-
-
-def flip_a_bit(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    supervisor = psutil.Process(host.client.pid)
+    await becomes_true(lambda: len(supervisor.children()) > besides, "a helper")
+    return max(supervisor.children(), key=lambda child: (child.create_time(), child.pid)).pid
 
 
 @on_hosts(count=2)
@@ -159,12 +148,14 @@ async def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(job:
         await before.keys_done(f"c{turn - 1}", keys + 3)
         event = await dump(before, f"c{turn - 1}")
         assert event["keys_done"] >= keys + 3
+        done = [f"c{number}" for number in range(turn)]
+        assert sum(sound_partials(str(job.directory / "output"), "job", 0, done)) == event["keys_done"]
         if job.dumper == "criu" and turn > 1:
             assert event["written_bytes"] < event["memory_bytes"] / 2, "most of it is in the image before"
         keys, before_ns = event["keys_done"], time.monotonic_ns()
         await job.restore(host, f"c{turn}", event)
         found = (await host.event("first_key", f"c{turn}"))["past"]
-        assert found == [f"c{number}" for number in range(turn)], "the others' work would count as lost"
+        assert found == done, "the others' work would count as lost"
         assert await shown(host, f"c{turn}") >= keys
         await host.keys_done(f"c{turn}", keys + 1)
         progress = host.client.page.read(host.slots[f"c{turn}"])
@@ -263,19 +254,6 @@ async def test_the_image_of_another_task_is_not_taken(job: Job, host: Host) -> N
     await job.check_done(host, "c1")
 
 
-@contextmanager
-def small_disk(place: Path, megabytes: int) -> Iterator[None]:
-    """A disk of its own at ``place``."""
-    place.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "natjam-test", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs root, to mount a small disk")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
 @pytest.mark.parametrize("dumper", DUMPERS)
 def test_a_disk_that_is_full_in_a_dump_costs_nothing(tmp_path: Path, dumper: str) -> None:
     async def scenario(job: Job, host: Host) -> None:
@@ -288,5 +266,5 @@ def test_a_disk_that_is_full_in_a_dump_costs_nothing(tmp_path: Path, dumper: str
         assert list(job.folder.iterdir()) == []
         await job.check_done(host, "c0")
 
-    with small_disk(tmp_path / "images", 3):
+    with small_disk(tmp_path / "images", "3m"):
         in_hosts(tmp_path, dumper, scenario)

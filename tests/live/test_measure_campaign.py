@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pyarrow.parquet
@@ -20,55 +16,42 @@ from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import held_directory
 from emulator.measure import campaign
 from emulator.measure.samples import Part, Samples, Surroundings
-from tests.live_runs import REPOSITORY, until
+from tests.campaigns import NatjamProcess
+from tests.live_runs import short_directory, until
 from tests.other_user import reached_by_another_user
 
-_PROGRAM = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli.script import main
-main()
-"""
 _BOUND_S = 200.0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_a_campaign_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    out, log = tmp_path / "out", tmp_path / "log"
-    temporary = tempfile.mkdtemp(prefix="nj-", dir="/tmp")  # the paths of Ray's sockets must be short
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {"TMPDIR": temporary, "PYTHONUNBUFFERED": "1"}
+    out = tmp_path / "out"
 
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", _PROGRAM, "measure", "--quick", "--out", str(out)]
-        with log.open("wb") as file:
-            return subprocess.Popen(
-                command, env=environment, cwd=REPOSITORY, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-            )
+    def parts() -> dict[str, bytes]:
+        return {path.stem: path.read_bytes() for path in (out / "parts").glob("*.parquet")}
 
-    def parts() -> set[str]:
-        return {path.stem for path in (out / "parts").glob("*.parquet")}
+    def measuring() -> NatjamProcess:
+        return NatjamProcess("measure", "--quick", "--out", out, TMPDIR=str(temporary), PYTHONUNBUFFERED="1")
 
-    try:
-        with start() as stopped:
+    with short_directory() as temporary:
+        with measuring() as stopped:
             until(lambda: "files" in parts(), "two parts done", _BOUND_S)
-            os.killpg(stopped.pid, signal.SIGINT)
-            assert stopped.wait(60) == 130, log.read_text()
-        assert parts() == {"processes", "files"}
+            os.killpg(stopped.process.pid, signal.SIGINT)
+            assert stopped.process.wait(60) == 130, stopped.output()
+        kept = parts()
+        assert set(kept) == {"processes", "files"}
         assert not (out / "calibration.yaml").exists()
-        kept = {path.name: path.read_bytes() for path in (out / "parts").glob("*.parquet")}
-        with start() as going_on:
+        with measuring() as going_on:
             until(lambda: "crowds" in parts(), "the next part done", _BOUND_S)
             if os.geteuid() == 0:
-                until(lambda: any(Path(temporary).glob("*/**/*")), "files of the part after it", _BOUND_S)
-                assert reached_by_another_user(Path(temporary)) == []
-            assert kept.items() <= {path.name: path.read_bytes() for path in (out / "parts").glob("*.parquet")}.items()
-            assert going_on.wait(_BOUND_S) == 0, log.read_text()
-        assert "| processes |" not in log.read_text()
+                until(lambda: any(temporary.glob("*/**/*")), "files of the part after it", _BOUND_S)
+                assert reached_by_another_user(temporary) == []
+            assert kept.items() <= parts().items()
+            log = going_on.output()
+            assert going_on.process.returncode == 0, log
+        assert "| processes |" not in log
         until(lambda: not os.listdir(temporary), "no temporary file left", 10)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     calibration = load_calibration(out / "calibration.yaml")
     assert "measured on another machine" not in (calibration.warning(out) or "")
     assert calibration.machine == this_machine()

@@ -8,7 +8,7 @@ from pathlib import Path
 from emulator.core.messages import OrderTask
 from tests.commands import invoked, run_natjam
 from tests.hosts_here import HostsHere
-from tests.live_runs import LiveRun, NatjamRun, RayCluster
+from tests.live_runs import LiveRun
 
 ONE_TASK = """\
 name: by-hand
@@ -26,10 +26,8 @@ workload:
 """
 
 
-def test_a_task_is_suspended_resumed_and_killed_by_hand_and_the_run_replays(
-    ray_node: RayCluster, tmp_path: Path
-) -> None:
-    with NatjamRun(tmp_path, experiment=ONE_TASK, cluster=ray_node) as run:
+def test_a_task_is_suspended_resumed_and_killed_by_hand_and_the_run_replays(tmp_path: Path) -> None:
+    with HostsHere(tmp_path, experiment=ONE_TASK) as run:
         run.walking("low")
         door = run.out / "live"
         assert stat.S_IMODE(door.stat().st_mode) == 0o600

@@ -27,7 +27,7 @@ from emulator.live.tasks.program_work import ProgramWork
 from emulator.storage.tree_digest import tree_digest
 from tests.live_runs import until
 from tests.programs import HIDDEN, criu_or_skip, of_place, running_of
-from tests.supervision import Host, in_host, on_host
+from tests.supervision import Host, becomes_true, in_host, on_host
 
 
 def program(host: Host, container: str, *command: str, parent: Path | None = None, **params: Any) -> dict[str, Any]:
@@ -53,14 +53,6 @@ def program(host: Host, container: str, *command: str, parent: Path | None = Non
     }
     slot = host.slots[container] = len(host.slots)
     return {"op": "launch", "id": container, "kind": "command", "slot": slot, "params": defaults | params}
-
-
-async def becomes_true(true: Callable[[], bool], what: str) -> None:
-    """Ask often until ``true()`` holds."""
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, what
-        await asyncio.sleep(0.005)
 
 
 async def printed(host: Host, container: str, text: str) -> None:

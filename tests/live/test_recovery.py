@@ -12,13 +12,12 @@ import pytest
 from analysis.verify_run import verify_runs
 from emulator.core.messages import Start
 from emulator.records.journal import JournalError, read_journal
-from tests.live_runs import SMALL, NatjamRun, RayCluster, command_line
+from tests.live_runs import ENDLESS, SMALL, NatjamRun, RayCluster, command_line
 from tests.run_results import job_of
 
 ALONE = ("--set", "workload.only={jobs: [research]}")
 """Nobody asks for containers meanwhile, which the ResourceManager would take by killing if none answers."""
 LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [60]")
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
 def starts(run: NatjamRun, actor: str) -> int:

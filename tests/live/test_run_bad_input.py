@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_natjam
+from tests.full_disk import small_disk
 from tests.hosts_here import HostsHere
 from tests.live_runs import NatjamRun, RayCluster
 from tests.run_results import job_of
@@ -73,26 +74,14 @@ def test_more_containers_than_the_machine_can_fork(tmp_path: Path, few_processes
     assert re.search("cannot fork another process.*run fewer containers", job_of(run.summary, "research")["reason"])
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 32 KiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "natjam-test", str(place)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def test_an_output_directory_on_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
-    with HostsHere(tmp_path, out=small_disk / "out") as run:
+def test_an_output_directory_on_a_full_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, "32k"), HostsHere(tmp_path, out=disk / "out") as run:
         assert run.wait() == 1
         assert str(run.out) in run.log
         assert "No space left on device" in run.log
         assert not (run.out / "summary.json").exists()
         assert all(path.stat().st_size for path in (run.out / "output").glob("*/part-*"))
-        subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
+        subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
         run_natjam("report", run.out, "--out", tmp_path / "report.html")
         assert run.summary["state"] == "failed"

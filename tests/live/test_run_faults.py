@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.hosts_here import HostsHere
-from tests.live_runs import SMALL, NatjamRun, RayCluster
+from tests.live_runs import ENDLESS, SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of, matching
 
 LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12", "submit_s: 15")
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
 def test_killed_reduces_and_a_killed_supervisor_are_made_good(tmp_path: Path) -> None:

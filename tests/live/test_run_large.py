@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.live_runs import REPOSITORY, NatjamRun
@@ -51,8 +53,6 @@ def _count(children: Path) -> int:
 
 def _proportional_bytes(pid: int) -> int:
     """Memory of a process, what it shares counted in parts; 0 when it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).memory_full_info().pss
+    return 0

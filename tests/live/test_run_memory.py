@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.live.memory.held import swapped_bytes_of
 from tests.commands import run_natjam
 from tests.hosts_here import HostsHere
 from tests.live_runs import LiveRun, NatjamRun, RayCluster
@@ -67,15 +67,7 @@ def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(tmp_path: Path) ->
 def paged_out(run: LiveRun) -> list[int]:
     """Stopped tasks, once most of the memory of one is in swap."""
     pids = [task.pid for task in run.stopped()]
-    return [pid for pid in pids if _swapped_bytes(pid) > SIZE_BYTES / 2]
-
-
-def _swapped_bytes(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmSwap:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return [pid for pid in pids if swapped_bytes_of(pid) > SIZE_BYTES / 2]
 
 
 def _killed(run: NatjamRun) -> None:

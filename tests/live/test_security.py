@@ -15,10 +15,8 @@ import psutil
 import pytest
 
 from emulator.live.janitor import find_run_processes
-from tests.live_runs import SMALL, NatjamRun, command_line, listening_addresses, variable_of
+from tests.live_runs import ENDLESS, NatjamRun, command_line, listening, variable_of
 from tests.other_user import needs_root, reached_by_another_user
-
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatjamRun]:
 def test_all_that_listens_is_on_loopback(running: NatjamRun) -> None:
     pids = [running.process.pid, *running.processes()]
     assert {"gcs_server", "raylet", "ray::NodeHostActor", "python"} <= {_name(pid) for pid in pids}
-    assert listening_addresses(*pids) == {"127.0.0.1"}
+    assert {address for address, _ in listening(*pids)} == {"127.0.0.1"}
 
 
 def test_what_no_run_uses_of_ray_does_not_run(running: NatjamRun) -> None:
@@ -48,7 +46,7 @@ def test_what_no_run_uses_of_ray_does_not_run(running: NatjamRun) -> None:
 
 def test_ray_refuses_who_has_not_the_token(running: NatjamRun) -> None:
     (server,) = [pid for pid in running.processes() if _name(pid) == "gcs_server"]
-    (port,) = [c.laddr.port for c in psutil.Process(server).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    ((_, port),) = listening(server)
     token = variable_of(server, "RAY_AUTH_TOKEN")
     assert token
     assert len(token) == 64
@@ -71,8 +69,7 @@ def _client(port: int, **variables: str) -> subprocess.Popen[bytes]:
 
 
 def test_the_shuffle_refuses_who_has_not_the_secret(running: NatjamRun) -> None:
-    service = psutil.Process(running.shuffle_service())
-    (port,) = [c.laddr.port for c in service.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    ((_, port),) = listening(running.shuffle_service())
     for node in ("node-1", "node-2"):
         of_node = f"/shuffle?job=research&reduce=0&maps={node}:0"
         for target in (of_node, "/", "/../../../../etc/passwd", "/shuffle/%2e%2e/x"):

@@ -13,7 +13,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,19 +22,18 @@ import pytest
 
 from emulator.interruption import EXIT_CODE
 from tests.campaigns import NatjamProcess, write_campaign
-from tests.live_runs import SMALL, command_line, until, with_variable
+from tests.live_runs import ENDLESS, command_line, short_directory, until, with_variable
 from tests.simulated_runs import FIG4
 
 END_BOUND_S = 10.0
 """From the first signal to the end of the process."""
 LEFT_BOUND_S = 5.0
-ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]").replace("reduce_s: [10]", "reduce_s: [5000]")
 COUNT = int(os.environ.get("NATJAM_SIGNALS", "6"))
 FIRST = int(os.environ.get("NATJAM_SIGNALS_FROM", "0"))
 
 
 def run(folder: Path) -> list[str | Path]:
-    (folder / "endless.yaml").write_text(ENDLESS)
+    (folder / "endless.yaml").write_text(ENDLESS.replace("reduce_s: [10]", "reduce_s: [5000]"))
     return ["run", folder / "endless.yaml", "--out", folder / "out"]
 
 
@@ -98,25 +96,19 @@ def end_one(folder: Path, kind: str, seed: int) -> Ended:
     make, longest_s = KINDS[kind]
     number, twice = draw.choice((signal.SIGINT, signal.SIGTERM)), draw.random() < 0.5
     after_s, between_s = draw.uniform(0, longest_s), draw.uniform(0, 1)
-    # Not below pytest's directory: the paths of Ray's sockets must be short.
-    temporary = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
-    try:
-        with NatjamProcess(*make(folder), TMPDIR=str(temporary)) as natjam:
-            process = natjam.process
-            until(lambda: _catches(process.pid, signal.SIGTERM), "handlers of signals")
-            _wait(after_s)
-            began_s = time.monotonic()
+    with short_directory() as temporary, NatjamProcess(*make(folder), TMPDIR=str(temporary)) as natjam:
+        process = natjam.process
+        until(lambda: _catches(process.pid, signal.SIGTERM), "handlers of signals")
+        _wait(after_s)
+        began_s = time.monotonic()
+        _send(process.pid, number)
+        if twice:
+            _wait(between_s)
             _send(process.pid, number)
-            if twice:
-                _wait(between_s)
-                _send(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(3 * END_BOUND_S)
-            took_s = time.monotonic() - began_s
-            wrong = _wrong(natjam, temporary, took_s)
-        return Ended(seed, number.name, twice, after_s, took_s, wrong)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3 * END_BOUND_S)
+        took_s = time.monotonic() - began_s
+        return Ended(seed, number.name, twice, after_s, took_s, _wrong(natjam, temporary, took_s))
 
 
 def _wrong(natjam: NatjamProcess, temporary: Path, took_s: float) -> str:

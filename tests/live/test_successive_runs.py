@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.campaigns import NatjamProcess, table, write_campaign
-from tests.live_runs import command_line, until, with_variable
+from tests.live_runs import command_line, short_directory, until, with_variable
 from tests.other_user import reached_by_another_user
 
 CAMPAIGN = """\
@@ -25,10 +23,9 @@ seeds: 2
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """Of the campaign; not below pytest's directory: the paths of Ray's sockets must be short."""
-    directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    """The temporary directory of the campaign."""
+    with short_directory() as directory:
+        yield directory
 
 
 def campaign(tmp_path: Path, temporary: Path) -> NatjamProcess:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from supervision import Host, on_host, open_descriptors
 
 from emulator.live.tasks.partial_output import PartialOutput
 from emulator.live.tasks.progress_page import WorkState
+from tests.damage import flip_a_bit
+from tests.supervision import Host, on_host, open_descriptors
 
 
 @on_host
@@ -42,7 +41,7 @@ async def test_a_suspended_reduce_does_no_work_and_gets_no_time(host: Host) -> N
     assert suspended["received_real_ns"] <= suspended["signalled_real_ns"] <= suspended["stopped_real_ns"]
     before = host.client.page.read(0)
     assert before.state == WorkState.STOPPED
-    assert _state(host, "c1") == "T"
+    assert host.state("c1") == "T"
     time.sleep(0.5)  # ten keys' time: the passing of real time is what is tested
     assert host.client.page.read(0).keys_done == before.keys_done
     resumed = await host.do("resume", "c1")
@@ -62,7 +61,7 @@ async def test_what_somebody_else_has_stopped_is_told(host: Host) -> None:
     pid = (await host.launch("c1", keys=5, key_s=0.05))["pid"]
     await host.keys_done("c1", 2)
     os.kill(pid, signal.SIGSTOP)
-    await _becomes(host, "c1", "T")
+    await host.state_becomes("c1", "T")
     stopped_real_ns = time.monotonic_ns()
     os.kill(pid, signal.SIGCONT)
     stood_still = await host.event("stood_still", "c1")
@@ -71,7 +70,7 @@ async def test_what_somebody_else_has_stopped_is_told(host: Host) -> None:
     pid = (await host.launch("c2", keys=5, key_s=60))["pid"]
     await host.event("first_key", "c2")
     os.kill(pid, signal.SIGSTOP)
-    await _becomes(host, "c2", "T")
+    await host.state_becomes("c2", "T")
     await host.do("kill", "c2")
     assert "stood_still" in [event["event"] for event in host.events if event["id"] == "c2"]
 
@@ -84,26 +83,12 @@ async def test_a_suspended_task_that_somebody_else_continues_is_stopped_again(ho
     for _ in range(3):
         since_real_ns = host.client.page.read(0).state_since_real_ns
         os.kill(pid, signal.SIGCONT)
-        await _becomes(host, "c1", "T", since_real_ns)
+        await host.state_becomes("c1", "T", since_real_ns)
     assert host.client.page.read(0).keys_done == 1
     assert (await host.do("resume", "c1"))["event"] == "resumed"
     assert (await host.event("exited", "c1"))["code"] == 0
     kinds = [event["event"] for event in host.events]
     assert (kinds.count("suspended"), kinds.count("resumed"), kinds.count("stood_still")) == (1, 1, 0)
-
-
-async def _becomes(host: Host, container: str, state: str, later_real_ns: int = 0) -> None:
-    """Wait until the process of a container is in a state, and the page shows a change of its work after that time."""
-    deadline = time.monotonic() + host.bound_s
-    page, slot = host.client.page, host.slots[container]
-    while page.read(slot).state_since_real_ns <= later_real_ns or _state(host, container) != state:
-        assert time.monotonic() < deadline, f"{container} is {_state(host, container)}"
-        await asyncio.sleep(0.002)
-
-
-def _state(host: Host, container: str) -> str:
-    pid = next(event["pid"] for event in host.events if event["event"] == "launched" and event["id"] == container)
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @on_host
@@ -170,7 +155,7 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
         saved = (await host.do("checkpoint", name))["checkpoint"]
         counters.append(saved["keys_done"])
     if damaged is not None:
-        _flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
+        flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
     await host.launch("last", keys=9, key_s=0.3, checkpoint=saved, **other)
     await host.event("first_key", "last")
     assert host.client.page.read(host.slots["last"]).keys_done in range(counters[goes_on_from], 10)
@@ -188,17 +173,11 @@ async def test_damage_done_while_the_last_attempt_walks_is_found_before_anything
     saved = (await host.do("checkpoint", "c1"))["checkpoint"]
     await host.launch("c2", keys=9, key_s=0.1, job="j", checkpoint=saved)
     await host.event("first_key", "c2")
-    _flip_a_bit(host.directory / "output/_partial/j/part-r-00000.c1")
+    flip_a_bit(host.directory / "output/_partial/j/part-r-00000.c1")
     exited = await host.event("exited", "c2")
     assert exited["code"] == 74
     assert "has changed since" in exited["reason"]
     assert not (host.directory / "output/j/part-r-00000").exists()
-
-
-def _flip_a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
 
 
 @on_host
@@ -357,7 +336,7 @@ async def test_a_map_is_stopped_and_works_as_long_as_it_should(host: Host, map_o
     pid = (await host.event("launched", "m1"))["pid"]
     first_key = await host.event("first_key", "m1")
     suspended = await host.do("suspend", "m1")
-    assert (suspended["event"], _state(host, "m1")) == ("suspended", "T")
+    assert (suspended["event"], host.state("m1")) == ("suspended", "T")
     assert not any(str(host.directory) in link and "/page-" not in link for link in _links(pid))
     assert not [*host.directory.rglob("part-m-00000"), *host.directory.rglob("file.out.index")]
     stopped_real_ns = time.monotonic_ns() - suspended["stopped_real_ns"]  # at least: that it goes on is seen late

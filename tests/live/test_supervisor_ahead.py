@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from pathlib import Path
 
 import psutil
-from supervision import Host, on_host
 
 from emulator.live.tasks.progress_page import AHEAD_SUFFIX
+from tests.supervision import Host, becomes_true, on_host
 
 AHEAD = 3
 
@@ -21,13 +20,12 @@ def _children(host: Host) -> set[int]:
 
 async def _ready(host: Host, tasks: set[int]) -> set[int]:
     """The processes made ahead, once there are enough and all of them wait for a task."""
-    ahead = set[int]()
-    for _ in range(2000):
+
+    def ready() -> tuple[set[int]] | None:
         ahead = _children(host) - tasks
-        if len(ahead) == AHEAD - len(tasks) and all(map(_waits_for_a_task, ahead)):
-            return ahead
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"made ahead: {ahead}")
+        return (ahead,) if len(ahead) == AHEAD - len(tasks) and all(map(_waits_for_a_task, ahead)) else None
+
+    return (await becomes_true(ready, "enough processes made ahead"))[0]
 
 
 def _waits_for_a_task(pid: int) -> bool:
@@ -47,7 +45,7 @@ async def test_a_task_that_gets_a_process_made_ahead_does_what_a_forked_one_does
     await host.keys_done("made-ahead", 2)
     suspended = await host.do("suspend", "made-ahead")
     assert suspended["event"] == "suspended"
-    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    assert host.state("made-ahead") == "T"
     assert (await host.do("resume", "made-ahead"))["event"] == "resumed"
     exited = await host.event("exited", "made-ahead")
     assert (exited["code"], exited["keys_done"]) == (0, 9)

@@ -17,12 +17,12 @@ from threading import Event, Thread
 
 import msgpack
 import pytest
-from supervision import BOUND_S, Host, on_host, open_descriptors, opened_since
 
 from emulator.live.janitor import find_run_processes
 from emulator.live.tasks.progress_page import ProgressPage
 from emulator.live.tasks.supervisor_client import SupervisorClient, SupervisorLost
 from tests.live_runs import gone, until
+from tests.supervision import BOUND_S, Host, on_host, open_descriptors, opened_since
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -47,7 +47,7 @@ async def test_a_supervisor_that_is_killed_takes_all_with_it(host: Host) -> None
 _DOOMED_HOST = """
 import asyncio, sys
 from pathlib import Path
-from supervision import Host
+from tests.supervision import Host
 
 async def main():
     host = Host(Path(sys.argv[1]))

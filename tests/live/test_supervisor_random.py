@@ -12,10 +12,10 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from supervision import COMPLETIONS, Host
 
 from emulator.live.tasks.containers import parse_command
 from tests.examples import drawn
+from tests.supervision import COMPLETIONS, Host
 
 _OPERATIONS = ["suspend", "resume", "checkpoint", "kill"]
 _NAMES = ["c1", "c2", "c3"]

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.live_runs import (
+    ENDLESS,
     LEFT_BOUND_S,
     SMALL,
     TWO_QUEUES,
     NatjamRun,
     RayCluster,
     gone,
-    listening_addresses,
+    listening,
     ray_nodes,
     until,
 )
@@ -42,17 +43,14 @@ ended: both stopped reduces go on in the fourth, and one of them at least comes 
 SPREAD = SMALL.replace("maps: 2, map_s: 1, reduces: 7", "maps: 6, map_s: 1, reduces: 7").replace("12", "35")
 """More maps than a node has containers, so that both have some; production comes when all is over."""
 
-LONG = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
-"""It does not end by itself."""
-
 
 def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
     inputs: set[tuple[str, int]] = set()
     """(node, task): where the input of research's reduces has been seen."""
     with NatjamRun(tmp_path, experiment=CROWDED, cluster=ray_cluster) as run:
         run.walking("research")
-        services = {name: listening_addresses(run.shuffle_service(name)) for name in ("nodes-1", "nodes-2")}
-        assert services == {"nodes-1": {"127.0.0.1"}, "nodes-2": {"127.0.0.2"}}
+        for name, expected in (("nodes-1", "127.0.0.1"), ("nodes-2", "127.0.0.2")):
+            assert {address for address, _ in listening(run.shuffle_service(name))} == {expected}
         assert {path.stat().st_mode & 0o777 for path in run.work_directories()} == {0o700}
         while run.process.poll() is None:
             for directory in run.work_directories():
@@ -136,4 +134,5 @@ def _both(directory: Path, *names: str, cluster: RayCluster) -> Iterator[list[Na
     with ExitStack() as running:
         for name in names:
             (directory / name).mkdir()
-        yield [running.enter_context(NatjamRun(directory / name, experiment=LONG, cluster=cluster)) for name in names]
+        runs = (NatjamRun(directory / name, experiment=ENDLESS, cluster=cluster) for name in names)
+        yield [running.enter_context(run) for run in runs]

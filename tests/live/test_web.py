@@ -12,7 +12,7 @@ from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.live.janitor import find_run_processes
-from emulator.live.session.web import WebService
+from emulator.live.session.web import web_service
 from emulator.resolved import resolve
 from tests.experiment_files import write
 from tests.live_runs import NatjamRun, RayCluster, until
@@ -58,18 +58,17 @@ def test_latencies_are_beside_the_jobs(ray_node: RayCluster, tmp_path: Path) -> 
 
 
 def test_users_come_only_while_containers_are_withheld(experiment: Experiment) -> None:
-    web = WebService()
     past_ns = time.monotonic_ns() - 100 * 10**9  # emulated time is long after the last step
-    with web.running(RUN_ID, resolve(experiment), past_ns):
+    with web_service(RUN_ID, resolve(experiment), past_ns) as facts:
         until(lambda: len(processes()) == 1 + experiment.cluster.containers, "a server for each container")
-    assert web.facts["requests"] == 0
-    assert web.facts["p99_real_ms"] is None
+    assert facts["requests"] == 0
+    assert facts["p99_real_ms"] is None
     assert not processes()
 
 
 def test_a_service_that_dies_fails_the_run(experiment: Experiment) -> None:
     def run() -> None:
-        with WebService().running(RUN_ID, resolve(experiment), time.monotonic_ns()):
+        with web_service(RUN_ID, resolve(experiment), time.monotonic_ns()):
             until(lambda: len(processes()) == 1 + experiment.cluster.containers, "a server for each container")
             min(map(psutil.Process, processes()), key=lambda process: process.create_time()).kill()
 
@@ -80,7 +79,7 @@ def test_a_service_that_dies_fails_the_run(experiment: Experiment) -> None:
 
 def test_an_exception_in_the_run_ends_it(experiment: Experiment) -> None:
     def run() -> None:
-        with WebService().running(RUN_ID, resolve(experiment), time.monotonic_ns()):
+        with web_service(RUN_ID, resolve(experiment), time.monotonic_ns()):
             until(processes, "it has started")
             raise KeyError
 

@@ -40,7 +40,7 @@ from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
 from tests.unit.test_slurm_import import CONF, SACCT
-from workloads.kubernetes.arrivals import read_arrivals
+from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
@@ -142,6 +142,6 @@ def test_tables_of_pods(tmp_path: Path) -> None:
 
     def one(rng: random.Random) -> None:
         path.write_bytes(damaged(rng, TABLE, ALL_PIECES))
-        read_arrivals(path, CLUSTER)
+        read_pods(path, CLUSTER)
 
     try_many("tables of pods", one)

@@ -143,28 +143,6 @@ def test_maps_and_reduces_have_slots_of_their_own() -> None:
     ledger.take("m3", Work.SHUFFLE)
 
 
-def test_a_refusal_says_the_numbers() -> None:
-    ledger = NodeLedger(node(containers=2, memory=3, max_suspended=8))
-    for name in ("c1", "c2"):
-        ledger.take(name, Work.KEYS)
-    ledger.set_aside("c1")
-    with pytest.raises(NoRoom, match=r"n1 has .* GB of RAM and swap beside its containers, stopped processes hold"):
-        ledger.set_aside("c2")
-    ledger.keep("c1")
-    ledger.set_aside("c2")
-
-
-def test_what_ram_does_not_hold_is_swapped() -> None:
-    ledger = NodeLedger(node(containers=2, memory=2, swap=2))
-    for name in ("c1", "c2"):
-        ledger.take(name, Work.KEYS)
-    ledger.set_aside("c1")
-    ledger.stop("c1")
-    assert ledger.swapped_bytes == 0
-    ledger.take("c3", Work.SHUFFLE)
-    assert (ledger.running_bytes, ledger.stopped_bytes, ledger.swapped_bytes) == (2, 1, 1)
-
-
 def test_a_node_that_has_less_gives_out_nothing_until_the_surplus_is_gone() -> None:
     ledger = NodeLedger(node(containers=3))
     for name in ("c1", "c2", "c3"):

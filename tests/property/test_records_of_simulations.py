@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from emulator.core.messages import JobState, Outcome
 from emulator.records.history import AttemptRow, History
-from emulator.records.journal import decode_record, encode_record, merge
-from emulator.records.replay import replay
-from emulator.resolved import make_machine
+from emulator.records.journal import merge
 from emulator.vocabulary import MASTER, REDUCE
 from tests.examples import drawn
 from tests.histories import fold
@@ -39,15 +37,6 @@ def clusters(draw: st.DrawFn, chaos: bool) -> CheckedCluster:
 
 def history_of(cluster: CheckedCluster) -> History:
     return fold(merge(cluster.records), cluster.jobs.values())
-
-
-@given(clusters(chaos=True))
-@drawn
-def test_a_journal_replays_the_same_after_it_has_been_written_and_read(cluster: CheckedCluster) -> None:
-    records = merge(cluster.records)
-    read = [decode_record(encode_record(record)) for record in records]
-    assert read == records
-    assert replay(read, lambda address: make_machine(address, cluster.settings, cluster.jobs)) is None
 
 
 @given(clusters(chaos=True))

@@ -22,7 +22,7 @@ from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
 from tests.commands import invoked
 from tests.experiment_files import VALID, write
-from workloads.importers.guess import guess_format
+from workloads.importers import guess_format
 from workloads.importers.source import ignore
 
 DATA = Path(__file__).resolve().parents[1] / "data"

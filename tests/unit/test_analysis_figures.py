@@ -77,24 +77,3 @@ def test_the_example_runs(runs: Path, tmp_path: Path) -> None:
     names = {"differences.png", "differences.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert all((tmp_path / name).stat().st_size > 5000 for name in names)
-
-
-def test_a_legend_below_is_no_wider_than_its_figure() -> None:
-    figure, (panel,) = style.new_figure(width=4)
-    for number in range(4):
-        panel.plot([0, 1], [0, number], label=f"curve {number}, evicted for any reason")
-    style.legend_below(figure)
-    figure.draw_without_rendering()
-    (legend,) = figure.legends
-    box = legend.get_window_extent()
-    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
-    assert len(legend.get_texts()) == 4
-
-
-def test_of_few_jobs_no_distribution_is_drawn() -> None:
-    pairs = pandas.DataFrame({"name": [f"j{n}" for n in range(40)], "queue": ["a"] * 36 + ["b"] * 4})
-    pairs["difference"] = [float(n) for n in range(40)]
-    (panel,) = figures.differences(pairs, "x", "y").axes
-    marks = {str(line.get_label()): line.get_marker() for line in panel.get_lines()}
-    assert marks["a (36 jobs)"] == "None", "a curve"
-    assert marks["b (4 jobs), each alone"] != "None"

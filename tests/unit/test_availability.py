@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from emulator.experiment.availability import (
     Availability,
@@ -202,28 +200,6 @@ def test_a_broken_file_is_said_with_its_line(tmp_path: Path, text: str, words: s
     write(tmp_path, text, "f.csv")
     named = EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {file: f.csv, period_s: 7200},")
     assert f"f.csv{words}" in refusal(write(tmp_path, named)) or f"f.csv: {words}" in refusal(write(tmp_path, named))
-
-
-_VALUES = st.floats() | st.integers(-5, 12) | st.none() | st.text(max_size=3)
-_POINTS = st.lists(st.lists(_VALUES, max_size=3) | _VALUES, max_size=4) | _VALUES
-
-
-@given(
-    st.dictionaries(st.sampled_from(["steps", "spline", "period_s", "step_s"]), _POINTS)
-    | st.fixed_dictionaries(
-        {"spline": st.lists(st.tuples(st.floats(0, 1e8), st.integers(0, 8)), min_size=2, max_size=5).map(sorted)},
-        optional={"period_s": st.floats(60, 1e8), "step_s": st.floats(1e-3, 1e8)},
-    )
-)
-def test_any_availability_is_a_capacity_or_refused(data: dict[str, Any]) -> None:
-    try:
-        availability = Availability.model_validate(data)
-    except ValidationError:
-        return
-    capacity = capacity_of(availability, 8)
-    assert all(count >= 0 for _, count in capacity.steps)
-    if availability.spline:
-        assert capacity.most <= 8
 
 
 def test_the_fluid_engine_keeps_it_at_once(tmp_path: Path) -> None:

@@ -9,12 +9,9 @@ import pytest
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
-from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from tests.traces import FIRST_50, write
 from workloads.schema import Rates
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def jobs_of(
@@ -108,29 +105,6 @@ class TestRules:
         assert half != {name: job.queue for name, job in jobs_of(FIRST_50, seed=8).items()}
         assert {job.queue for job in jobs_of(FIRST_50, production_fraction=0.0).values()} == {"research"}
         assert {job.queue for job in jobs_of(FIRST_50, production_fraction=1.0).values()} == {"production"}
-
-
-class TestFacebook50:
-    """What the catalogue file says of itself."""
-
-    def test_load_and_bytes(self):
-        experiment = load_experiment(ROOT / "workloads" / "catalog" / "facebook-50.yaml")
-        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
-        assert len(jobs) == 50
-        assert [len(jobs["job17"].map_ns), len(jobs["job17"].reduce_ns)] == [13, 23]
-        assert {jobs[name].queue for name in ("job17", "job19", "job31")} == {"research"}
-        assert {jobs[name].queue for name in ("job18", "job20", "job22", "job26")} == {"production"}
-        assert sum(job.shuffle_bytes or 0 for job in jobs.values()) == pytest.approx(9.6e6, rel=0.01)
-        assert sum(job.output_bytes or 0 for job in jobs.values()) == pytest.approx(77.5e6, rel=0.01)
-
-    def test_production_jobs_arrive_while_one_research_job_can_hold_the_whole_cluster(self):
-        experiment = load_experiment(ROOT / "workloads" / "catalog" / "facebook-50.yaml")
-        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
-        large = jobs["job17"]
-        reduces_from_ns = large.submit_ns + large.map_ns[0]
-        assert 1 + len(large.reduce_ns) == 24
-        for name in ("job18", "job20", "job22"):
-            assert reduces_from_ns < jobs[name].submit_ns < reduces_from_ns + min(large.reduce_ns)
 
 
 class TestSwimsOwnRules:

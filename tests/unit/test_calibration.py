@@ -20,14 +20,12 @@ from emulator.costs.calibration import (
     Calibration,
     Distribution,
     dump_calibration,
-    validate_calibration,
 )
 from emulator.costs.calibration_file import chosen_path, load_calibration
 from emulator.costs.fingerprint import busy_warning
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
 from tests.commands import invoked, run_natjam
@@ -101,26 +99,6 @@ def test_what_is_missing_or_impossible_is_refused_by_name(tmp_path: Path, path: 
     assert f"{file}:" in message
 
 
-ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-
-
-@given(
-    st.sampled_from(sorted(calibration_data()["operations"])),
-    st.sampled_from(sorted(distribution(1))),
-    ANYTHING | st.lists(st.integers(), max_size=4).map(tuple),
-)
-def test_any_other_value_of_a_field_is_taken_as_it_is_or_refused(operation: str, field: str, value: Any) -> None:
-    document = Document(Path("mine.yaml"), change(calibration_data(5, 9), f"operations/{operation}/{field}", value))
-    message = ""
-    try:
-        found = validate_calibration(document)
-    except ConfigError as error:
-        message = error.message
-    else:
-        assert getattr(getattr(found.operations, operation), field) == value
-    assert not message or (operation in message and field in message)
-
-
 @given(st.lists(st.integers(0, 10**9), min_size=54, max_size=54), st.integers(0, PPB))
 def test_quantiles_lie_on_the_lines_between_the_levels(values: list[int], level_ppb: int) -> None:
     values.sort()
@@ -153,13 +131,6 @@ def test_an_experiment_takes_a_calibration_for_overheads_and_pads_nothing(tmp_pa
     for key in ("overheads", "calibration"):
         with pytest.raises(ConfigError, match=r"broken.yaml:\d+: .*n: must be at least 1"):
             load_experiment(FIG4, [f"{key}={broken}"])
-
-
-def test_native_without_a_calibration_is_refused_before_anything_is_written(tmp_path: Path, home: Path) -> None:
-    arguments = ["run", str(FIG4), "--engine", "sim", "--set", "overheads=native", "--out", str(tmp_path / "out")]
-    result = invoked(*arguments)
-    assert (result.exit_code, "run 'natjam measure' first" in result.stderr) == (2, True)
-    assert not (tmp_path / "out").exists()
 
 
 def test_who_measures_a_busy_machine_is_warned() -> None:

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import CampaignDirectory, KeptRuns, keep_digest, planned_runs
-from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
-from emulator.campaign.worker import MadeRun
+from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.errors import ConfigError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
@@ -338,23 +337,6 @@ def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     assert {status.total for status in told} == {8}
     assert [status.left_real_s for status in told if status.done == 0] == [None] * done.count(0)
     assert all(status.left_real_s is not None for status in told if status.done)
-    assert told[-1].left_real_s == 0
-
-
-def test_the_time_left_of_live_runs_is_not_taken_from_simulations() -> None:
-    told: list[CampaignStatus] = []
-    progress = _Progress(4, 0, told.append)
-    for name in ("sim-1", "sim-2"):
-        progress.ended(MadeRun(name, None, 0.1))
-        progress.show("simulating")
-    progress.time_anew()
-    for name in ("live-1", "live-2"):
-        progress.began(name)
-        progress.show(name)
-        progress.ended(MadeRun(name, None, 20.0))
-        progress.show(name)
-    known = [status.left_real_s is not None for status in told]
-    assert known == [True, True, False, True, True, True]
     assert told[-1].left_real_s == 0
 
 

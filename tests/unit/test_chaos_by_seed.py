@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from msgspec import structs
 
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
-from emulator.chaos.runner import judge
+from emulator.chaos.runner import judge, undisturbed_ns
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -34,6 +34,7 @@ from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
 from emulator.vocabulary import REDUCE, SECOND_NS, Work
 from tests.commands import invoked, run_natjam
+from tests.examples import CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4
 from tests.experiment_files import TURNS_OF_ONE, write
 from tests.simulated_runs import FIG4
 
@@ -74,16 +75,6 @@ def test_the_shortest_part_that_fails_is_found(needed: set[int], count: int) -> 
     assert set(shortest(range(count), lambda part: needed <= set(part))) == needed
 
 
-@given(st.sets(st.integers(0, 12), min_size=1), st.integers(1, 3))
-def test_nothing_can_be_taken_from_it(marked: set[int], at_least: int) -> None:
-    def fails(part: Sequence[int]) -> bool:
-        return len(marked & set(part)) >= min(at_least, len(marked))
-
-    found = shortest(range(13), fails)
-    assert fails(found)
-    assert not any(fails([other for other in found if other != item]) for item in found)
-
-
 # ---- what must hold is looked at ----
 
 Tamper = Callable[[FaultyCluster], None]
@@ -97,13 +88,19 @@ class _Tampered(FaultyCluster):
         self.kernel.at(13 * SECOND_NS, partial(tamper, self))
 
 
-class _Forgetful(VirtualDisks):
+class _Miscounting(VirtualDisks):
+    """What it has saved counts ``by`` keys too many."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__()
+        self._by = by
+
     def sound(self, saved: Saved | None) -> tuple[Saved | None, tuple[str, ...]]:
-        return saved if saved is None else structs.replace(saved, keys_done=saved.keys_done + 1), ()
+        return saved if saved is None else structs.replace(saved, keys_done=saved.keys_done + self._by), ()
 
 
-def leave_out_a_key(cluster: FaultyCluster) -> None:
-    cluster.processes.disks = _Forgetful()
+def miscount_keys(cluster: FaultyCluster, by: int) -> None:
+    cluster.processes.disks = _Miscounting(by)
 
 
 def state_of(cluster: FaultyCluster) -> ClusterState:
@@ -131,7 +128,7 @@ def stand_still(cluster: FaultyCluster) -> None:
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
-        (leave_out_a_key, r"has walked from key \d+, not \d+"),
+        *((partial(miscount_keys, by=by), r"has walked from key \d+, not \d+") for by in (1, -1)),
         (run_a_task_twice, "research/r000.9 runs in more while .* is at the same task"),
         (forget_a_container, "rm: "),
         (stand_still, "there was no progress from .* stuck: research"),
@@ -185,15 +182,6 @@ def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path,
     assert set(judged.happened) == {kind}
 
 
-@pytest.mark.parametrize("kind", list(FaultKind))
-def test_a_run_stands_each_kind_of_fault_while_the_resource_manager_is_away(tmp_path: Path, kind: FaultKind) -> None:
-    experiment = small(tmp_path)
-    away = Fault(FaultKind.MANAGER_DEATH, 18 * SECOND_NS, 10 * SECOND_NS, 0)
-    for pick in range(6):
-        faults = [away, Fault(kind, 20 * SECOND_NS, 5 * SECOND_NS, pick)]
-        assert judge(experiment, 100 * SECOND_NS, 1, faults).violation is None
-
-
 def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
     experiment = small(tmp_path)
     death, crash = (Fault(kind, 20 * SECOND_NS, SECOND_NS, 1) for kind in (FaultKind.NODE_DEATH, FaultKind.CRASH))
@@ -202,6 +190,62 @@ def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
     assert cost.added_ns > SECOND_NS
     assert cost.lost_ns > 5 * SECOND_NS
     assert judge(experiment, 100 * SECOND_NS, 1, [death, crash]).cost is None
+
+
+# ---- fixed seeds over small clusters that are full, and what seeds drawn elsewhere have found ----
+
+FULL = """\
+name: full
+engine: sim
+overheads: hadoop-0.23
+cluster: {nodes: 3, containers_per_node: 3, max_suspended_per_node: 2}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
+workload:
+  jobs:
+    - {name: research, queue: research, maps: 3, map_s: 4, reduces: 9, reduce_s: [20, 35], key_s: 1}
+    - {name: production, queue: production, submit_s: 20, maps: 1, map_s: 2, reduces: 4, reduce_s: [12], key_s: 1}
+    - {name: again, queue: production, submit_s: 48, maps: 0, reduces: 3, reduce_s: [6], key_s: 0.5}
+"""
+VARIANTS = {
+    "checkpoint": (),
+    "suspend": ("scheduler.mechanism=suspend",),
+    "kill": ("scheduler.mechanism=kill",),
+    "maps-too": ("scheduler.mechanism=suspend", "scheduler.victims=all"),
+    "speculation": ("protocol.speculation={after_s: 5}", "cluster.slow_nodes={node-2: 4}"),
+    "image": ("scheduler.mechanism=image", "storage.tier=ssd"),
+}
+
+
+def check(file: Path, overrides: tuple[str, ...], seeds: range) -> None:
+    experiment = load_experiment(file, ["engine=sim", *overrides])
+    span_ns = undisturbed_ns(experiment)
+    found = []
+    for seed in seeds:
+        judged = judge(experiment, span_ns, seed, draw_faults(seed, span_ns, list(FaultKind)))
+        if judged.violation is not None:
+            found.append(f"seed {seed}: {judged.violation}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("variant", list(VARIANTS))
+def test_fixed_seeds_on_a_full_cluster(tmp_path: Path, variant: str) -> None:
+    check(write(tmp_path, FULL), VARIANTS[variant], range(CHAOS_SEEDS))
+
+
+def test_fixed_seeds_of_fig_4() -> None:
+    check(FIG4, (), range(CHAOS_SEEDS_OF_FIG_4))
+
+
+def test_what_ran_on_a_node_that_died_silently_is_known_to_be_gone_when_the_node_is_missed(tmp_path: Path) -> None:
+    """Its job fails before that, because its ApplicationMaster has died too often."""
+    kinds = (FaultKind.SILENT_DEATH, FaultKind.MASTERS_DEATH, FaultKind.MASTERS_DEATH)
+    faults = [Fault(kind, at_s * SECOND_NS, SECOND_NS, 2) for kind, at_s in zip(kinds, (15, 18, 30), strict=True)]
+    judged = judge(load_experiment(write(tmp_path, FULL)), 100 * SECOND_NS, 1, faults)
+    assert judged.violation is None
+    assert judged.happened == kinds
+    assert judged.jobs is not None
+    assert judged.jobs[JobState.FAILED]
 
 
 # ---- the command ----
@@ -257,12 +301,6 @@ def test_a_run_that_has_no_end_where_a_node_has_gone_is_counted(tmp_path: Path) 
 def test_an_experiment_without_an_end_is_refused(tmp_path: Path) -> None:
     result = run_natjam("chaos", write(tmp_path, TURNS_OF_ONE), "--seeds", "1", "--out", tmp_path / "out", status=1)
     assert "tasks are preempted without end" in " ".join(result.output.split())
-
-
-def test_a_directory_with_files_is_refused_before_anything_is_begun(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(SMALL)
-    result = run_natjam("chaos", tmp_path / "small.yaml", "--out", tmp_path, status=2)
-    assert "results go to a new or an empty directory" in result.output
 
 
 @pytest.mark.parametrize(

@@ -135,12 +135,6 @@ class TestConvert:
         assert found.header.columns == original.header.columns
         assert found.header.history[0] == original.header.history[0]
 
-    def test_to_sls_and_back(self, tmp_path: Path) -> None:
-        done("convert", TWO_JOBS, tmp_path / "two.json", "--format", "rumen")
-        done("convert", tmp_path / "two.json", tmp_path / "again.json", "--format", "sls")
-        assert (tmp_path / "again.json").read_bytes() == (tmp_path / "two.json").read_bytes()
-        assert read(tmp_path / "again.json", "sls").jobs == read(TWO_JOBS, "rumen").jobs
-
     def test_a_trace_without_tasks_cannot_become_sls(self, tmp_path: Path) -> None:
         result = workload("convert", FIRST_50, tmp_path / "out.json")
         assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])

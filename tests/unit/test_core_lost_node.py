@@ -20,7 +20,6 @@ from emulator.core.messages import (
     Outcome,
     Start,
     StartContainer,
-    SubmitJob,
 )
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.node_manager.node_news import STARTED_ANEW
@@ -58,20 +57,6 @@ def test_a_lost_node_is_told_to_shut_down_until_it_registers_anew() -> None:
     manager.validate_state()
 
 
-def test_a_node_that_was_away_for_a_moment_has_lost_what_it_had() -> None:
-    settings = make_settings(nodes=1, containers=2)
-    manager = ResourceManager(settings)
-    manager.handle(Start(), 0)
-    manager.handle(SubmitJob(make_job("job", reduces_s=(1.0,)).facts), 0)
-    name = settings.nodes[0].name
-    manager.handle(NodeHeartbeat(name, 1), 1)
-    assert [held.id for held in manager.state.containers.values()] == ["container-000001"]
-    manager.handle(NodeHeartbeat(name, 9, registration=9), 9)
-    assert [held.id for held in manager.state.containers.values()] == ["container-000002"]
-    assert "job" in manager.state.applications, "there was room for it at no time less than now"
-    manager.validate_state()
-
-
 def test_a_node_manager_that_is_shut_down_kills_everything_and_registers_anew() -> None:
     settings = make_settings(nodes=1, containers=2)
     manager = NodeManager(settings.nodes[0], settings)
@@ -89,17 +74,6 @@ def test_a_node_manager_that_is_shut_down_kills_everything_and_registers_anew() 
     assert manager.handle(start, 8) == [], "late: the job has been told that it is lost"
     effects = manager.handle(replace(start, container="container-000002", registration=anew.registration), 9)
     assert any(isinstance(effect, Launch) for effect in effects)
-    manager.validate_state()
-
-
-def test_a_node_manager_that_is_started_again_has_nothing_left() -> None:
-    settings = make_settings(nodes=1, containers=1)
-    manager = NodeManager(settings.nodes[0], settings)
-    manager.handle(Start(), 0)
-    manager.handle(StartContainer("container-000001", "job", REDUCE, 0, "job/r000.0", 0), 1)
-    (anew,) = _heartbeats(manager.handle(Start(), 5))
-    assert anew.registration > 0
-    assert not manager.containers
     manager.validate_state()
 
 

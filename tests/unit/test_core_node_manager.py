@@ -13,7 +13,6 @@ from emulator.core.completions import (
     Exited,
     FirstKey,
     Launched,
-    LaunchFailed,
     RealCost,
     Resumed,
     ResumeFailed,
@@ -155,13 +154,6 @@ def test_map_outputs_are_provided_once_a_version(bench: Bench) -> None:
     assert ProvideInput("a", 3, ("node-3",)) in bench(MapOutputs("a", 3, ("node-3",)))
 
 
-def test_a_kill_that_overtakes_the_start_refuses_it(bench: Bench) -> None:
-    killed = report_of(bench(KillContainer("c1", "a", "not needed")))
-    assert (killed.state, killed.outcome) == (ContainerState.DONE, Outcome.KILLED)
-    assert report_of(bench(StartContainer("c1", "a", REDUCE, 0, "a/r000.0", 0))) == killed
-    assert [report.container for report in bench.heartbeat().freed] == ["c1"]
-
-
 def test_what_is_freed_is_told_until_it_is_acknowledged(bench: Bench) -> None:
     bench.run()
     bench(Exited("c1", 0, None, 3))
@@ -210,30 +202,19 @@ def test_the_cost_of_a_resume_is_measured_from_the_resume(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ("none", Launched("c1", FREE)),
         ("none", Exited("c1", 0, None, 0)),
         ("none", SubmitJob(JobFacts("a", "research", map_reduce(1, 1)))),
         ("running", Launched("c1", FREE)),
-        ("running", LaunchFailed("c1", "x")),
-        ("running", Suspended("c1", 1, FREE)),
-        ("running", Resumed("c1", FREE)),
-        ("running", SuspendFailed("c1", "x")),
         ("running", Checkpointed("c1", CHECKPOINT, FREE)),
-        ("suspended", Suspended("c1", 1, FREE)),
-        ("suspended", Launched("c1", FREE)),
         ("checkpointing", Suspended("c1", 1, FREE)),
         ("done", Committing("c1")),
         ("done", FirstKey("c1", 1, 1, FREE)),
-        ("done", Suspended("c1", 1, FREE)),
     ],
 )
 def test_an_illegal_message_is_refused_and_changes_nothing(bench: Bench, state: str, message: Message) -> None:
     if state != "none":
         bench.run()
-    if state == "suspended":
-        bench.suspend(100)
-        bench(Suspended("c1", 1, FREE))
-    elif state == "checkpointing":
+    if state == "checkpointing":
         assert bench.suspend(100, Mechanism.CHECKPOINT) == [Checkpoint("c1")]
     elif state == "done":
         bench(Exited("c1", 0, None, 3))

@@ -85,17 +85,6 @@ def test_those_lost_with_their_node_do_not_count() -> None:
     assert end_of(cluster).state is JobState.SUCCEEDED
 
 
-def test_a_silent_node_is_lost_when_its_time_is_up() -> None:
-    def silence(cluster: CheckedCluster) -> None:
-        cluster.silence_node(next(n for n in ("node-1", "node-2") if n != node_of_master(cluster)))
-
-    cluster = run_with({10.0: silence})
-    finish_ns = end_of(cluster).finish_ns
-    assert end_of(cluster).state is JobState.SUCCEEDED
-    assert finish_ns is not None
-    assert finish_ns > 610 * SECOND_NS, "what ran there had to wait for its end to be known"
-
-
 def test_reduces_that_wait_for_their_maps_make_room_for_the_application_master() -> None:
     """It is lost with its node and the map's output, and its reduces hold all that is left."""
     settings = make_settings(nodes=2, containers=2, mechanism="wait", slow_start_ppm=0, memory_gb=2)
@@ -131,25 +120,3 @@ def test_a_restarted_resource_manager_gives_the_time_anew_in_which_nobody_could_
         sent = [effect.message for record in cluster.records for effect in record.effects if isinstance(effect, Send)]
         whys = [message.why for message in sent if isinstance(message, KillContainer)]
         assert "asked back and not given in time" not in whys, f"away from {tenths_s / 10} s"
-
-
-def test_the_client_hears_of_an_end_that_came_just_before_the_resource_manager_died() -> None:
-    finish_ns = end_of(run_with({})).finish_ns
-
-    def restart(cluster: CheckedCluster) -> None:
-        cluster.restart_manager(30 * SECOND_NS)
-
-    for offset_ns in (0, 1, SECOND_NS // 2):
-        cluster = run_with({(finish_ns + offset_ns) / SECOND_NS: restart})
-        assert end_of(cluster).state is JobState.SUCCEEDED
-
-
-def test_a_node_that_dies_while_the_resource_manager_is_off_is_lost_when_that_is_on_again() -> None:
-    def restart(cluster: CheckedCluster) -> None:
-        cluster.restart_manager(5 * SECOND_NS)
-
-    def lose(cluster: CheckedCluster) -> None:
-        cluster.lose_node(next(n for n in ("node-1", "node-2") if n != node_of_master(cluster)))
-
-    cluster = run_with({10.0: restart, 12.0: lose})
-    assert end_of(cluster).state is JobState.SUCCEEDED

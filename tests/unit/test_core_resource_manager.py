@@ -7,8 +7,6 @@ from manager_bench import Bench, sent
 from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
-from emulator.core.completions import Committing
-from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     Answer,
     ApplicationHeartbeat,
@@ -269,14 +267,6 @@ def test_a_submission_repeated_is_one_job() -> None:
     applications = dict(bench.machine.state.applications)
     assert bench.submit("a") == []
     assert bench.machine.state.applications == applications
-
-
-def test_a_message_for_somebody_else_is_refused() -> None:
-    bench = Bench(make_settings())
-    revision = bench.machine.revision
-    with pytest.raises(IllegalTransition, match="rm: Committing is not for this machine"):
-        bench(Committing("c1"))
-    assert bench.machine.revision == revision
 
 
 def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None:

@@ -7,12 +7,10 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import completions, messages
 from emulator.core import effects as fx
-from emulator.core.completions import Exited
 from emulator.core.messages import ApplicationHeartbeat, ContainerReported, ContainerState, Message, ProgressSamples
 from emulator.records.journal import is_empty_heartbeat
 from emulator.sim.cost_model import CostModel
-from emulator.sim.tasks import VirtualTask
-from emulator.vocabulary import MASTER, Work
+from emulator.vocabulary import Work
 
 COMPLETIONS = {
     fx.Launch: ("Launched", "LaunchFailed"),
@@ -68,14 +66,6 @@ def test_every_effect_is_answered_once_and_the_exit_comes_last(mechanism: str, c
             assert sum(name in answers for name in names) == asked, (container, kind.__name__, names)
 
 
-def test_a_committing_reduce_says_so_before_it_ends() -> None:
-    cluster = run_with_crash("checkpoint", 400_000)
-    for heard in container_messages(cluster).values():
-        names = [type(message).__name__ for message in heard]
-        ended_well = any(isinstance(message, Exited) and message.code == 0 for message in heard)
-        assert ("Committing" in names) == (ended_well and "FirstKey" in names)
-
-
 @pytest.mark.parametrize(("costs", "says_so"), [(CostModel(), False), (CostModel(message_ns=1), True), (SLOW, True)])
 def test_a_reduce_that_commits_in_no_time_tells_only_of_its_end(costs: CostModel, says_so: bool) -> None:
     cluster = CheckedCluster(make_settings(), {"a": make_job("a", reduces_s=(3.0, 3.0))}, costs)
@@ -103,12 +93,6 @@ def test_a_lost_node_takes_its_processes_along() -> None:
     cluster.run_to_end(500)
     cluster.check_end()
     assert f"nm:{lost[0]}" not in cluster.machines
-
-
-def test_a_process_without_length_can_be_crashed() -> None:
-    launch = fx.Launch("c1", "a", MASTER, 0, "a/am", 0)
-    task = VirtualTask(launch, "node-1", 0, keys=1, length_ns=0, first_key_ns=5, since_ns=5)
-    assert task.keys_done(10) == 0
 
 
 def test_messages_of_one_instant_are_handled_first_in_first_out() -> None:

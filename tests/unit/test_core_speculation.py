@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.speculation import BEATEN, stragglers
+from emulator.core.application_master.speculation import stragglers
 from emulator.core.application_master.task import AttemptState, RateEstimate, Task, TaskAttempt, TaskEvent, TaskState
-from emulator.core.effects import ExplainTaskEviction, Send
-from emulator.core.messages import KillContainer
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
 from emulator.vocabulary import REDUCE, TaskGroup, TaskId
@@ -124,22 +121,3 @@ def test_without_it_nothing_runs_twice_and_with_it_the_second_attempts_win() -> 
         assert second.state is AttemptState.SUCCEEDED
         assert first.state is not AttemptState.SUCCEEDED
         assert first.node == "node-1" != second.node
-
-
-@pytest.mark.parametrize("mechanism", ["checkpoint", "suspend", "kill"])
-def test_either_of_two_attempts_may_be_evicted(mechanism: str) -> None:
-    cluster = run_with_a_slow_node(mechanism, {"after_s": 3.0}, urgent=True)
-    effects = [effect for record in cluster.records for effect in record.effects]
-    chosen = [effect for effect in effects if isinstance(effect, ExplainTaskEviction)]
-    evicted = {task.container for why in chosen for task in why.candidates[: why.victims]}
-    raced = [task for task in cluster.masters["research"].tasks.walkers if any(_is_rival(a) for a in task.attempts)]
-    assert evicted & {attempt.container for task in raced for attempt in task.attempts}
-    sent = [effect.message for effect in effects if isinstance(effect, Send)]
-    beaten = {kill.container for kill in sent if isinstance(kill, KillContainer) and kill.why == BEATEN}
-    assert beaten
-    for task in raced:
-        assert [attempt.state for attempt in task.attempts].count(AttemptState.SUCCEEDED) == 1
-
-
-def _is_rival(attempt: TaskAttempt) -> bool:
-    return attempt.saved is None and not attempt.name.endswith(".0")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from rich.text import Text
 
 from analysis.demo.rows import (
@@ -21,7 +20,7 @@ from analysis.demo.rows import (
     not_comparable,
     verdict,
 )
-from analysis.demo.run import _draw, _show, run_all
+from analysis.demo.run import run_all
 from analysis.demo.scale import (
     RUN_FOR_PROBE,
     SCALES,
@@ -32,10 +31,7 @@ from analysis.demo.scale import (
     most_real_s,
     scale_text,
 )
-from analysis.whole_run import run_experiment
-from emulator.experiment.load import load_experiment
 from emulator.records.gaps import disturbances
-from tests.simulated_runs import FIG4
 
 
 def summary_of(
@@ -226,22 +222,3 @@ def test_the_verdict_is_what_was_measured(natjam: Summary, kill: Summary, said: 
 
 
 # ---- what is shown and left ----
-
-
-def test_report_and_picture_are_left_and_named(tmp_path: Path) -> None:
-    def simulate(variant: Way, scale: float, directory: Path) -> dict[str, Any]:
-        settings = ("engine=sim", f"time_scale={scale}", *variant.overrides)
-        summary = run_experiment(load_experiment(FIG4, settings), directory, lambda status: None)
-        return {**summary, "output": {"verified": True}}
-
-    console = Console(record=True, width=140, file=(tmp_path / "said").open("w"))
-    runs = list(run_all(simulate, 20, tmp_path, lambda: 0.0))
-    _show(console, runs)
-    _draw(console, runs, tmp_path)
-    said = console.export_text()
-    assert f"report in {tmp_path / 'report.html'}\npicture in {tmp_path / 'demo.png'}\n" in said
-    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert "soft-cap" in (tmp_path / "report.html").read_text()
-    assert said.count("%") >= 5
-    summaries = {done.variant: done.summary for done in runs}
-    assert verdict(summaries[NATJAM], summaries[KILL]).startswith("Natjam kept all of research's work; kill lost 4")

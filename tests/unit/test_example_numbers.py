@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.papers.reverse_adaptive_cells import axes, fills, fit, holders
+from analysis.papers.cells import axes, fills, fit, holders
 from analysis.reproduce.definitions import all_figures
 
 FIG1, FIG9, FILLS = (all_figures()[f"reverse-adaptive/{name}"] for name in ("fig1", "fig9", "fills"))

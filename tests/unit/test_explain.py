@@ -107,17 +107,6 @@ def test_what_the_resource_manager_kills_is_explained(tmp_path: Path) -> None:
     assert "not given back in time" in why(by_it[0].decision, by_it[0].chosen)
 
 
-def test_a_candidate_of_another_job_in_an_altered_table_is_explained_as_the_others(runs: Path) -> None:
-    tables, decisions = tables_of(runs / "kill"), decisions_of(runs / "kill")
-    place = next(place for place, decision in enumerate(decisions) if decision.by == "releaser")
-    first, *others = decisions[place].candidates
-    decisions[place] = replace(
-        decisions[place], candidates=[first, *({**row, "job": "x", "chosen": 1} for row in others)]
-    )
-    found = [eviction for eviction in find_evictions(*tables, decisions) if eviction.decision is decisions[place]]
-    assert len({eviction.why_job for eviction in found}) == 1 < len(found)
-
-
 def test_the_table_and_the_json_say_the_same(runs: Path) -> None:
     run = runs / "checkpoint"
     text = explain(run)

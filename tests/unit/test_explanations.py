@@ -12,7 +12,7 @@ from manager_bench import Bench
 from simulated import make_settings
 
 from analysis.frames import DataFrame
-from analysis.load import load, load_decisions
+from analysis.load import load_decisions
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import CANDIDATES_SHOWN, JobChoice, explain_jobs, explain_tasks
 from emulator.core.messages import Ask
@@ -109,18 +109,6 @@ def decisions(run: Path) -> DataFrame:
     return load_decisions(run)
 
 
-def test_every_suspended_attempt_was_chosen_once_and_before_it_was_asked(run: Path, decisions: DataFrame) -> None:
-    attempts = load(run).attempts
-    suspended = attempts[attempts["outcome"] == "checkpointed"].set_index("attempt")
-    chosen = decisions[(decisions["by"] == "releaser") & (decisions["chosen"] == 1)].set_index("attempt")
-    assert sorted(chosen.index) == sorted(suspended.index)
-    assert len(chosen) > 4
-    chosen = chosen.loc[suspended.index]
-    assert (chosen["container"] == suspended["container"]).all()
-    assert (chosen["t_s"] <= suspended["suspend_asked_s"]).all()
-    assert (chosen["keys_total"] == suspended["keys_total"]).all()
-
-
 def test_victims_come_first_by_the_score_of_the_rule(decisions: DataFrame) -> None:
     tasks = decisions[decisions["by"] == "releaser"]
     assert set(tasks["rule"]) == {"srt"}
@@ -131,18 +119,6 @@ def test_victims_come_first_by_the_score_of_the_rule(decisions: DataFrame) -> No
         assert candidates["place"].tolist() == list(range(1, len(candidates) + 1))
         assert candidates["chosen"].sum() + CANDIDATES_SHOWN == len(candidates)
         assert len(candidates) + candidates["left_out"].iloc[0] <= 47
-
-
-def test_no_more_tasks_are_taken_than_their_job_was_asked_for(decisions: DataFrame) -> None:
-    jobs = decisions[decisions["by"] == "preemptor"]
-    assert set(jobs["rule"]) == {"mr"}
-    assert set(jobs["requester"]) == {"production-S"}
-    assert jobs["score"].tolist() == jobs["containers"].tolist()
-    for _, taken in decisions[decisions["by"] == "releaser"].groupby("decision"):
-        until_s = taken["t_s"].iloc[0]
-        asked = jobs.loc[jobs["t_s"] < until_s, "chosen"].sum()
-        earlier = decisions[(decisions["by"] == "releaser") & (decisions["t_s"] <= until_s)]
-        assert earlier["chosen"].sum() <= asked
 
 
 def test_scores_of_other_rules(tmp_path: Path) -> None:

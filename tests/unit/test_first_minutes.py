@@ -10,7 +10,7 @@ from emulator.campaign.definition import load_campaign
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory, examples, located
 from emulator.experiment.load import load_experiment
-from tests.live_runs import natjam
+from tests.commands import run_natjam
 
 
 def test_every_example_has_a_summary_and_is_found_by_its_name() -> None:
@@ -32,23 +32,18 @@ def test_a_campaign_may_name_the_catalogue(tmp_path: Path) -> None:
     assert load_campaign(file).variants[0].experiment.name == "natjam-fig4"
 
 
-def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
-    assert natjam("init", "mine", cwd=tmp_path).returncode == 0
-    mine = tmp_path / "mine"
-    campaign = mine / "campaign.yaml"
+def test_what_init_makes_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_natjam("init", "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    campaign = Path("campaign.yaml")
     assert "seeds: 10" in campaign.read_text()
     campaign.write_text(campaign.read_text().replace("seeds: 10", "seeds: 1"))  # each of its twelve combinations once
-    own = ("--set", "scheduler.task_eviction=my_policies:newest", "--out", "own")
-    runs = (("run", "experiment.yaml", "--engine", "sim", *own), ("verify", "own"))
-    for arguments in (*runs, ("campaign", "campaign.yaml")):
-        done = natjam(*arguments, cwd=mine)
-        assert done.returncode == 0, done.stderr
-    again = natjam("init", "mine", cwd=tmp_path)
-    assert (again.returncode, "exists already" in again.stderr) == (2, True)
-
-
-def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Path) -> None:
-    assert natjam("init", ".", cwd=tmp_path).returncode == 0
-    settings = ("--set", "scheduler.task_eviction=my_policies:newest")
-    done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    run_natjam(
+        *("run", "experiment.yaml", "--engine", "sim", "--set", "scheduler.task_eviction=my_policies:newest"),
+        *("--out", "own"),
+    )
+    run_natjam("verify", "own")
+    run_natjam("campaign", campaign)
+    monkeypatch.chdir(tmp_path)
+    assert "exists already" in run_natjam("init", "mine", status=2).stderr

@@ -27,7 +27,7 @@ from emulator.run.run import run_briefly
 from emulator.vocabulary import SECOND_NS, JobFacts, map_reduce
 from tests.commands import run_natjam
 from tests.experiment_files import refusal, write
-from workloads.bimodal import bimodal_jobs
+from workloads.paper_jobs import bimodal_jobs
 from workloads.schema import BimodalEntry
 
 QUEUES = (QueueView("default", 0, 0, 8, 0, 0),)

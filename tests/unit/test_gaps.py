@@ -8,7 +8,7 @@ from analysis.report.facts import facts
 from emulator.core.messages import JobState
 from emulator.engine import EngineResult
 from emulator.experiment.load import load_experiment
-from emulator.live.beat import PERIOD_REAL_NS, Beat, gap, watched
+from emulator.live.beat import PERIOD_REAL_NS, Beat, watched
 from emulator.live.clock import ScaledClock
 from emulator.records.gaps import Gap, LongestGaps, disturbances, disturbed_text, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
@@ -36,11 +36,6 @@ def test_a_beat_is_late_by_what_exceeds_its_period() -> None:
     before_ns = PERIOD_REAL_NS // 2 + PERIOD_REAL_NS + 100_000
     assert beat.late_real_ns(before_ns + PERIOD_REAL_NS + 5 * SECOND_NS) == 5 * SECOND_NS
     assert beat.late_real_ns(before_ns + PERIOD_REAL_NS + 5 * SECOND_NS + 1) == 0, "it goes on from there"
-
-
-def test_a_gap_is_in_emulated_time() -> None:
-    clock = ScaledClock(origin_real_ns=100 * SECOND_NS, scale=20)
-    assert gap("rm", 5 * SECOND_NS, 110 * SECOND_NS, clock) == gap_of("rm", 100, 200)
 
 
 def test_a_thread_watches_its_process() -> None:

@@ -13,7 +13,7 @@ from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
 from emulator.resolved import resolve
 from emulator.sim.session import simulate
-from workloads.google_day import google_day_jobs
+from workloads.paper_jobs import google_day_jobs
 from workloads.schema import GOOGLE_BANDS, GoogleDayEntry
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
@@ -36,15 +36,6 @@ def test_the_same_seed_draws_the_same_day() -> None:
     entry = GoogleDayEntry(jobs=50, tasks=500)
     assert google_day_jobs(entry, 2**30, 1) == google_day_jobs(entry, 2**30, 1)
     assert google_day_jobs(entry, 2**30, 1) != google_day_jobs(entry, 2**30, 2)
-
-
-def test_a_small_day_runs_to_its_end() -> None:
-    day = "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}"
-    scheduler = ["scheduler.mechanism=adaptive", "scheduler.placement=cost"]
-    experiment = load_experiment(DAY, [day, "cluster.nodes=1", *scheduler])
-    done = simulate(resolve(experiment), lambda records: None)
-    for machine in done.machines.values():
-        machine.validate_state()
 
 
 def test_its_queues_must_be_there(tmp_path: Path) -> None:

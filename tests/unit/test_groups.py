@@ -71,14 +71,6 @@ def test_three_groups_run_in_their_order_and_only_those_that_may_be_are_victims(
     assert {"train/am", "train/launcher-000.0", "train/workers-003.0", "train/evaluator-000.0"} <= names
 
 
-def test_a_job_of_programs_has_the_group_tasks(tmp_path: Path) -> None:
-    programs = THREE[: THREE.index("    - name: train")] + (
-        "    - {name: train, queue: research, tasks: {command: [sleep, '9'], count: 2, length_s: 9}}\n"
-    )
-    found = history_of(programs, tmp_path)
-    assert [(row.kind, row.task) for row in found.tasks] == [("tasks", 0), ("tasks", 1)]
-
-
 @pytest.mark.parametrize(
     ("text", "change", "words"),
     [

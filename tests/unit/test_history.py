@@ -17,9 +17,8 @@ from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import OverheadSettings
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
-from emulator.records.history.attempt_names import AttemptNames, compressed, decompress
+from emulator.records.history.attempt_names import compressed, decompress
 from emulator.records.history.containers import OperationName
-from emulator.records.history.kept import KeptChoices, KeptStories
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold
@@ -579,35 +578,6 @@ def test_overruns_are_counted_beyond_the_profile_and_five_real_milliseconds() ->
     }
 
 
-def test_a_job_that_is_over_is_kept_compressed_and_comes_back_whole() -> None:
-    kept = KeptStories(["j"])
-    for number in range(3):
-        story = kept.of(f"c{number}")
-        story.start = ms.StartContainer(f"c{number}", "j", REDUCE, number, f"j-{number}", ns(1))
-        kept.start("j", story.container)
-        if number < 2:
-            kept.close(story)
-    kept.end("j")
-    kept.of("c0").suspend_asked_ns = ns(3)
-    expected = [kept.of(f"c{number}") for number in range(3)]
-    for story in expected:
-        assert not kept.is_over("j")
-        kept.close(story)
-    assert kept.is_over("j")
-    assert kept.all_of("j") == expected
-    assert kept.started == 3
-
-
-def test_choices_of_victims_are_kept_in_their_order() -> None:
-    kept = KeptChoices()
-    added = [(ns(n), "rm", fx.ExplainTaskEviction(f"j{n}", "srt", 1, (), n)) for n in range(600)]
-    for choice in added:
-        kept.add(choice)
-    assert list(kept.in_order()) == added
-    kept.add(late := (ns(300), "am:j", added[0][2]))
-    assert list(kept.in_order()) == [*added[:300], late, *added[300:]]
-
-
 # ---- what is kept ----
 
 
@@ -622,13 +592,3 @@ def test_what_is_kept_compressed_takes_no_more_memory_than_it_is_long() -> None:
         tracemalloc.stop()
     assert msgspec.msgpack.decode(decompress(kept)) == value
     assert taken_bytes < len(kept) + 5_000
-
-
-def test_the_attempts_of_a_job_that_is_added_later_are_found() -> None:
-    script = Script()
-    checkpointed(script)
-    attempts = fold(script.records, [job()]).attempts
-    names = AttemptNames()
-    assert names.of("j") == {}
-    names.add(attempts)
-    assert names.of("j") == {row.container: row.attempt for row in attempts} != {}

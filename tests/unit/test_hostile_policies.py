@@ -74,7 +74,6 @@ def test_images_without_a_device_are_refused_when_they_are_chosen(tmp_path: Path
 
 
 ENDS = {
-    "SystemExit": "raise SystemExit",
     "KeyboardInterrupt": "raise KeyboardInterrupt",
     "_exit": "os._exit(0)",
     "another program": "os.execv('/bin/true', ['true'])",

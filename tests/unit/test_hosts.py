@@ -16,7 +16,7 @@ import ray.autoscaler
 import yaml
 from typer.testing import Result
 
-from emulator.live.machines.cluster_file import CHECKOUT, CLOUDS, CLUSTER_FILE
+from emulator.live.machines import CHECKOUT, CLOUDS, CLUSTER_FILE
 from tests.commands import invoked
 
 SCHEMA = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text())

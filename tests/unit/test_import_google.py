@@ -175,12 +175,8 @@ JOBS = job_row(9, SUBMIT) + job_row(12, FINISH)
     [
         (GOOD + task_row(11, SUBMIT), 4, "time", "before the row above"),
         (GOOD + "NaN" + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
-        (GOOD + "-" + task_row(13, SUBMIT), 4, "time", "negative"),
-        (GOOD + "9" * 30 + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
         (GOOD + task_row(13, 9), 4, "event", "above 8"),
         (GOOD + task_row(13, SUBMIT, priority=12), 4, "priority", "above 11"),
-        (GOOD + task_row(13, SUBMIT, job=2**40), 4, "job", "above"),
-        (GOOD + task_row(13, SUBMIT, index=-3), 4, "index", "negative"),
         (GOOD + task_row(13, SUBMIT).replace(",1,0,77", ",,0,77"), 4, "job", "missing"),
         (GOOD + task_row(13, SUBMIT).replace(",", ";"), 4, None, "1 fields"),
         (GOOD + "1,2,3\n", 4, None, "3 fields"),
@@ -205,12 +201,6 @@ def test_line_ends_of_other_systems(tmp_path: Path):
     path = slice_of(tmp_path, GOOD.replace("\n", "\r\n"), JOBS.replace("\n", "\r\n"))
     other = slice_of(tmp_path / "other", GOOD, JOBS)
     assert read(path, "google").jobs == read(other, "google").jobs
-
-
-def test_text_that_is_not_utf_8(tmp_path: Path):
-    jobs = JOBS.encode().replace(b"user", b"us\xe9r", 1)
-    with pytest.raises(TraceError, match=r"job_events/part-00000-of-00001\.csv:1: byte 16 .* not UTF-8"):
-        read(slice_of(tmp_path, GOOD, jobs), "google")
 
 
 def test_no_tables_and_truncated_files(tmp_path: Path):

@@ -100,22 +100,16 @@ GOOD = dumped(job())
 BROKEN = [
     (GOOD + b"\n" + GOOD, 2, "jobID", "earlier job"),
     (dumped(job(submitTime=None)), 1, "submitTime", "missing"),
-    (dumped(job(submitTime=-5)), 1, "submitTime", "negative"),
     (dumped(job(submitTime="5")), 1, "submitTime", "not a whole number"),
-    (dumped(job(submitTime=10**30)), 1, "submitTime", "not a whole number"),
     (dumped(job(submitTime=10**18)), 1, "submitTime", "is not 0 to"),
     (dumped(job(finishTime=400)), 1, "finishTime", "before submitTime"),
     (dumped(job(jobID=None)), 1, "jobID", "not text"),
-    (dumped(job(jobID="../x")), 1, "jobID", "start with"),
     (dumped(job(mapTasks={})), 1, "mapTasks", "not a list"),
     (dumped(job(mapTasks=[3])), 1, "mapTasks[0]", "not an object"),
     (dumped(job(maps=[[attempt(3000, 1000)]])), 1, "mapTasks[0].attempts[0].finishTime", "2 s before startTime"),
-    (dumped(job(maps=[[3]])), 1, "mapTasks[0].attempts[0]", "not an object"),
     (dumped(job(maps=[[attempt(1, 2), attempt(1, 2.5)]])), 1, "mapTasks[0].attempts[1].finishTime", "not a whole"),
     (GOOD.replace(b"500", b"NaN", 1), 1, None, "not JSON"),
     (b"\n\n" + GOOD[:-1], 3, None, "no end"),
-    (GOOD.replace(b"job_1", b"job_\xff", 1), 1, None, "not JSON"),
-    (b"[" + GOOD + b"]", 1, None, "not a JSON object"),
     (GOOD + b"\n,\n" + GOOD, 2, None, "not a JSON object"),
     (b"a\tb\tc\n", 1, None, "is not a JSON object"),
     (b"", None, None, "no JSON object in the file"),
@@ -152,8 +146,3 @@ def test_objects_over_many_lines_carriage_returns_and_chunks(tmp_path: Path, mon
     with pytest.raises(TraceError) as caught:
         read(write(tmp_path, broken), "rumen")
     assert caught.value.line == broken[: broken.index(b": x")].count(b"\n") + 1
-
-
-def test_truncated_gzip(tmp_path: Path):
-    with pytest.raises(TraceError, match="truncated"):
-        read(write(tmp_path, FIVE_JOBS.read_bytes()[:20_000]), "rumen")

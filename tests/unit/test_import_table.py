@@ -19,8 +19,7 @@ from tests.commands import run_natjam
 from tests.experiment_files import VALID, write
 from tests.traces import read
 from workloads.errors import Problems, TraceError
-from workloads.importers import open_trace
-from workloads.importers.guess import guess_format
+from workloads.importers import guess_format, open_trace
 from workloads.inspection import inspect_trace
 from workloads.record import WorkloadTask
 

@@ -17,7 +17,7 @@ from emulator.files.yaml_positions import read_document
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.commands import invoked
-from tests.traces import FIVE_JOBS, YARN, YARN_APPS, read, write
+from tests.traces import YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
 from workloads.yarn.experiment import Imported, Sources, import_yarn, write_import
 from workloads.yarn.queues import PREFIX, capacity_leaves, fair_leaves
@@ -66,16 +66,6 @@ class TestHadoopsOwnFiles:
             *("node-locality-delay", "queue-mappings", "enable"),
         }
 
-    def test_the_simulators_queues(self):
-        found = imported(scheduler=SLS_SCHEDULER)
-        queues = found.experiment["scheduler"]["allocation"]["queues"]
-        assert {name: queue["capacity"] for name, queue in queues.items()} == {
-            "sls_queue_1": 0.25,
-            "sls_queue_2": 0.25,
-            "sls_queue_3": 0.5,
-        }
-        assert found.left_out == []
-
     def test_the_fair_scheduler_is_followed_to_its_allocation_file(self):
         found = imported(site=SLS_SITE, scheduler=SLS_SCHEDULER, fair=SLS_FAIR)
         allocation = found.experiment["scheduler"]["allocation"]
@@ -105,11 +95,6 @@ class TestHadoopsOwnFiles:
         assert ("applications", "1 of queue gone") in told
         assert ("applications not finished", "1") in told
         assert found.experiment["cluster"]["container_memory_gb"] == 2
-
-    def test_a_rumen_trace(self):
-        found = imported(scheduler=CONF, apps=FIVE_JOBS)
-        assert found.applications is not None
-        assert len(found.applications.jobs) == 5
 
 
 class TestQueues:
@@ -297,9 +282,6 @@ class TestApplications:
             read(write(tmp_path, raw.replace(old, new).encode()), "yarn")
         assert caught.value.column == column
 
-    def test_an_answer_without_applications(self, tmp_path: Path):
-        assert read(write(tmp_path, b'{"apps": null}'), "yarn").jobs == []
-
 
 class TestCommand:
     def test_the_file_says_what_was_left_out(self, tmp_path: Path):
@@ -314,13 +296,6 @@ class TestCommand:
         document = read_document(out)
         assert document.get(("cluster", "nodes")) == 3
         assert document.get(("workload", "jobs", 0, "queue")) == "default"
-
-    def test_applications_lie_beside_it(self, tmp_path: Path):
-        out = tmp_path / "mine.yaml"
-        done = natjam("--scheduler", SLS_SCHEDULER, "--apps", YARN_APPS, "--out", out)
-        assert done.exit_code == 0, done.output
-        assert read_document(out).get(("workload", "trace", "path")) == "mine.jobs.jsonl"
-        assert len(read(tmp_path / "mine.jobs.jsonl", "natjam").jobs) == 3
 
     @pytest.mark.parametrize(
         ("arguments", "reason"),

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -24,8 +21,6 @@ from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import Terms, Victims, first_of_best
 from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
 from emulator.sites.kubernetes import (
-    HOSTNAME,
-    AntiAffinity,
     Arrival,
     Bound,
     BudgetSpec,
@@ -148,16 +143,6 @@ def test_another_answer_is_told_and_ends_with_1(
     assert last == "0 of 1 equal"
 
 
-def test_the_script_runs_from_the_checkout() -> None:
-    done = subprocess.run(
-        [sys.executable, "tests/peers/kube.py", "cases", str(RECORDS / "own-tests.jsonl.gz")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (0, "29 of 29 equal\n"), done.stderr
-
-
 # ---- one by one ----
 
 
@@ -233,25 +218,6 @@ def test_the_least_important_that_are_needed_go_and_the_node_says_why() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "criterion"),
-    [
-        ([("p", 2, 5, 0)], [("q", 2, 6, 0)], Criterion.HIGHEST_PRIORITY),
-        ([("p", 2, 5, 0), ("q", 2, 0, 0)], [("r", 2, 5, 0), ("s", 2, 1, 0)], Criterion.SUM_OF_PRIORITIES),
-        ([("p", 4, 5, 0)], [("q", 2, 5, 0), ("r", 2, -5, 0)], Criterion.SUM_OF_PRIORITIES),
-        ([("p", 4, 5, 9)], [("q", 4, 5, 8)], Criterion.START),
-    ],
-)
-def test_the_node_is_chosen_by_the_criteria_in_order(one: list[Any], other: list[Any], criterion: Criterion) -> None:
-    for nodes in (("one", "other"), ("other", "one")):
-        placed = [
-            *(bound(each[0], "one", *each[1:]) for each in one),
-            *(bound(each[0], "other", *each[1:]) for each in other),
-        ]
-        preemption = victims(State(tuple(map(node, nodes)), tuple(placed)), pod("in", 4, 10), first_of_best)
-        assert (preemption.node, preemption.lost_by("other")) == ("one", criterion)
-
-
 def test_who_may_not_preempt_or_need_not() -> None:
     state = State((node("n"),), (bound("a", "n", 4),))
     never = PriorityClass("calm", 9, Policy.NEVER).of(pod("in", 4))
@@ -259,76 +225,6 @@ def test_who_may_not_preempt_or_need_not() -> None:
     assert victims(state, pod("in", 4), first_of_best).verdict is Verdict.NO_CANDIDATE
     with pytest.raises(ValueError, match="pod in fits on n"):
         victims(State(state.nodes), pod("in", 4), first_of_best)
-
-
-def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
-    state = State((node("n0"), node("n1")), (bound("a", "n0", 4), bound("b", "n1", 4, 9)), (Pending(pod("in", 4, 5)),))
-    decision, state = cycle(state, 10 * SECOND_NS, first_of_best)
-    assert isinstance(decision, Decision)
-    assert (decision.outcome, decision.node, decision.evicted) == (Outcome.PREEMPTS, "n0", ("a",))
-    assert list(why(decision)) == [
-        "in (priority 5) preempts on n0, and waits for its victims to go",
-        "n0: a (priority 0) would go; taken",
-        "n1: 0.004 cpu asked, 0 cpu left; nobody there is of lower priority",
-    ]
-    (going,) = (each for each in state.bound if each.pod.name == "a")
-    assert (going.terminating, going.preempted) == (True, True)
-    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
-    assert cycle(state, 11 * SECOND_NS, first_of_best)[0] is None, "nothing has changed"
-    assert place(state, pod("other", 1, 4), first_of_best).node is None, "the room is spoken for"
-    assert victims(state, pod("in", 4, 5), first_of_best).verdict is Verdict.WAITS
-    freed = leave(state, ["a", "b"])
-    assert place(freed, pod("other", 1, 4), first_of_best).node == "n1"
-    decision, state = cycle(freed, 12 * SECOND_NS, first_of_best)
-    assert isinstance(decision, Decision)
-    assert (decision.outcome, decision.node, decision.placement.was_nominated) == (Outcome.BOUND, "n0", True)
-    assert (names(state.bound), state.waiting) == (["in"], ())
-
-
-def test_what_makes_one_that_is_set_aside_ready_again() -> None:
-    """A pod leaves, for those that would fit without others; or five minutes pass, for all."""
-    tainted = node("tainted", taints=(Taint("dedicated", Effect.NO_SCHEDULE),))
-    for nodes, wakes in (((tainted, node("n")), True), ((tainted,), False)):
-        placed = (bound("a", nodes[-1].name, 4),)
-        decision, state = cycle(State(nodes, placed, (Pending(pod("in", 4)),)), SECOND_NS, first_of_best)
-        assert isinstance(decision, Decision)
-        assert decision.outcome is Outcome.FAILS
-        assert [each.aside for each in leave(state, ["a"]).waiting] == [not wakes]
-        assert [each.aside for each in look(state, 301 * SECOND_NS).waiting] == [True]
-        assert [each.aside for each in look(state, 301 * SECOND_NS + 1).waiting] == [False]
-
-
-def test_cycles_on_values_decide_as_the_player_does() -> None:
-    """The state between two cycles is all that decides; what the player remembers of nodes changes nothing."""
-    for seed in range(20):
-        random = Random(f"kubernetes/{seed}")
-        nodes = tuple(node(f"n{number}", 8) for number in range(3))
-        lonely = (AntiAffinity({"app": "a"}, HOSTNAME),)
-        pods = [
-            pod(
-                f"p{number}",
-                random.randint(1, 5),
-                random.choice((0, 0, 5, 9)),
-                labels={"app": random.choice("ab")},
-                anti_affinity=lonely if random.random() < 0.2 * (seed % 2) else (),
-            )
-            for number in range(12)
-        ]
-        grace_ns = day_ns = 10**14
-        arrivals = tuple(Arrival(each, 0, day_ns, grace_ns, Replacement.NEVER) for each in pods)
-        player = pods_player(Kubernetes(State(nodes), arrivals=arrivals))
-        decisions = [each for cycle in player.play() if player.now_ns == 0 for each in cycle.decisions]
-        played = [each for each in decisions if isinstance(each, Decision)]
-        low = tuple(Pending(each, since_ns=number) for number, each in enumerate(pods))
-        state, asked = State(nodes, (), low), list[Decision]()
-        while True:
-            decision, state = cycle(state, 1000 * (len(asked) + 1), first_of_best)
-            if not isinstance(decision, Decision):
-                break
-            asked.append(decision)
-        assert [(each.pod, each.outcome, each.node, each.victims) for each in asked] == [
-            (each.pod, each.outcome, each.node, each.victims) for each in played
-        ]
 
 
 def _cluster(grace_s: int, replacement: Replacement) -> Kubernetes:
@@ -404,3 +300,40 @@ def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:
     ]
     top = replace(gang, priority=0)
     assert place_gang(state, top, first_of_best).outcome is GangOutcome.NO_LOWER
+
+
+def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
+    state = State((node("n0"), node("n1")), (bound("a", "n0", 4), bound("b", "n1", 4, 9)), (Pending(pod("in", 4, 5)),))
+    decision, state = cycle(state, 10 * SECOND_NS, first_of_best)
+    assert isinstance(decision, Decision)
+    assert (decision.outcome, decision.node, decision.evicted) == (Outcome.PREEMPTS, "n0", ("a",))
+    assert list(why(decision)) == [
+        "in (priority 5) preempts on n0, and waits for its victims to go",
+        "n0: a (priority 0) would go; taken",
+        "n1: 0.004 cpu asked, 0 cpu left; nobody there is of lower priority",
+    ]
+    (going,) = (each for each in state.bound if each.pod.name == "a")
+    assert (going.terminating, going.preempted) == (True, True)
+    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
+    assert cycle(state, 11 * SECOND_NS, first_of_best)[0] is None, "nothing has changed"
+    assert place(state, pod("other", 1, 4), first_of_best).node is None, "the room is spoken for"
+    assert victims(state, pod("in", 4, 5), first_of_best).verdict is Verdict.WAITS
+    freed = leave(state, ["a", "b"])
+    assert place(freed, pod("other", 1, 4), first_of_best).node == "n1"
+    decision, state = cycle(freed, 12 * SECOND_NS, first_of_best)
+    assert isinstance(decision, Decision)
+    assert (decision.outcome, decision.node, decision.placement.was_nominated) == (Outcome.BOUND, "n0", True)
+    assert (names(state.bound), state.waiting) == (["in"], ())
+
+
+def test_what_makes_one_that_is_set_aside_ready_again() -> None:
+    """A pod leaves, for those that would fit without others; or five minutes pass, for all."""
+    tainted = node("tainted", taints=(Taint("dedicated", Effect.NO_SCHEDULE),))
+    for nodes, wakes in (((tainted, node("n")), True), ((tainted,), False)):
+        placed = (bound("a", nodes[-1].name, 4),)
+        decision, state = cycle(State(nodes, placed, (Pending(pod("in", 4)),)), SECOND_NS, first_of_best)
+        assert isinstance(decision, Decision)
+        assert decision.outcome is Outcome.FAILS
+        assert [each.aside for each in leave(state, ["a"]).waiting] == [not wakes]
+        assert [each.aside for each in look(state, 301 * SECOND_NS).waiting] == [True]
+        assert [each.aside for each in look(state, 301 * SECOND_NS + 1).waiting] == [False]

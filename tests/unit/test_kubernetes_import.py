@@ -27,9 +27,9 @@ from emulator.sites.kubernetes import (
 )
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
-from workloads.kubernetes.api import Container, Requesting, Resources
-from workloads.kubernetes.arrivals import read_arrivals
+from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import Imported, read_kubernetes
+from workloads.kubernetes.objects import Container, Requesting, Resources
 from workloads.kubernetes.pods import NAMESPACE, requests_of
 from workloads.saved import read_saved, write_saved
 
@@ -304,7 +304,7 @@ def test_problems_of_a_table(cluster: Kubernetes, tmp_path: Path, old: str, new:
     assert old in TABLE
     path.write_text(TABLE.replace(old, new, 1))
     with pytest.raises(ConfigError) as raised:
-        read_arrivals(path, cluster)
+        read_pods(path, cluster)
     assert raised.value.message.startswith(f"{path}{problem}")
 
 

@@ -7,16 +7,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
-from emulator.policies.kueue.model import Admitted, Reason, first_name
+from emulator.policies.kueue.model import Admitted, first_name
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.scheduler import workloads_player
-from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
@@ -138,16 +136,6 @@ def test_a_queue_takes_back_what_it_lent_and_says_why() -> None:
     assert {each.workload.name for each in after.admitted} == {"a1", "b1"}
 
 
-def test_shares_by_weight_decide_who_loses() -> None:
-    """b and c borrow as much, but c has twice the weight, so b has the larger share."""
-    queues = (queue("a", 0, RECLAIM), queue("b", 0), queue("c", 0, weight=2.0), queue("lender", 8))
-    held = tuple(admitted(workload(f"{of}{number}", of, 1)) for of in "bc" for number in range(4))
-    state = State(Cluster(queues, (), DEFAULT_STRATEGIES), held)
-    chosen = victims(state, Incoming(workload("a1", "a", 1), ({"cpu": "default"},), (("default", "cpu"),)), first_name)
-    assert [(each.name, each.reason) for each in chosen] == [("b0", Reason.FAIR_SHARING)]
-    assert chosen[0].shares == (125.0, 375.0), "in thousandths"
-
-
 def test_shares_that_are_equal_in_thousandths_are_equal() -> None:
     """3 of 5 cpus at a weight of 3, and 2 at a weight of 2: as parts of one they differ in the last bit."""
     queues = (queue("a", 2, weight=3.0), queue("b", 1, weight=2.0), queue("lender", 2))
@@ -179,31 +167,6 @@ def test_of_equal_cohorts_the_caller_chooses() -> None:
     assert [each.name for each in victims(state, incoming, last)] == ["r0"]
     assert [each.name for each in victims(state, incoming, first_name)] == ["l0"]
     assert asked == [["left", "right"]]
-
-
-def test_trying_leaves_no_trace() -> None:
-    """Without some of the admitted the tree is as if they had never been; with them again it is as before."""
-    for number, case in enumerate(list(records(RECORDS / "cases.jsonl.gz"))[:60]):
-        state, random = peer.state_of(case), Random(f"trace/{number}")
-        snapshot = Snapshot(state.cluster, state.admitted)
-        before = usage(snapshot)
-        held = [each for queue in snapshot.held.values() for each in queue.values()]
-        out = random.sample(held, random.randint(0, len(held)))
-        for each in out:
-            snapshot.take(each)
-        names = {each.workload.name for each in out}
-        kept = [each for each in state.admitted if each.workload.name not in names]
-        without = Snapshot(state.cluster, kept, [flavors for each in state.admitted for flavors in each.flavors])
-        order = [without.cells[pair] for pair in snapshot.cells]
-        assert usage(snapshot) == [[used[cell] for cell in order] for used in usage(without)]
-        random.shuffle(out)
-        for each in out:
-            snapshot.put(each)
-        assert usage(snapshot) == before
-
-
-def usage(snapshot: Snapshot) -> list[list[int]]:
-    return [list(node.usage) for node in (*snapshot.cohorts.values(), *snapshot.queues.values())]
 
 
 def test_a_state_is_not_changed_by_a_question() -> None:

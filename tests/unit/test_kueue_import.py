@@ -21,8 +21,8 @@ from emulator.sites.kueue import (
 )
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
+from workloads.arrivals import read_workloads
 from workloads.kubernetes.quantities import amount, quantity
-from workloads.kueue.arrivals import read_arrivals
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
 
@@ -211,7 +211,7 @@ def test_problems_of_a_table(imported: Kueue, tmp_path: Path, old: str, new: str
     assert old in TABLE
     path.write_text(TABLE.replace(old, new, 1))
     with pytest.raises(ConfigError) as raised:
-        read_arrivals(path, imported.cluster)
+        read_workloads(path, imported.cluster)
     assert raised.value.message.startswith(f"{path}{problem}")
 
 

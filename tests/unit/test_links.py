@@ -193,12 +193,3 @@ def test_what_is_no_batch_is_refused_with_its_own_error(given: object) -> None:
 def test_what_is_nested_too_deeply_is_refused_with_its_own_error() -> None:
     with pytest.raises(BatchError, match=r"recursion|Stack overflow"):  # before 3.14; since
         decode_batch(b'[["am:j",{"report":' + b"[" * 1_000_000)
-
-
-@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=3))
-def test_a_damaged_batch_is_refused_with_its_own_error(at: int, bytes_: bytes) -> None:
-    line = bytearray(encode_batch(BATCH))
-    at %= len(line)
-    line[at : at + len(bytes_)] = bytes_
-    with suppress(BatchError):
-        decode_batch(bytes(line))

@@ -67,32 +67,6 @@ for text in sys.stdin:
     if news["event"] == "decide":
         say(decision="done", question=news["question"]); sys.stdout.flush()
 """
-BASH = r"""
-# Gives every request of a job the first free container; takes nothing back.
-declare -A free waits
-value() {
-    [[ $line == *\"$1\":* ]] || { echo 0; return; }
-    local rest=${line#*\"$1\":}; rest=${rest#\"}; echo "${rest%%[\",\}]*}"
-}
-while read -r line; do
-    case $line in
-        *'"event":"node-up"'*) free[$(value node)]=$(value containers) ;;
-        *'"event":"job-waits"'*) waits[$(value job)]=$(($(value am) + $(value map) + $(value reduce))) ;;
-        *'"event":"job-ended"'*) waits[$(value job)]=0 ;;
-        *'"event":"container-ended"'*) node=$(value node); ((free[$node] += 1)) ;;
-        *'"event":"decide"'*)
-            for job in "${!waits[@]}"; do
-                for node in "${!free[@]}"; do
-                    while ((waits[$job] > 0 && free[$node] > 0)); do
-                        ((waits[$job] -= 1, free[$node] -= 1))
-                        echo "{\"decision\":\"grant\",\"job\":\"$job\",\"node\":\"$node\"}"
-                    done
-                done
-            done
-            echo "{\"decision\":\"done\",\"question\":$(value question)}" ;;
-    esac
-done
-"""
 
 
 def experiment(folder: Path, command: list[str], news: str = "at-once", mechanism: str = "kill") -> Path:
@@ -138,11 +112,6 @@ def test_a_replay_needs_no_process(tmp_path: Path) -> None:
     resolved = resolve(load_experiment(experiment(tmp_path, ["no-such-program"], "heartbeat", "suspend")))
     make = partial(make_machine, settings=resolved.settings, jobs=resolved.jobs_by_name)
     assert replay(records, lambda address: make(address)) is None
-
-
-def test_one_in_another_language(tmp_path: Path) -> None:
-    (tmp_path / "mine.sh").write_text(BASH)
-    assert simulated(tmp_path, ["bash", "mine.sh"], []).keys() == {"low", "high"}
 
 
 @pytest.mark.parametrize(

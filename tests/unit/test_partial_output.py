@@ -111,15 +111,6 @@ def sealed(directory: Path, container: str, begin: int, end: int) -> Path:
     return Path(output.path)
 
 
-def test_a_seal_is_no_part_of_the_output(tmp_path: Path):
-    sealed(tmp_path, "a", 0, 4)
-    sealed(tmp_path, "b", 4, 4)
-    write(tmp_path, "c", 4, 9)
-    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a", "b", "c"]) == [4, 0]
-    partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b", "c"], len(KEYS))
-    assert Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes() == run(tmp_path / "whole", [])
-
-
 def test_a_sealed_output_that_goes_on_has_no_seal_any_more(tmp_path: Path):
     output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
     for key, values in KEYS:
@@ -163,16 +154,6 @@ def test_the_sealed_output_of_another_task_or_attempt_does_not_pass_for_its_own(
         for path, content in contents.items():
             path.write_bytes(content)
     partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b", "d"], len(KEYS))
-
-
-@pytest.mark.parametrize("room", [0, 10])
-def test_a_full_disk_as_it_is_sealed_is_said(tmp_path: Path, room: int):
-    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
-    output.append(*KEYS[0])
-    with file_size_limit(output.sync() + room), pytest.raises(OutputError, match=os.strerror(errno.EFBIG)):
-        output.seal()
-    output.seal()
-    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["c"]) == [1]
 
 
 def test_commit_refuses_keys_that_do_not_add_up(tmp_path: Path):

@@ -13,7 +13,7 @@ from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
 from emulator.vocabulary import HOUR_NS
 from tests.experiment_files import refusal, write
-from workloads.poisson import poisson_jobs
+from workloads.paper_jobs import poisson_jobs
 from workloads.schema import PoissonEntry
 
 HALF = Capacity([(0, 80), (12 * HOUR_NS, 20)], 24 * HOUR_NS)

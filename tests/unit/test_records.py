@@ -92,12 +92,6 @@ def test_every_flipped_byte_of_a_map_output_is_noticed(tmp_path: Path):
         path.write_bytes(whole)
 
 
-@given(st.binary(max_size=200), st.integers(0, 3))
-def test_any_bytes_as_an_index(packed: bytes, number: int):
-    with suppress(RecordError, IndexError):
-        records.partition_in(packed, number, "x")
-
-
 def test_a_partition_that_an_index_does_not_have(tmp_path: Path):
     records.write_map_output(str(tmp_path), [[(b"k", b"v")]] * 2)
     with pytest.raises(IndexError, match="has 2 partitions, none of number 2"):

@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from analysis.papers import own_cells
+from analysis.papers.cells import first_met, own_cells, straightness
 from analysis.papers.drawings import DRAWINGS
-from analysis.papers.natjam_cells import first_met
-from analysis.papers.os_assisted_cells import straightness
 from analysis.reproduce.cells import Cell, repeated, with_points
 from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions
@@ -223,12 +221,6 @@ def parts_of(claim: Claim) -> set[str]:
     accepted = {kind.rpartition("_")[0] for kind in claim.accept if kind != "within_absolute"} - {""}
     published = set(claim.published) if isinstance(claim.published, dict) else set()
     return published | accepted or {"None"}
-
-
-def test_the_experiment_of_figure_4_has_the_jobs_of_the_microbenchmark() -> None:
-    whole = {job.name: job for job in load_experiment(CATALOG / "natjam-microbenchmark.yaml").workload.jobs or ()}
-    for job in load_experiment(CATALOG / "natjam-fig4.yaml").workload.jobs or ():
-        assert job == whole[job.name].model_copy(update={"maps": 4}), "all but the number of maps, as the file says"
 
 
 def test_maps_of_the_microbenchmark_are_in_the_proportion_of_section_7() -> None:
@@ -742,26 +734,6 @@ def test_every_cell_has_a_unit() -> None:
     assert units["natjam/fig12"] == {"%", "s"}
     assert units["natjam/fig10"] == {"s", "ratio", "count"}
     assert units["flex/gridmix2"] >= {"min", "ratio"}
-
-
-def test_a_figure_that_is_smaller_than_the_papers_has_a_full_form() -> None:
-    figures = {id: figure for id, figure in all_figures().items() if figure.full}
-    assert set(figures) == {"adaptive-checkpointing/fig3", "adaptive-checkpointing/fig5"}
-    for figure in figures.values():
-        for variant in planned([figure.fully()], "sim", None, quick=True)[figure.id]:
-            assert variant.experiment.workload.google_day is not None
-            assert variant.experiment.workload.google_day.tasks == 600_000
-
-
-def test_a_live_form_is_another_experiment_at_fewer_points() -> None:
-    figure = all_figures()["adaptive-checkpointing/fig6"]
-    live = figure.by("live")
-    assert figure.by("sim") == figure
-    assert (figure.experiment, live.experiment) == ("ckpt-kmeans.yaml", "ckpt-kmeans-live.yaml")
-    assert [name for name in live.settings if name.startswith("adaptive")] == [
-        f"adaptive-mb_s-{speed}" for speed in (50, 200, 400, 1000, 5000)
-    ]
-    assert live.claims == figure.claims
 
 
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:

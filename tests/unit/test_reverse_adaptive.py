@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
-from statistics import fmean
-from tempfile import TemporaryDirectory
 
 import numpy
 import pytest
@@ -35,7 +33,6 @@ from emulator.policies.reverse_adaptive.utility import (
     reduce_utility,
 )
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
-from emulator.run.run import run_briefly
 from emulator.vocabulary import HOUR_NS, JobFacts, map_reduce
 from tests.examples import fixed
 from tests.unit.test_fluid import QUEUES, SECOND_NS, job
@@ -219,39 +216,6 @@ def test_a_stable_forecast_draws_fig_1() -> None:
     assert [names for _, names in changes[:3]] == [{"J1", "J2", "J3"}, {"J1"}, {"J2", "J3"}]
     assert [at_h for at_h, _ in changes[:3]] == pytest.approx([0, 4.75, 7.15], abs=0.02)
     assert [outcome.ends_ns[spec.name] <= (spec.facts.deadline_ns or 0) for spec in jobs] == [False, False, True]
-
-
-BURSTINESS = {
-    0: "null",
-    1: "{period_s: 86400, spline: [[0, 50], [18000, 57], [43200, 50], [64800, 43]]}",
-    2: "{period_s: 86400, spline: [[0, 50], [18000, 65], [43200, 49], [64800, 35]]}",
-    3: "{period_s: 86400, spline: [[0, 50], [18000, 75], [43200, 48], [64800, 25]]}",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("level", BURSTINESS)
-def test_shorter_cycles_change_little(level: int) -> None:
-    """Cycles of a minute and of five minutes, by the burstiness of f(t); the paper's are tens of seconds."""
-    given_ = [f"cluster.availability={BURSTINESS[level]}", "workload.poisson.deadline_factor=[1.5, 8]"]
-    missed = {
-        cycle_s: fmean(
-            missed_pct(
-                *given_, f"seed={seed}", f"workload.poisson.load={load}", f"scheduler.allocation.cycle_s={cycle_s}"
-            )
-            for seed in range(1, 6)
-            for load in (0.2, 0.4, 0.6, 0.8)
-        )
-        for cycle_s in (60, 300)
-    }
-    assert missed[60] == pytest.approx(missed[300], abs=0.5)
-
-
-def missed_pct(*overrides: str) -> float:
-    """What a week under Reverse-Adaptive misses."""
-    experiment = load_experiment(catalog_directory() / "reverse-adaptive-week.yaml", overrides)
-    with TemporaryDirectory() as folder:
-        return run_briefly(experiment, Path(folder) / "out", lambda status: None)["deadlines"]["missed_pct"]
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.integers(1, 9), STEPS, st.integers(0, 35))

@@ -122,18 +122,6 @@ def test_jobs_are_shown_as_they_go_on_and_not_counted_anew_where_nothing_has_cha
     assert len({id(one) for one in running}) < len(running) / 2
 
 
-def test_the_journal_is_in_order_and_replays(tmp_path: Path) -> None:
-    simulate(FIG4, tmp_path / "out", "sim.journal=full")
-    header, records = read_journal(tmp_path / "out/journal.jsonl.zst")
-    found = list(records)
-    assert (header.engine, header.seed, header.time_scale) == ("sim", 1, 20)
-    assert found == sorted(found, key=lambda record: (record.t_ns, record.actor, record.seq))
-    experiment = load_experiment(tmp_path / "out/experiment.yaml")
-    jobs = {job.name: job for job in expand(experiment, 1)}
-    settings = resolve(experiment).settings
-    assert replay(found, lambda address: make_machine(address, settings, jobs)) is None
-
-
 def test_nothing_of_the_machines_is_left_once_a_run_is_simulated(tmp_path: Path) -> None:
     """They and the cluster hold each other, and a large run writes its tables without a garbage collector."""
     gc.collect()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +28,7 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
+from tests.peers import slurm as peer
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
@@ -83,15 +82,15 @@ def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> N
     assert held.preempted[0] == held.preempted[1]
 
 
-def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path) -> None:
+def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = [run for run in recorded_runs() if run["config"] == "cancel"]
     path = tmp_path / "runs.json"
     for statement, status in ((lambda: None, 0), (lambda: held[0]["jobs"][0].update(end=60.0, submitted=0.0), 1)):
         statement()
         path.write_text(json.dumps(held))
-        done = subprocess.run([sys.executable, "tests/peers/slurm.py", path], capture_output=True, text=True)
-        assert (done.returncode, "beyond: " in done.stdout) == (status, bool(status)), done.stderr
-    assert subprocess.run([sys.executable, "tests/peers/slurm.py"], capture_output=True).returncode == 2
+        assert peer.main([str(path)]) == status
+        assert ("beyond: " in capsys.readouterr().out) == bool(status)
+    assert peer.main([]) == 2
 
 
 def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:
@@ -129,43 +128,6 @@ def test_a_start_that_is_missing_or_late_is_beyond() -> None:
         jobs = [{**run["jobs"][0], "starts": starts}, *run["jobs"][1:]]
         assert hold({**run, "jobs": jobs}).starts_within == [False, *within[1:]]
     assert within[0]
-
-
-EXEMPT = "PreemptMode=REQUEUE\nPreemptExemptTime=00:00:15\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("PreemptMode=REQUEUE\n", EXEMPT),
-        ("PreemptMode=REQUEUE\n", "PreemptMode=CANCEL\n"),
-        ("PreemptMode=REQUEUE\n", "PreemptMode=REQUEUE\nPreemptExemptTime=-1\n"),
-        ("SchedulerParameters=", "SchedulerParameters=preempt_youngest_first,"),
-        ("SchedulerParameters=", "SchedulerParameters=preempt_strict_order,preempt_reorder_count=3,bf_max_job_test=2,"),
-        ("NO PreemptMode=REQUEUE Default", "NO PreemptMode=CANCEL GraceTime=00:00:06 Default"),
-        ("NO PreemptMode=REQUEUE Default", "NO PreemptMode=OFF Default"),
-        ("NO PreemptMode=REQUEUE Default", "NO Default"),
-        ("PriorityTier=10", "PriorityTier=1"),
-        ("PreemptType=preempt/partition_prio", "PreemptType=preempt/none"),
-        ("SchedulerType=sched/backfill", "SchedulerType=sched/builtin"),
-    ],
-)
-@pytest.mark.parametrize("of", ["requeue 1", "requeue 2"])
-def test_other_configurations_of_the_recorder_run_to_the_end(of: str, old: str, new: str) -> None:
-    run = next(run for run in RUNS if f"{run['config']} {run['seed']}" == of)
-    assert old in run["slurm_conf"]
-    other = {**run, "slurm_conf": run["slurm_conf"].replace(old, new)}
-    assert hold(other).within
-    executions = simulated(other)
-    assert {name: [one.end for one in each][-1] in (End.DONE, End.CANCELLED) for name, each in executions.items()} == (
-        dict.fromkeys(executions, True)
-    )
-    ended = [one for each in executions.values() for one in each if one.was_ended]
-    if new == EXEMPT:
-        assert ended
-        assert min((one.end_ns or 0) - one.start_ns for one in ended) >= 14.9 * SECOND_NS
-    if "OFF" in new or "none" in new or "Tier=1" in new:
-        assert not ended
 
 
 def test_a_job_that_fits_nowhere_is_refused_and_the_play_ends() -> None:

@@ -185,17 +185,6 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
     assert [each.what for each in left_out] == ["state=DRAIN", "state=DOWN", "PreemptParameters: send_user_signal"]
 
 
-def test_an_old_file_from_another_system(tmp_path: Path) -> None:
-    path = tmp_path / "slurm.conf"
-    path.write_bytes(
-        b"\xef\xbb\xbfPreemptType=preempt/partition_prio\r\nPreemptMode=REQUEUE\r\nNodeName=a Procs=12\r\n"
-        b"PartitionName=low Shared=FORCE:1\r\nPartitionName=high Shared=YES Priority=100 PriorityTier=2\r\n"
-    )
-    cluster, left_out = read_conf(path)
-    assert (cluster.nodes, [each.tier for each in cluster.partitions]) == ({"a": 12}, [1, 100])
-    assert [each.what for each in left_out] == ["shared=YES"]
-
-
 @pytest.mark.parametrize(
     ("default", "given", "cpus"),
     [
@@ -371,15 +360,6 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     assert suspended == "low=SUSPEND,11,0.0,4200.0,done,n1 n2,600.0,"
     refused = run_natjam("play", out, "--mode", "medium=CANCEL", status=2)
     assert "there is no partition 'medium' (low, high)" in refused.output
-
-
-def test_a_long_play_shows_how_far_it_is(conf: Path, tmp_path: Path) -> None:
-    header, *rows = SACCT.splitlines()
-    table = [rows[3].replace("12|", f"{number}|", 1) for number in range(150)]
-    (tmp_path / "jobs.txt").write_text("\n".join([header, *table]))
-    files = ("--conf", conf, "--sacct", tmp_path / "jobs.txt", "--out", tmp_path / "mine.yaml")
-    run_natjam("import", "slurm", *map(str, files))
-    assert "% | playing | " in run_natjam("play", tmp_path / "mine.yaml").output
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
 
 from emulator.campaign.spread import ProcessWorkers, spread
+from tests.live_runs import gone, until
 
 
 class AtOnce:
@@ -31,6 +38,43 @@ def test_processes_do_every_task_once() -> None:
     with ProcessWorkers(list, slots=2, preloaded=[]) as workers:
         found = [task for done in spread(range(300), workers) for task in done]
     assert sorted(found) == list(range(300))
+
+
+def own_id(batch: Sequence[int]) -> list[int]:
+    """The process that does a batch."""
+    return [os.getpid() for _ in batch]
+
+
+def hold_python(files: Sequence[str]) -> list[int]:
+    """Write which process this is, and let no other thread of it run for longer than the test waits."""
+    Path(files[0]).write_text(str(os.getpid()))
+    return [ctypes.PyDLL(None).sleep(600)]
+
+
+_HOLDS_PYTHON = """\
+import sys
+from test_spread import ProcessWorkers, hold_python
+with ProcessWorkers(hold_python, slots=1, preloaded=[]) as workers:
+    workers.submit(sys.argv[1:])
+    workers.wait(600)
+"""
+
+
+def test_a_worker_that_holds_python_ends_with_a_campaign_that_is_killed(tmp_path: Path) -> None:
+    file, path = tmp_path / "pid", os.pathsep.join([str(Path(__file__).parent), os.getcwd()])
+    command, environment = [sys.executable, "-c", _HOLDS_PYTHON, str(file)], {**os.environ, "PYTHONPATH": path}
+    with subprocess.Popen(command, env=environment) as campaign:
+        pid = int(until(lambda: file.exists() and file.read_text(), "a worker at work"))
+        campaign.kill()
+    until(lambda: gone([pid]), "the worker is gone", 20)
+
+
+def test_a_worker_that_somebody_has_stopped_does_not_outlive_its_campaign() -> None:
+    with ProcessWorkers(own_id, slots=1, preloaded=[]) as workers:
+        [pid] = [pid for done in spread([0], workers) for pid in done]
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the worker has stopped")
+    assert gone([pid])
 
 
 _SERVES_NOBODY = """\

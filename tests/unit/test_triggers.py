@@ -59,13 +59,6 @@ def test_a_suspended_task_waits_until_it_is_resumed_although_the_slot_is_free() 
     assert (low.finish_ns or 0) > (high.finish_ns or 0) + 35 * SECOND_NS
 
 
-def test_a_task_that_nobody_resumes_stays_suspended() -> None:
-    cluster = CheckedCluster(dummy(SUSPEND), {"low": LOW, "high": HIGH})
-    with pytest.raises(RuntimeError):
-        cluster.run(limit_ns=1000 * SECOND_NS)
-    assert list(cluster.finished_jobs) == ["high"]
-
-
 def test_a_killed_task_begins_anew_when_the_slot_is_free() -> None:
     found = rows(run_checked(dummy(KILL), (LOW, HIGH)))
     low, high = found["low"], found["high"]

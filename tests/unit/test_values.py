@@ -99,23 +99,6 @@ def test_a_wrong_value_is_refused_with_file_line_and_field(
     assert words in message
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"paper": "nadjam"}, "paper: must be 'natjam', as the file is called"),
-        ({"values": [VALUE, VALUE]}, "values.1.id: 'fig4.natjam.production' is there twice"),
-        ({"figures": [PAPER["figures"][0] | {"by": "natjam/fig44"}]}, "figures.0.by: there is no figure"),
-        ({"figures": [PAPER["figures"][0] | {"by": None}]}, "state reproduced: say by which figure"),
-        ({"figures": [PAPER["figures"][0] | {"state": "partly"}]}, "state partly: say what is missing"),
-        ({"constants": [PAPER["constants"][0] | {"feeds": ["fig4.natjam.prod"]}]}, "constants.0.feeds: there is no"),
-    ],
-)
-def test_a_wrong_file_is_refused(tmp_path: Path, changed: dict[str, object], words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_values(written(tmp_path, **changed))
-    assert words in caught.value.message
-
-
 def test_a_share_may_be_printed_in_percent_and_a_picture_has_no_number(tmp_path: Path) -> None:
     ckpt = {**VALUE, "claim": "ckpt.fig8.waste_reduction", "part": "hdd", "published": 50, "scale": "pct"}
     picture = {"id": "fig9", "where": "Fig. 9", "picture": "not available"}

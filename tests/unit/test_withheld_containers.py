@@ -60,31 +60,11 @@ def four_containers(mechanism: str, grace_s: float = 10.0, **more: Any) -> Setti
     return make_settings(nodes=2, containers=2, mechanism=mechanism, **changes)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("allocation", ["fair", "two-queue"])
-def test_what_is_wanted_is_given_up_in_time(mechanism: str, allocation: str) -> None:
-    run = run_checked(four_containers(mechanism, allocation=allocation), (long_job(),))
-    assert shortfall_s(run) == 0
-
-
 def test_under_wait_jobs_hold_what_they_have_and_that_is_the_shortfall() -> None:
     run = run_checked(four_containers("wait"), (long_job(),))
     assert shortfall_s(run) == pytest.approx(3 * 31, abs=6), (
         "three reduces of 60 s, begun in the first seconds, from 30 s"
     )
-
-
-def test_nothing_new_is_given_out_above_what_is_left() -> None:
-    short = make_job("short", "research", 0.0, (), (5.0,) * 20)
-    run = run_checked(four_containers("wait"), (short,))
-    assert shortfall_s(run) == 0
-    assert run.kernel.now_ns > 45 * SECOND_NS, "the last ones come one by one"
-
-
-def test_what_a_mechanism_does_not_give_up_in_the_grace_is_killed() -> None:
-    keys = make_job("keys", "research", 0.0, (), (60.0,) * 4, key_s=60.0)
-    run = run_checked(four_containers("checkpoint"), (keys,))  # a key in progress is finished before a checkpoint
-    assert shortfall_s(run) == 0
 
 
 def test_no_more_is_given_up_than_is_wanted_and_it_goes_on_later() -> None:

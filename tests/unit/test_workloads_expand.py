@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.times import seconds_to_ns
-from workloads.lengths import key_count, lengths_ns
+from workloads.draws import lengths_ns
 from workloads.schema import JobEntry, UniformLengths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,12 +67,6 @@ def test_memory_is_the_containers_unless_the_job_says_less():
     assert default.facts.memory_bytes == 2**29
 
 
-def test_optional_fields():
-    a, b = expand(experiment(job("a", deadline_s=9.5, priority=3, shuffle_mb=1.5), job("b", maps=0)), 1)
-    assert (a.facts.deadline_ns, a.facts.priority, a.shuffle_bytes) == (9_500_000_000, 3, 1_500_000)
-    assert (b.facts.deadline_ns, b.facts.priority, b.shuffle_bytes, b.map_ns) == (None, 0, None, ())
-
-
 @given(
     low=st.floats(0, 0.99),
     width=st.floats(0.001, 1),
@@ -89,12 +82,6 @@ def test_drawn_lengths_are_in_range_and_exactly_one_is_the_longest(low, width, l
     assert sum(length == longest_ns for length in drawn) == min(count, 1)
     others = [length for length in drawn if length != longest_ns]
     assert all(int(low * longest_ns) < length <= lengths.uniform[1] * longest_ns for length in others)
-
-
-def test_which_task_is_longest_depends_on_the_seed():
-    lengths = UniformLengths(uniform=(0.5, 1.0), longest=10.0)
-    places = {max(range(20), key=lengths_ns(lengths, 20, f"{seed}:a").__getitem__) for seed in range(40)}
-    assert len(places) > 10
 
 
 def test_draws_fill_the_interval():
@@ -169,20 +156,7 @@ def test_bad_jobs_are_refused(fields: dict[str, Any], reason: str):
         JobEntry.model_validate(job(**fields))
 
 
-@given(length_ns=st.integers(1, 10**17), key_s=st.floats(1e-6, 1e6))
-def test_key_count_is_never_zero(length_ns, key_s):
-    assert key_count(length_ns, key_s) >= 1
-
-
 class TestCatalogue:
-    def test_every_file_loads_and_expands(self):
-        files = sorted(CATALOG.glob("*.yaml"))
-        assert files
-        for file in files:
-            loaded = load_experiment(file)
-            assert loaded.name == file.stem
-            assert expand(loaded, loaded.seed)
-
     def test_fig4_and_its_jobs_alone_have_the_same_lengths(self):
         research, production = expand(load_experiment(CATALOG / "natjam-fig4.yaml"), 1)
         assert (len(research.reduce_ns), max(research.reduce_ns)) == (47, 172_600_000_000)
@@ -191,21 +165,6 @@ class TestCatalogue:
         for job in (research, production):
             alone = load_experiment(CATALOG / "natjam-fig4.yaml", [f"workload.only.jobs=[{job.name}]"])
             assert expand(alone, 1) == (job,)
-
-    def test_slurm_peer_has_the_lengths_slurm_was_given(self):
-        research, production = expand(load_experiment(CATALOG / "slurm-peer.yaml"), 1)
-        assert (len(research.reduce_ns), len(production.reduce_ns)) == (47, 11)
-        assert min(research.reduce_ns) > 9_000_000_000
-        assert max(research.reduce_ns) == 18_000_000_000
-        assert min(production.reduce_ns) >= 3_300_000_000
-        assert max(production.reduce_ns) == 6_500_000_000
-        assert research.map_ns == production.map_ns == ()
-
-    def test_gridmix_has_the_mix_of_hadoops_configuration(self):
-        jobs = expand(load_experiment(CATALOG / "flex-gridmix.yaml"), 1)
-        assert Counter(len(job.map_ns) for job in jobs) == {3: 103, 30: 51, 100: 18}
-        assert sum(len(job.reduce_ns) for job in jobs) == 13_528
-        assert {job.submit_ns for job in jobs} == {0}
 
 
 def test_a_job_of_programs_is_one_of_reduces_for_the_machines() -> None:

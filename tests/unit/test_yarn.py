@@ -333,20 +333,6 @@ class TestTakingByName:
         assert outcomes["KILLED"] == (4 if mechanism == "kill" else 0), "production's guarantee: a master and three"
         assert sum(outcomes.values()) == (15 if mechanism == "suspend" else 19)
 
-    def test_heartbeats_left_out_make_no_difference(self):
-        jobs = (make_job("r", "research", 0, (), (40.0,) * 15), make_job("p", "production", 20, (), (8.0,) * 4))
-        for mechanism in ("kill", "checkpoint"):
-            settings = yarn(YarnOptions(), mechanism, nodes=4, containers=4)
-            runs = [run_checked(settings, jobs, every_heartbeat=every) for every in (False, True)]
-            ends = [[run.masters[name].finish_ns for name in "rp"] for run in runs]
-            assert ends[0] == ends[1]
-
-    def test_a_machine_that_says_nothing_has_not_changed(self):
-        jobs = (make_job("r", "research", 0, (), (30.0,) * 8), make_job("p", "production", 10, (), (8.0,) * 4))
-        for mechanism in ("kill", "checkpoint"):
-            settings = yarn(YarnOptions(), mechanism, nodes=2, containers=4)
-            run_checked(settings, jobs, watch_revisions=True, repeat_empty_heartbeats=True)
-
 
 # ---- a real YARN ----
 

@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workloads.errors import Problems
+from workloads.errors import Problems, TraceError
 from workloads.importers.google import HEADER as GOOGLE
 from workloads.importers.google import read_google
 from workloads.importers.rumen import HEADER as RUMEN
 from workloads.importers.rumen import read_rumen
 from workloads.importers.sls import HEADER as SLS
 from workloads.importers.sls import read_sls
-from workloads.importers.source import OnBytes, ignore
+from workloads.importers.source import ByteSource, OnBytes, ignore
 from workloads.importers.swf import HEADER as SWF
 from workloads.importers.swf import read_swf
 from workloads.importers.swim import HEADER as SWIM
@@ -31,7 +31,7 @@ from workloads.importers.yarn_apps import HEADER as YARN
 from workloads.importers.yarn_apps import read_yarn_apps
 from workloads.record import Header, Trace, WorkloadJob
 from workloads.schema import Format, Machine, TraceEntry, Unfinished
-from workloads.store import read_workload
+from workloads.store import is_workload, read_workload
 
 _Read = Callable[..., Iterator[WorkloadJob]]
 """Functions of path, problems, facts and on_bytes; some have ``unfinished`` too."""
@@ -95,3 +95,37 @@ def open_trace(
     facts: dict[str, Any] = {}
     jobs = read(path, problems, facts, on_bytes)
     return Trace(header.with_step(step + (", lenient" if problems.lenient else "")), jobs, facts)
+
+
+# ---- the format of a trace, guessed from its name and its first bytes ----
+
+_OF_SUFFIX: dict[str, Format] = {".jsonl": "natjam", ".tsv": "swim", ".swf": "swf", ".csv": "table"}
+_OF_KEYS: tuple[tuple[bytes, Format], ...] = (
+    (b'"jobID"', "rumen"),
+    (b'"am.type"', "sls"),
+    (b'"job.start.ms"', "sls"),
+    (b'"job_classes"', "synth"),
+    (b'"apps"', "yarn"),
+)
+"""Keys of the JSON formats; the first of them in the file decides."""
+_HEAD_BYTES = 64 * 1024
+
+
+def guess_format(path: Path) -> Format | None:
+    """The format of a file, compressed or not, or of a directory of tables; None: it cannot be guessed."""
+    if path.is_dir():
+        return "google" if (path / "task_events").is_dir() else None
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if suffix == ".parquet":
+        return "natjam" if is_workload(path) else "table"
+    return _OF_SUFFIX.get(suffix) or (_by_keys(path) if suffix == ".json" else None)
+
+
+def _by_keys(path: Path) -> Format | None:
+    try:
+        with ByteSource(path) as source:
+            head = source.read(_HEAD_BYTES)
+    except TraceError:
+        return None  # opening the file later will report the error
+    places: list[tuple[int, Format]] = [(head.find(key), format) for key, format in _OF_KEYS if key in head]
+    return min(places)[1] if places else None

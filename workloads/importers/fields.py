@@ -1,15 +1,18 @@
-"""Checks of single fields that importers share; each raises BrokenRow."""
+"""What importers share: checks of single fields, which raise BrokenRow, and lengths of tasks that did not finish."""
 
 from __future__ import annotations
 
 import bisect
 import re
+import statistics
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
 from workloads.errors import BrokenRow
-from workloads.record import KINDS, Kind
+from workloads.record import KINDS, Kind, Source
+from workloads.schema import Unfinished
 
 MAX_NS = 2**62
 """Latest time of any clock: over a hundred years after 1970; sums of such times fit in 64 bits."""
@@ -79,6 +82,33 @@ def _shown(value: Any) -> str:
         return "a mapping" if isinstance(value, dict) else "a list"
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def fill_lengths(
+    finished_ns: Sequence[int | None], observed_ns: Sequence[int], rule: Unfinished
+) -> list[tuple[int, Source] | None]:
+    """Length and source of each task of one kind of one job; None: the task is left out.
+
+    Args:
+        finished_ns: measured lengths; None if there was no successful run.
+        observed_ns: the longest observed run of each task; 0 if there was none.
+        rule: for those without a measured length.
+    """
+    if None not in finished_ns:
+        return [(max(1, length or 0), "measured") for length in finished_ns]
+    typical_ns = 0
+    if rule == "median":
+        known = [length for length in finished_ns if length is not None] or [length for length in observed_ns if length]
+        typical_ns = int(statistics.median(known)) if known else 0
+    modelled_ns = {"median": lambda _: typical_ns, "observed": lambda seen: seen, "drop": lambda _: 0}[rule]
+    filled: list[tuple[int, Source] | None] = []
+    for length, seen in zip(finished_ns, observed_ns, strict=True):
+        given = modelled_ns(seen)
+        if length is not None:
+            filled.append((max(1, length), "measured"))
+        else:
+            filled.append((given, "modelled") if given else None)
+    return filled
 
 
 class SeenIds:

@@ -8,7 +8,7 @@ be one file of task events; then jobs are known only from their tasks, and are k
   first file is left out and counted.
 - A task's runs go from SCHEDULE to EVICT, FAIL, FINISH, KILL or LOST.  Its length is that of its last run with FINISH.
   The time of all other runs is its ``lost_ns``, and the number of its EVICT events is ``evictions``.  A task without a
-  FINISH run has no measured length; see ``workloads.importers.unfinished``.
+  FINISH run has no measured length; see ``workloads.importers.fields``.
 - The trace has no maps.  Every task is a reduce, so that it can be preempted.
 - Priorities are the trace's: 0 and 1 free, 2 to 8 middle, 9 to 11 production, 10 monitoring.
 - Requests are shares of the largest machine; a task has those of its last event.  They are read if that machine is
@@ -30,6 +30,7 @@ import numpy as np
 
 from workloads.errors import Problems, TraceError
 from workloads.histogram import LogHistogram
+from workloads.importers.fields import fill_lengths
 from workloads.importers.google_events import (
     BILLIONTHS,
     JOB_EVENTS,
@@ -52,7 +53,6 @@ from workloads.importers.google_tasks import (
     TaskTable,
 )
 from workloads.importers.source import OnBytes, ignore
-from workloads.importers.unfinished import fill_lengths
 from workloads.record import Header, Outcome, Source, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.record import Provenance as From
 from workloads.schema import MAX_TASKS, Machine, Unfinished

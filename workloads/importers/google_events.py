@@ -17,8 +17,7 @@ import pyarrow
 import pyarrow.csv
 
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes
-from workloads.importers.text_rows import utf8
+from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes, utf8
 
 BLOCK_BYTES = 8 << 20
 AFTER_END_US = 2**63 - 1

@@ -6,7 +6,7 @@ had all finished by then; otherwise when the last map finished, but at the lates
 Failed and killed attempts count as ``attempts``, and their time as ``lost_ns``.
 
 A task without a successful attempt (its job failed, or a map was no longer wanted) has no measured length; see
-``workloads.importers.unfinished``.  Setup and cleanup tasks are only counted.
+``workloads.importers.fields``.  Setup and cleanup tasks are only counted.
 
 Times are milliseconds since 1970.  -1, or 0 for a time, means that nothing was recorded.
 """
@@ -19,10 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds, job_id, json_object, ms_to_ns, text, whole
+from workloads.importers.fields import (
+    MAX_BYTES,
+    MAX_LENGTH_NS,
+    SeenIds,
+    fill_lengths,
+    job_id,
+    json_object,
+    ms_to_ns,
+    text,
+    whole,
+)
 from workloads.importers.json_objects import read_objects
 from workloads.importers.source import OnBytes, ignore
-from workloads.importers.unfinished import fill_lengths
 from workloads.record import Header, Kind, Outcome, Source, WorkloadJob, WorkloadTask, measured
 from workloads.record import Provenance as From
 from workloads.schema import MAX_TASKS, Unfinished

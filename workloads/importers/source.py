@@ -1,4 +1,4 @@
-"""The bytes of a trace file, plain or gzip, read in pieces."""
+"""The bytes of a trace file, plain or gzip, read in pieces or as lines of text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
-from workloads.errors import TraceError
+from workloads.errors import BrokenRow, Problems, TraceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 64 * 1024
@@ -119,3 +119,37 @@ class ByteSource:
             raise TraceError(self.path, None, None, f"cannot be read: {error.strerror or error}") from None
         except ValueError as error:  # the path has a NUL
             raise TraceError(self.path, None, None, f"cannot be read: {error}") from None
+
+
+Row = TypeVar("Row")
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_rows(
+    path: Path, problems: Problems, on_bytes: OnBytes, parse: Callable[[int, str], Row | None]
+) -> Iterator[Row]:
+    """The result of ``parse`` (line number, text without line end) for each line, unless it is None.
+
+    A BrokenRow raised by ``parse`` is a problem of that line.  Raises TraceError.
+    """
+    with ByteSource(path, on_bytes) as source:
+        for number, raw in source.lines():
+            with problems.reported(path, number):
+                row = parse(number, _decoded(raw.removeprefix(_BOM) if number == 1 else raw))
+                if row is not None:
+                    yield row
+
+
+def _decoded(raw: bytes) -> str:
+    if len(raw) > MAX_LINE_BYTES:
+        raise BrokenRow(None, "is too long for a line of this format")
+    return utf8(raw.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def utf8(raw: bytes) -> str:
+    """The text of a line.  Raises BrokenRow."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+        raise BrokenRow(None, reason) from None

@@ -20,8 +20,7 @@ from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds
-from workloads.importers.source import OnBytes, ignore
-from workloads.importers.text_rows import read_rows
+from workloads.importers.source import OnBytes, ignore, read_rows
 from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.schema import MAX_TASKS
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import MAX_LENGTH_NS, SeenIds, job_id
-from workloads.importers.source import OnBytes, ignore
-from workloads.importers.text_rows import read_rows
+from workloads.importers.source import OnBytes, ignore, read_rows
 from workloads.record import Header, WorkloadJob, measured
 
 COLUMNS = ("job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes")

@@ -24,8 +24,7 @@ from typing import Any
 from workloads.columns import TIMES, Column, resolved
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text
-from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes, ignore
-from workloads.importers.text_rows import utf8
+from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes, ignore, utf8
 from workloads.record import Header, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.schema import MAX_TASKS
 from workloads.store import PARQUET_MAGIC, parquet_rows

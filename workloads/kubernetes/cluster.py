@@ -23,7 +23,6 @@ from emulator.sites.kubernetes import (
 )
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.api import NODE, PRIORITY_CLASS
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
@@ -48,11 +47,11 @@ def read_kubernetes(
     ``values``: by name of a PriorityClass, the value that it and its pods are to have instead.  Raises ConfigError.
     """
     objects = read_objects(paths, api.KINDS, on_bytes)
-    if not objects.of(NODE):
+    if not objects.of(api.NODE):
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
-    nodes = {each.name: each for each in map(node_of, unique(objects.of(NODE)))}
-    classes = tuple(_revalued(map(class_of, unique(objects.of(PRIORITY_CLASS))), values or {}))
+    nodes = {each.name: each for each in map(node_of, unique(objects.of(api.NODE)))}
+    classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
     groups = tuple(group_of(each, by_name, values or ()) for each in unique(objects.of(api.POD_GROUP)))
     maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
@@ -103,18 +102,18 @@ def _budgets(
     here = [each for each in present if not each.ended]
     bound = [_bound(each, 0) for each in here if each.node]
     for each in unique(found):
-        status, name = each.value.status, each.value.metadata.full_name
+        given, name = each.value, each.value.full_name
         selector = _selector(each)
         if selector is None:
             unread.append(each.not_taken("spec.selector"))
             continue
         counted = Budget(name, selector, 0)
-        expected = sum(counted.counts(pod.pod) for pod in here) if status.expectedPods is None else status.expectedPods
+        expected = sum(counted.counts(pod.pod) for pod in here) if given.expectedPods is None else given.expectedPods
         spec = BudgetSpec(name, selector, _min_available(each, expected))
         standing = spec.now(bound)
-        if status.disruptionsAllowed is not None:
-            disrupted = tuple(f"{each.value.metadata.namespace}/{pod}" for pod in status.disruptedPods)
-            standing = replace(standing, allowed=status.disruptionsAllowed, disrupted=disrupted)
+        if given.disruptionsAllowed is not None:
+            disrupted = tuple(f"{given.namespace}/{pod}" for pod in given.disruptedPods)
+            standing = replace(standing, allowed=given.disruptionsAllowed, disrupted=disrupted)
         now.append(standing)
         specs.append(spec)
     return tuple(now), tuple(specs)
@@ -122,9 +121,9 @@ def _budgets(
 
 def _selector(found: Found[api.PodDisruptionBudget]) -> Mapping[str, str] | None:
     """As labels in the budget's namespace; none if it is about no pod; None if it cannot be said as labels."""
-    given = found.value.spec.selector
+    given = found.value.selector
     labels = {} if given is None else labels_of(given)
-    return {**labels, NAMESPACE: found.value.metadata.namespace} if labels else labels
+    return {**labels, NAMESPACE: found.value.namespace} if labels else labels
 
 
 def _min_available(found: Found[api.PodDisruptionBudget], expected: int) -> int:
@@ -133,7 +132,7 @@ def _min_available(found: Found[api.PodDisruptionBudget], expected: int) -> int:
     Percentages are of the expected pods, rounded up
     (https://kubernetes.io/docs/tasks/run-application/configure-pdb/).
     """
-    spec = found.value.spec
+    spec = found.value
     if spec.maxUnavailable is not None:
         return max(0, expected - _share(found, "spec.maxUnavailable", spec.maxUnavailable, expected))
     if spec.minAvailable is not None:

@@ -1,24 +1,103 @@
-"""The kinds of Kubernetes that are read, with the fields that are."""
+"""The kinds of Kubernetes that are read, with the fields that are; and what Kueue's have in common with them.
+
+Fields have the names of the API, or say where they stand (``at``): ``spec.nodeName`` is the field ``nodeName`` of the
+object ``spec``.  Other fields are not listed as left out, but for those in ``LISTED``: the rest says nothing about
+scheduling, or is what Kubernetes keeps for itself.  ``LISTED`` has ``spec.*`` for all other fields of ``spec``.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
-from workloads.kubernetes.api import (
-    NODE,
-    PRIORITY_CLASS,
-    Condition,
-    LabelledMetadata,
-    Node,
-    Object,
-    PriorityClass,
-    Requesting,
-    Silent,
-    Struct,
-)
+from workloads.kubernetes.quantities import Quantity
 from workloads.kubernetes.reading import Kind
+
+ValueT = TypeVar("ValueT")
+
+
+def at(path: str, default: ValueT) -> ValueT:
+    """A field of the struct that stands inside of other objects."""
+    return msgspec.field(name=path, default=default)
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """A struct of the API of which few fields matter."""
+
+    LISTED: ClassVar[frozenset[str]] = frozenset()
+
+
+class Struct(Silent, frozen=True):
+    """A struct of the API of which all fields matter."""
+
+    LISTED: ClassVar[frozenset[str]] = frozenset("*")
+
+
+class Object(Silent, frozen=True):
+    """One object of any kind."""
+
+    apiVersion: str
+    kind: str
+    name: str = at("metadata.name", "")
+    namespace: str = at("metadata.namespace", "")
+    creationTimestamp: str = at("metadata.creationTimestamp", "")
+
+    @property
+    def full_name(self) -> str:
+        """Its name with the namespace, if there is one."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Resources(Silent, frozen=True):
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+
+class Port(Silent, frozen=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset({"hostPort"})
+
+
+class Container(Silent, frozen=True):
+    resources: Resources = Resources()
+    restartPolicy: str = ""
+    ports: tuple[Port, ...] = ()
+
+
+class Requesting(Silent, frozen=True):
+    """A pod's spec: what it requests."""
+
+    containers: tuple[Container, ...] = ()
+    initContainers: tuple[Container, ...] = ()
+    overhead: dict[str, Quantity] = {}
+    resources: Resources = Resources()
+    """Of the whole pod."""
+
+
+class Condition(Silent, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    lastTransitionTime: str = ""
+
+
+class PriorityClass(Object, frozen=True):
+    value: int = 0
+    globalDefault: bool = False
+    preemptionPolicy: str = "PreemptLowerPriority"
+
+
+class NodeTaint(Silent, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Node(Object, frozen=True):
+    labels: dict[str, str] = at("metadata.labels", {})
+    taints: tuple[NodeTaint, ...] = at("spec.taints", ())
+    unschedulable: bool = at("spec.unschedulable", False)
+    allocatable: dict[str, Quantity] = at("status.allocatable", {})
 
 
 class OwnerReference(Silent, frozen=True):
@@ -27,9 +106,11 @@ class OwnerReference(Silent, frozen=True):
     controller: bool = False
 
 
-class Metadata(LabelledMetadata, frozen=True):
-    ownerReferences: tuple[OwnerReference, ...] = ()
-    deletionTimestamp: str = ""
+class Owned(Object, frozen=True):
+    """An object that others may own."""
+
+    labels: dict[str, str] = at("metadata.labels", {})
+    ownerReferences: tuple[OwnerReference, ...] = at("metadata.ownerReferences", ())
 
 
 class Expression(Silent, frozen=True):
@@ -39,7 +120,7 @@ class Expression(Silent, frozen=True):
 
 
 class LabelSelector(Struct, frozen=True):
-    matchLabels: dict[str, str] = msgspec.field(default_factory=dict)
+    matchLabels: dict[str, str] = {}
     matchExpressions: tuple[Expression, ...] = ()
 
 
@@ -50,10 +131,6 @@ class AntiAffinityTerm(Struct, frozen=True):
     namespaceSelector: LabelSelector | None = None
 
 
-class PodAntiAffinity(Struct, frozen=True):
-    requiredDuringSchedulingIgnoredDuringExecution: tuple[AntiAffinityTerm, ...] = ()
-
-
 class NodeSelectorTerm(Struct, frozen=True):
     matchExpressions: tuple[Expression, ...] = ()
     matchFields: tuple[Expression, ...] = ()
@@ -61,15 +138,6 @@ class NodeSelectorTerm(Struct, frozen=True):
 
 class NodeSelector(Struct, frozen=True):
     nodeSelectorTerms: tuple[NodeSelectorTerm, ...] = ()
-
-
-class NodeAffinity(Struct, frozen=True):
-    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
-
-
-class Affinity(Struct, frozen=True):
-    nodeAffinity: NodeAffinity = NodeAffinity()
-    podAntiAffinity: PodAntiAffinity = PodAntiAffinity()
 
 
 class Toleration(Silent, frozen=True):
@@ -91,126 +159,89 @@ class Gate(Silent, frozen=True):
     name: str = ""
 
 
-class SchedulingGroup(Silent, frozen=True):
-    podGroupName: str = ""
-
-
 class PodSpec(Requesting, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(("topologySpreadConstraints", "resourceClaims"))
+    LISTED: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("topologySpreadConstraints", "resourceClaims"),
+            *("affinity.*", "affinity.nodeAffinity.*", "affinity.podAntiAffinity.*"),
+        )
+    )
 
     nodeName: str = ""
     schedulerName: str = "default-scheduler"
     priority: int | None = None
     priorityClassName: str = ""
     preemptionPolicy: str = ""
-    nodeSelector: dict[str, str] = msgspec.field(default_factory=dict)
+    nodeSelector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
-    affinity: Affinity = Affinity()
+    nodeAffinity: NodeSelector | None = at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", None)
+    podAntiAffinity: tuple[AntiAffinityTerm, ...] = at(
+        "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", ()
+    )
     terminationGracePeriodSeconds: int = 30
     schedulingGates: tuple[Gate, ...] = ()
-    schedulingGroup: SchedulingGroup = SchedulingGroup()
+    podGroupName: str = at("schedulingGroup.podGroupName", "")
     volumes: tuple[Volume, ...] = ()
 
 
-class Terminated(Silent, frozen=True):
-    finishedAt: str = ""
-
-
-class ContainerState(Silent, frozen=True):
-    terminated: Terminated | None = None
-
-
 class ContainerStatus(Silent, frozen=True):
-    state: ContainerState = ContainerState()
+    finishedAt: str = at("state.terminated.finishedAt", "")
 
 
-class PodStatus(Silent, frozen=True):
-    phase: str = "Pending"
-    startTime: str = ""
-    nominatedNodeName: str = ""
-    conditions: tuple[Condition, ...] = ()
-    containerStatuses: tuple[ContainerStatus, ...] = ()
-
-
-class Pod(Object, frozen=True):
-    metadata: Metadata = Metadata()
+class Pod(Owned, frozen=True):
+    deletionTimestamp: str = at("metadata.deletionTimestamp", "")
     spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    phase: str = at("status.phase", "Pending")
+    startTime: str = at("status.startTime", "")
+    nominatedNodeName: str = at("status.nominatedNodeName", "")
+    conditions: tuple[Condition, ...] = at("status.conditions", ())
+    containerStatuses: tuple[ContainerStatus, ...] = at("status.containerStatuses", ())
 
 
-class PodTemplate(Silent, frozen=True):
-    metadata: LabelledMetadata = LabelledMetadata()
-    spec: PodSpec = PodSpec()
+class Owner(Owned, frozen=True):
+    """An object that makes pods from a template."""
+
+    podLabels: dict[str, str] = at("spec.template.metadata.labels", {})
+    podSpec: PodSpec = at("spec.template.spec", PodSpec())
 
 
-class DeploymentSpec(Silent, frozen=True):
-    template: PodTemplate = PodTemplate()
-    replicas: int = 1
+class Deployment(Owner, frozen=True):
+    replicas: int = at("spec.replicas", 1)
 
 
-class Deployment(Object, frozen=True):
-    spec: DeploymentSpec = DeploymentSpec()
-
-
-class JobSpec(Silent, frozen=True):
-    template: PodTemplate = PodTemplate()
-    parallelism: int = 1
-    completions: int | None = None
-    suspend: bool = False
-    podReplacementPolicy: str = "TerminatingOrFailed"
-
-
-class JobStatus(Silent, frozen=True):
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
-class Job(Object, frozen=True):
-    metadata: Metadata = Metadata()
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
-
-
-class BudgetSpec(Struct, frozen=True):
-    selector: LabelSelector | None = None
-    minAvailable: str | int | None = None
-    maxUnavailable: str | int | None = None
-
-
-class BudgetStatus(Silent, frozen=True):
-    disruptionsAllowed: int | None = None
-    expectedPods: int | None = None
-    disruptedPods: dict[str, str] = msgspec.field(default_factory=dict)
+class Job(Owner, frozen=True):
+    parallelism: int = at("spec.parallelism", 1)
+    completions: int | None = at("spec.completions", None)
+    suspend: bool = at("spec.suspend", False)
+    podReplacementPolicy: str = at("spec.podReplacementPolicy", "TerminatingOrFailed")
+    active: int = at("status.active", 0)
+    succeeded: int = at("status.succeeded", 0)
+    failed: int = at("status.failed", 0)
 
 
 class PodDisruptionBudget(Object, frozen=True):
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
 
-
-class GangPolicy(Silent, frozen=True):
-    minCount: int = 1
-
-
-class GroupPolicy(Silent, frozen=True):
-    gang: GangPolicy = GangPolicy()
-    """Left out: its pods need not start together, so one is enough."""
-
-
-class PodGroupSpec(Silent, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(("schedulingConstraints", "resourceClaims"))
-
-    schedulingPolicy: GroupPolicy = GroupPolicy()
-    disruptionMode: str = ""
-    priorityClassName: str = ""
-    priority: int | None = None
+    selector: LabelSelector | None = at("spec.selector", None)
+    minAvailable: str | int | None = at("spec.minAvailable", None)
+    maxUnavailable: str | int | None = at("spec.maxUnavailable", None)
+    disruptionsAllowed: int | None = at("status.disruptionsAllowed", None)
+    expectedPods: int | None = at("status.expectedPods", None)
+    disruptedPods: dict[str, str] = at("status.disruptedPods", {})
 
 
 class PodGroup(Object, frozen=True):
-    spec: PodGroupSpec = PodGroupSpec()
+    LISTED: ClassVar[frozenset[str]] = frozenset(("spec.schedulingConstraints", "spec.resourceClaims"))
+
+    minCount: int = at("spec.schedulingPolicy.gang.minCount", 1)
+    """Left out: its pods need not start together, so one is enough."""
+    disruptionMode: str = at("spec.disruptionMode", "")
+    priorityClassName: str = at("spec.priorityClassName", "")
+    priority: int | None = at("spec.priority", None)
 
 
+PRIORITY_CLASS: Kind = ("scheduling.k8s.io", "PriorityClass")
+NODE: Kind = ("", "Node")
 POD: Kind = ("", "Pod")
 BUDGET: Kind = ("policy", "PodDisruptionBudget")
 JOB: Kind = ("batch", "Job")

@@ -23,7 +23,6 @@ from emulator.sites.kubernetes import (
     Toleration,
 )
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.api import Requesting, Resources
 from workloads.kubernetes.quantities import amount
 from workloads.kubernetes.reading import Found
 from workloads.saved import NotTaken
@@ -35,19 +34,19 @@ NAMESPACE = "/namespace"
 def node_of(found: Found[api.Node]) -> Node:
     """A node.  Raises ConfigError: a bad quantity or effect."""
     node = found.value
-    has = node.status.allocatable
+    has = node.allocatable
     allocatable = {each: found.amount("status.allocatable", each, value) for each, value in has.items()}
     taints = tuple(
-        Taint(each.key, found.word("spec.taints, effect", Effect, each.effect), each.value) for each in node.spec.taints
+        Taint(each.key, found.word("spec.taints, effect", Effect, each.effect), each.value) for each in node.taints
     )
-    return Node(node.metadata.name, allocatable, node.metadata.labels, taints, node.spec.unschedulable)
+    return Node(node.name, allocatable, node.labels, taints, node.unschedulable)
 
 
 def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
     """A PriorityClass.  Raises ConfigError: a bad policy."""
     given = found.value
     policy = found.word("preemptionPolicy", Policy, given.preemptionPolicy)
-    return PriorityClass(given.metadata.name, given.value, policy, given.globalDefault)
+    return PriorityClass(given.name, given.value, policy, given.globalDefault)
 
 
 _BUILT_IN = {
@@ -60,7 +59,7 @@ _BUILT_IN = {
 
 def _class_of(
     found: Found[Any],
-    spec: api.PodSpec | api.PodGroupSpec,
+    spec: api.PodSpec | api.PodGroup,
     classes: Mapping[str, PriorityClass],
     revalued: Collection[str],
 ) -> PriorityClass:
@@ -82,14 +81,14 @@ _DISRUPTION_MODES = ("", "Pod", "PodGroup")
 
 def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass], revalued: Collection[str]) -> Group:
     """A PodGroup.  Raises ConfigError: a bad mode, count or class."""
-    spec = found.value.spec
+    spec = found.value
     chosen = _class_of(found, spec, classes, revalued)
     if spec.disruptionMode not in _DISRUPTION_MODES:
         raise found.problem("spec.disruptionMode", "must be Pod or PodGroup")
-    count = spec.schedulingPolicy.gang.minCount
+    count = spec.minCount
     if not 1 <= count < 2**31:
         raise found.problem("spec.schedulingPolicy.gang.minCount", "must be 1 or more")
-    return Group(found.value.metadata.full_name, chosen.value, spec.disruptionMode == "PodGroup", count)
+    return Group(spec.full_name, chosen.value, spec.disruptionMode == "PodGroup", count)
 
 
 def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
@@ -128,9 +127,9 @@ class PodMaker:
             raise found.problem("resources", error) from None
         chosen = _class_of(found, spec, self.classes, self.revalued)
         left_out = list(found.unread)
-        namespace = found.value.metadata.namespace
+        namespace = found.value.namespace
         selector = self._selector(spec, left_out)
-        anti_affinity = tuple(_anti_affinity(spec.affinity.podAntiAffinity, namespace, left_out))
+        anti_affinity = tuple(_anti_affinity(spec.podAntiAffinity, namespace, left_out))
         pod = Pod(
             name,
             chosen.value,
@@ -149,7 +148,7 @@ class PodMaker:
         return pod
 
     def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:
-        named = spec.schedulingGroup.podGroupName
+        named = spec.podGroupName
         group = f"{namespace}/{named}" if namespace else named
         if named and group not in self.groups:
             left_out.append("spec.schedulingGroup")
@@ -157,8 +156,7 @@ class PodMaker:
 
     def _selector(self, spec: api.PodSpec, left_out: list[str]) -> dict[str, str]:
         """The node selector, and what the required node affinity wants, if that can be said as labels."""
-        required = spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-        selector = dict(spec.nodeSelector)
+        required, selector = spec.nodeAffinity, dict(spec.nodeSelector)
         if required is None:
             return selector
         if len(required.nodeSelectorTerms) == 1:
@@ -174,9 +172,11 @@ class PodMaker:
         return api.Expression(HOSTNAME, given.operator, tuple(name or "" for name in names))
 
 
-def _anti_affinity(given: api.PodAntiAffinity, namespace: str, left_out: list[str]) -> Iterator[AntiAffinity]:
+def _anti_affinity(
+    terms: Iterable[api.AntiAffinityTerm], namespace: str, left_out: list[str]
+) -> Iterator[AntiAffinity]:
     """The terms that can be said as labels in one namespace, or in all."""
-    for term in given.requiredDuringSchedulingIgnoredDuringExecution:
+    for term in terms:
         if term.labelSelector is None:
             continue  # it is about no pod
         labels, spaces = labels_of(term.labelSelector), list(term.namespaces) or [namespace]
@@ -203,7 +203,7 @@ def _tolerations(found: Found[Any], spec: api.PodSpec, left_out: list[str]) -> I
         yield Toleration(given.key, operator, given.value, effect)
 
 
-def requests_of(pod: Requesting) -> dict[str, int]:
+def requests_of(pod: api.Requesting) -> dict[str, int]:
     """The sum of the pod's containers, or its largest init container, and its overhead; by resource, in order of names.
 
     Init containers that go on running beside the others (sidecars, with restartPolicy Always) add to the sum, and to
@@ -226,11 +226,11 @@ def requests_of(pod: Requesting) -> dict[str, int]:
         _add(beside, _asked(container.resources))
     total = {each: max(beside.get(each, 0), largest.get(each, 0)) for each in {*beside, *largest}}
     total |= _asked(pod.resources)
-    _add(total, _asked(Resources(pod.overhead)))
+    _add(total, _asked(api.Resources(pod.overhead)))
     return {each: total[each] for each in sorted(total)}
 
 
-def _asked(resources: Resources) -> dict[str, int]:
+def _asked(resources: api.Resources) -> dict[str, int]:
     both = {**resources.limits, **resources.requests}
     return {resource: amount(resource, quantity) for resource, quantity in both.items()}
 

@@ -60,16 +60,14 @@ class Pods:
     maker: PodMaker
 
     def __post_init__(self) -> None:
-        self._jobs: dict[str, api.Job] = {
-            each.value.metadata.full_name: each.value for each in self.objects.of(api.JOB)
-        }
+        self._jobs: dict[str, api.Job] = {each.value.full_name: each.value for each in self.objects.of(api.JOB)}
 
     def read(self) -> list[Present]:
         """All that take room or want it, and those that ended.  Raises ConfigError."""
         found: dict[str, Present] = {}
         where: dict[str, str] = {}
         for each in self.objects.of(api.POD):
-            name = each.value.metadata.full_name
+            name = each.value.full_name
             if name in where:
                 raise each.problem("metadata.name", f"is in {where[name]} too; give one")
             where[name] = each.where
@@ -79,74 +77,73 @@ class Pods:
             else:
                 found[name] = self._present(each)
         owned = {
-            (by.kind, f"{each.value.metadata.namespace}/{by.name}")
+            (by.kind, f"{each.value.namespace}/{by.name}")
             for each in self.objects.of(api.POD)
-            if (by := _controller(each.value.metadata)) is not None
+            if (by := _controller(each.value)) is not None
         } | {each.owner for each in found.values()}
         for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
             for each in self.objects.of(kind):
-                if (each.value.kind, each.value.metadata.full_name) not in owned:
+                if (each.value.kind, each.value.full_name) not in owned:
                     found |= {made.pod.name: made for made in self._made(each, count(each.value))}
         return list(found.values())
 
     def _why_not(self, pod: api.Pod) -> str | None:
         """Why a pod is not taken."""
-        if pod.spec.nodeName and pod.status.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
+        if pod.spec.nodeName and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
             return "its node is not in the files"
-        if pod.spec.nodeName or pod.status.phase in _ENDED:
+        if pod.spec.nodeName or pod.phase in _ENDED:
             return None
         if pod.spec.schedulerName != "default-scheduler":
             return "another scheduler places it (spec.schedulerName)"
         return "it waits for its scheduling gates" if pod.spec.schedulingGates else None
 
     def _present(self, found: Found[api.Pod]) -> Present:
-        given, metadata, status = found.value, found.value.metadata, found.value.status
-        ended = status.phase in _ENDED
-        finished = (each.state.terminated.finishedAt for each in status.containerStatuses if each.state.terminated)
-        ends = [end for text in finished if (end := found.time_ns("status, finishedAt", text)) is not None]
+        given, ended = found.value, found.value.phase in _ENDED
+        finished = (found.time_ns("status, finishedAt", each.finishedAt) for each in given.containerStatuses)
+        ends = [end for end in finished if end is not None]
         return Present(
-            self.maker.pod(found, metadata.full_name, metadata.labels, given.spec),
+            self.maker.pod(found, given.full_name, given.labels, given.spec),
             found.where,
-            _owner_of(metadata, self._jobs),
-            _replacement_of(metadata, self._jobs),
+            _owner_of(given, self._jobs),
+            _replacement_of(given, self._jobs),
             _grace_ns(found, given.spec),
             given.spec.nodeName,
-            status.nominatedNodeName,
-            found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp),
-            found.time_ns("status.startTime", status.startTime),
+            given.nominatedNodeName,
+            found.time_ns("metadata.creationTimestamp", given.creationTimestamp),
+            found.time_ns("status.startTime", given.startTime),
             max(ends, default=None) if ended else None,
             ended,
-            bool(metadata.deletionTimestamp),
-            any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions),
+            bool(given.deletionTimestamp),
+            any(each.type == "DisruptionTarget" and each.status == "True" for each in given.conditions),
         )
 
     def _made(self, found: Found[Any], count: int) -> Iterator[Present]:
         """Pods from a template; they wait."""
-        metadata, template = found.value.metadata, found.value.spec.template
-        kind, name = found.value.kind, metadata.full_name
-        created_ns = found.time_ns("metadata.creationTimestamp", metadata.creationTimestamp)
+        owner = found.value
+        kind, name = owner.kind, owner.full_name
+        created_ns = found.time_ns("metadata.creationTimestamp", owner.creationTimestamp)
         for number in range(count):
             yield Present(
-                self.maker.pod(found, f"{name}-{number}", template.metadata.labels, template.spec),
+                self.maker.pod(found, f"{name}-{number}", owner.podLabels, owner.podSpec),
                 found.where,
                 (kind, name),
                 _replacement_by(kind, self._jobs.get(name)),
-                _grace_ns(found, template.spec),
+                _grace_ns(found, owner.podSpec),
                 created_ns=created_ns,
             )
-        if kind == "Job" and (found.value.spec.completions or 0) > found.value.spec.parallelism:
+        if kind == "Job" and (owner.completions or 0) > owner.parallelism:
             self.maker.unread.append(found.not_taken("completions beyond its parallelism"))
 
 
 def _pods_of_job(job: api.Job) -> int:
     """Of a Job that has not begun."""
-    if job.spec.suspend or job.status != api.JobStatus():
+    if job.suspend or job.active or job.succeeded or job.failed:
         return 0
-    return _few(min(job.spec.parallelism, job.spec.completions or job.spec.parallelism))
+    return _few(min(job.parallelism, job.completions or job.parallelism))
 
 
 def _pods_of_deployment(deployment: api.Deployment) -> int:
-    return _few(deployment.spec.replicas)
+    return _few(deployment.replicas)
 
 
 MOST_PODS_OF_ONE = 100_000
@@ -182,31 +179,31 @@ def _grace_ns(found: Found[Any], spec: api.PodSpec) -> int:
 # ---- owners: who makes a pod anew when it is evicted, when, and how long pods of one owner run ----
 
 
-def _controller(metadata: api.Metadata) -> api.OwnerReference | None:
+def _controller(owned: api.Owned) -> api.OwnerReference | None:
     """The owner that makes the pod anew."""
-    owners = metadata.ownerReferences
+    owners = owned.ownerReferences
     return next((each for each in owners if each.controller), owners[0] if owners else None)
 
 
-def _owner_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Owner:
+def _owner_of(owned: api.Owned, jobs: Mapping[str, api.Job]) -> Owner:
     """The topmost owner: the Deployment of a ReplicaSet, whose name has a hash more; the CronJob of a Job."""
-    by = _controller(metadata)
+    by = _controller(owned)
     if by is None:
         return _NOBODY
-    kind, name = by.kind, f"{metadata.namespace}/{by.name}"
-    if kind == "ReplicaSet" and "pod-template-hash" in metadata.labels:
-        return "Deployment", name.removesuffix(f"-{metadata.labels['pod-template-hash']}")
-    if kind == "Job" and name in jobs and jobs[name].metadata.ownerReferences:
-        return _owner_of(jobs[name].metadata, {})
+    kind, name = by.kind, f"{owned.namespace}/{by.name}"
+    if kind == "ReplicaSet" and "pod-template-hash" in owned.labels:
+        return "Deployment", name.removesuffix(f"-{owned.labels['pod-template-hash']}")
+    if kind == "Job" and name in jobs and jobs[name].ownerReferences:
+        return _owner_of(jobs[name], {})
     return kind, name
 
 
-def _replacement_of(metadata: api.Metadata, jobs: Mapping[str, api.Job]) -> Replacement:
+def _replacement_of(owned: api.Owned, jobs: Mapping[str, api.Job]) -> Replacement:
     """When a new pod comes for an evicted one."""
-    by = _controller(metadata)
+    by = _controller(owned)
     if by is None:
         return Replacement.NEVER
-    return _replacement_by(by.kind, jobs.get(f"{metadata.namespace}/{by.name}"))
+    return _replacement_by(by.kind, jobs.get(f"{owned.namespace}/{by.name}"))
 
 
 def _replacement_by(kind: str, job: api.Job | None) -> Replacement:
@@ -215,7 +212,7 @@ def _replacement_by(kind: str, job: api.Job | None) -> Replacement:
     Source: podReplacementPolicy, https://kubernetes.io/docs/concepts/workloads/controllers/job/; other owners that are
     not known are taken to do as a Deployment does.
     """
-    waits = kind == "Job" and job is not None and job.spec.podReplacementPolicy == "Failed"
+    waits = kind == "Job" and job is not None and job.podReplacementPolicy == "Failed"
     return Replacement.GONE if waits or kind in _WHEN_GONE else Replacement.TERMINATING
 
 

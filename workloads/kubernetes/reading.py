@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ MOST_VALUES = 5_000_000
 """Aliases can make a small file expand without limit."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LONGEST_NAME = 100
+_OF_ANOTHER_TYPE = "is of another type, or out of range"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _type_info = functools.cache(inspect.type_info)
 
@@ -54,7 +56,7 @@ class Found(Generic[StructT]):
     def name(self) -> str:
         """Its kind, and its name with the namespace, as messages show them."""
         value: Any = self.value
-        return f"{value.kind} {printable(value.metadata.full_name)}".strip()
+        return f"{value.kind} {printable(value.full_name)}".strip()
 
     def problem(self, field: str, what: object) -> ConfigError:
         """An error with file, line, object and field."""
@@ -106,7 +108,7 @@ def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
     seen: dict[str, str] = {}
     for each in found:
         value: Any = each.value
-        name = value.metadata.full_name
+        name = value.full_name
         if not name:
             raise each.problem("metadata.name", "is missing")
         if name in seen:
@@ -209,9 +211,11 @@ class _Reader:
     def __init__(self, path: Path, kinds: Mapping[Kind, type[msgspec.Struct]], objects: Objects) -> None:
         self._path, self._kinds, self._objects = path, kinds, objects
         self._left = MOST_VALUES
+        self._where_read = self._read = ""
+        """Of the object that is read: where it begins, and its name."""
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
-        """One object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: that is
+        """Read one object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: it is
         ``of_list``, with the version."""
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{self._where(node)}: must be an object with apiVersion and kind")
@@ -235,14 +239,18 @@ class _Reader:
         if key not in self._kinds:
             self._objects.unread.append(NotTaken(name, self._where(node)))
             return
-        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(self._kinds[key]), name)
+        self._where_read, self._read = self._where(node), name
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(self._kinds[key]), "")
         unread = tuple(each.what.removeprefix(f"{name}.") for each in self._objects.unread[before:])
         try:
             converted = msgspec.convert(value, self._kinds[key], strict=False)
         except msgspec.ValidationError as error:
-            at = str(error).rpartition(" - at `$.")[2].rstrip("`") if " - at `$." in str(error) else ""
-            what = "is missing" if "missing required" in str(error) else "is of another type, or out of range"
-            raise ConfigError(f"{self._where(node)}: {name}: {printable(at)}: {what}") from None
+            problem, _, at = str(error).partition(" - at `$.")
+            missing = re.match("Object missing required field `(.*)`", problem)
+            if missing is not None and not at:
+                at = missing[1].rpartition(".")[0]  # a field inside of another object
+            what = "is missing" if missing is not None else _OF_ANOTHER_TYPE
+            raise self._problem(at.rstrip("`"), what) from None
         self._objects.by_kind.setdefault(key, []).append(Found(converted, self._where(node), unread))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
@@ -250,6 +258,9 @@ class _Reader:
         inside = _fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
         names = (_text(inside.get(field)) for field in ("namespace", "name"))
         return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
+
+    def _problem(self, field: str, what: str) -> ConfigError:
+        return ConfigError(f"{self._where_read}: {self._read}: {printable(field)}: {what}")
 
     def _where(self, node: yaml.Node) -> str:
         return f"{self._path}:{node.start_mark.line + 1}"
@@ -266,23 +277,43 @@ class _Reader:
         if isinstance(of, inspect.StructType) and isinstance(node, yaml.MappingNode):
             return self._pick_struct(node, of, path)
         if isinstance(of, inspect.DictType) and isinstance(node, yaml.MappingNode):
-            return {key: self._pick(value, of.value_type, f"{path}.{key}") for key, value in _fields(node).items()}
+            return {key: self._pick(value, of.value_type, f"{path}{key}.") for key, value in _fields(node).items()}
         if isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(node, yaml.SequenceNode):
             return [self._pick(item, of.item_type, path) for item in node.value]
         if isinstance(node, yaml.ScalarNode):
             return None if _is_null(node) else node.value
         return object  # converts to nothing, so that it is an error of the field
 
-    def _pick_struct(self, node: yaml.MappingNode, of: inspect.StructType, path: str) -> dict[str, Any]:
-        known = {each.encode_name: each.type for each in of.fields}
+    def _pick_struct(
+        self, node: yaml.MappingNode, of: inspect.StructType, path: str, inside: str = ""
+    ) -> dict[str, Any]:
+        """The fields of a struct in its node, or in an object ``inside`` of it, such as ``spec.``."""
+        fields, objects = _fields_of(of.cls)
+        listed: frozenset[str] = getattr(of.cls, "LISTED", frozenset())
         picked: dict[str, Any] = {}
         for key, value in _fields(node).items():
-            if key in known:
+            name = f"{inside}{key}"
+            if name in fields:
                 if not _is_null(value):
-                    picked[key] = self._pick(value, known[key], f"{path}.{key}" if path else key)
-            elif not getattr(of.cls, "SILENT", False) or key in getattr(of.cls, "LISTED", ()):
-                self._objects.unread.append(NotTaken(f"{path}.{printable(key)[:_LONGEST_NAME]}", self._where(value)))
+                    picked[name] = self._pick(value, fields[name], f"{path}{name}.")
+            elif name in objects:
+                if isinstance(value, yaml.MappingNode):
+                    picked |= self._pick_struct(value, of, path, f"{name}.")
+                elif not _is_null(value):
+                    raise self._problem(f"{path}{name}", _OF_ANOTHER_TYPE)
+            elif name in listed or f"{inside}*" in listed:
+                what = f"{self._read}.{path}{inside}{printable(key)[:_LONGEST_NAME]}"
+                self._objects.unread.append(NotTaken(what, self._where(value)))
         return picked
+
+
+@functools.cache
+def _fields_of(kind: type) -> tuple[dict[str, inspect.Type], frozenset[str]]:
+    """The types of a struct's fields, by where they stand, and the objects in which they do."""
+    of = _type_info(kind)
+    assert isinstance(of, inspect.StructType)
+    types = {each.encode_name: each.type for each in of.fields}
+    return types, frozenset(name[:dot] for name in types for dot, letter in enumerate(name) if letter == ".")
 
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:

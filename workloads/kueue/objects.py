@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from workloads.kubernetes.api import (
+from workloads.kubernetes.objects import (
     NODE,
     PRIORITY_CLASS,
     Condition,
@@ -14,8 +14,8 @@ from workloads.kubernetes.api import (
     Object,
     PriorityClass,
     Requesting,
-    Silent,
     Struct,
+    at,
 )
 from workloads.kubernetes.quantities import Quantity
 from workloads.kubernetes.reading import Kind
@@ -40,100 +40,67 @@ class ResourceGroup(Struct, frozen=True):
     flavors: tuple[FlavorQuotas, ...] = ()
 
 
-class BorrowWithinCohort(Struct, frozen=True):
-    policy: str = "Never"
-    maxPriorityThreshold: int | None = None
+class ClusterQueue(Object, frozen=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("spec.*", "spec.preemption.*", "spec.preemption.borrowWithinCohort.*", "spec.flavorFungibility.*"),
+            "spec.fairSharing.*",
+        )
+    )
 
-
-class Preemption(Struct, frozen=True):
-    withinClusterQueue: str = "Never"
-    reclaimWithinCohort: str = "Never"
-    borrowWithinCohort: BorrowWithinCohort = BorrowWithinCohort()
-
-
-class FlavorFungibility(Struct, frozen=True):
-    whenCanBorrow: str = "MayStopSearch"
-    whenCanPreempt: str = "TryNextFlavor"
-
-
-class Weight(Struct, frozen=True):
-    weight: Quantity = 1
-
-
-class ClusterQueueSpec(Struct, frozen=True):
-    resourceGroups: tuple[ResourceGroup, ...] = ()
-    cohort: str = ""
+    resourceGroups: tuple[ResourceGroup, ...] = at("spec.resourceGroups", ())
+    cohort: str = at("spec.cohort", "")
     """In v1beta1."""
-    cohortName: str = ""
-    queueingStrategy: str = "BestEffortFIFO"
-    preemption: Preemption = Preemption()
-    flavorFungibility: FlavorFungibility = FlavorFungibility()
-    fairSharing: Weight = Weight()
+    cohortName: str = at("spec.cohortName", "")
+    queueingStrategy: str = at("spec.queueingStrategy", "BestEffortFIFO")
+    withinClusterQueue: str = at("spec.preemption.withinClusterQueue", "Never")
+    reclaimWithinCohort: str = at("spec.preemption.reclaimWithinCohort", "Never")
+    borrowWithinCohort: str = at("spec.preemption.borrowWithinCohort.policy", "Never")
+    maxPriorityThreshold: int | None = at("spec.preemption.borrowWithinCohort.maxPriorityThreshold", None)
+    whenCanBorrow: str = at("spec.flavorFungibility.whenCanBorrow", "MayStopSearch")
+    whenCanPreempt: str = at("spec.flavorFungibility.whenCanPreempt", "TryNextFlavor")
+    weight: Quantity = at("spec.fairSharing.weight", 1)
 
 
-class CohortSpec(Struct, frozen=True):
-    parent: str = ""
+class Cohort(Object, frozen=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*", "spec.fairSharing.*"})
+
+    parent: str = at("spec.parent", "")
     """In v1alpha1."""
-    parentName: str = ""
-    resourceGroups: tuple[ResourceGroup, ...] = ()
-    fairSharing: Weight = Weight()
+    parentName: str = at("spec.parentName", "")
+    resourceGroups: tuple[ResourceGroup, ...] = at("spec.resourceGroups", ())
+    weight: Quantity = at("spec.fairSharing.weight", 1)
 
 
-class LocalQueueSpec(Struct, frozen=True):
-    clusterQueue: str
+class LocalQueue(Object, frozen=True, kw_only=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+
+    clusterQueue: str = msgspec.field(name="spec.clusterQueue")
 
 
-class PodTemplate(Silent, frozen=True):
-    spec: Requesting = Requesting()
+class ResourceFlavor(Object, frozen=True):
+    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+
+    nodeLabels: dict[str, str] = at("spec.nodeLabels", {})
 
 
 class PodSet(Struct, frozen=True):
     name: str = "main"
     count: int = 1
-    template: PodTemplate = PodTemplate()
-
-
-class PriorityClassRef(Silent, frozen=True):
-    name: str = ""
-
-
-class WorkloadSpec(Struct, frozen=True):
-    queueName: str = ""
-    priority: int | None = None
-    priorityClassName: str = ""
-    """In v1beta1."""
-    priorityClassRef: PriorityClassRef = PriorityClassRef()
-    podSets: tuple[PodSet, ...] = ()
-    active: bool = True
-
-
-class WorkloadStatus(Silent, frozen=True):
-    conditions: tuple[Condition, ...] = ()
-
-
-class ClusterQueue(Object, frozen=True):
-    spec: ClusterQueueSpec = ClusterQueueSpec()
-
-
-class Cohort(Object, frozen=True):
-    spec: CohortSpec = CohortSpec()
-
-
-class LocalQueue(Object, frozen=True, kw_only=True):
-    spec: LocalQueueSpec
-
-
-class ResourceFlavorSpec(Struct, frozen=True):
-    nodeLabels: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class ResourceFlavor(Object, frozen=True):
-    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+    podSpec: Requesting = at("template.spec", Requesting())
 
 
 class Workload(Object, frozen=True):
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+
+    queueName: str = at("spec.queueName", "")
+    priority: int | None = at("spec.priority", None)
+    priorityClassName: str = at("spec.priorityClassName", "")
+    """In v1beta1."""
+    priorityClass: str = at("spec.priorityClassRef.name", "")
+    podSets: tuple[PodSet, ...] = at("spec.podSets", ())
+    active: bool = at("spec.active", True)
+    conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
 class FairSharing(Struct, frozen=True):

@@ -1,13 +1,13 @@
 """Kueue's objects as what its decisions are made from: queues, cohorts, priorities, and the workloads that arrived.
 
-Beside them the nodes as Kueue's flavors see them, and where quotas promise more than the nodes have.
+With them the nodes as Kueue's flavors see them, and where quotas promise more than the nodes have.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,20 @@ from emulator.sites.kueue import (
     FlavorQuotas,
     Fungibility,
     Kueue,
+    PodSet,
     Policy,
     Preemption,
     QueueingStrategy,
     Quota,
     ResourceGroup,
     ShareStrategy,
+    Workload,
 )
 from workloads.importers.source import OnBytes, ignore
-from workloads.kubernetes.pods import node_of
-from workloads.kubernetes.quantities import quantity
+from workloads.kubernetes.pods import node_of, requests_of
+from workloads.kubernetes.quantities import Quantity, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.kueue.workloads import arrival_of
 from workloads.saved import NotTaken
 
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
@@ -59,10 +60,10 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
         _strategies(found.of(api.CONFIGURATION)),
     )
     if cluster.circle is not None:
-        where = {each.value.metadata.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
+        where = {each.value.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
         raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
-    priorities = {each.value.metadata.name: each.value.value for each in classes}
+    priorities = {each.value.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
     nodes, left_out = _nodes_of(found)
     return Kueue(cluster, priorities, arrivals, nodes), [*map(_explained, found.unread), *unread, *left_out]
@@ -75,22 +76,20 @@ def _explained(unread: NotTaken) -> NotTaken:
 
 
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
-    spec = found.value.spec
-    preemption, fungibility = spec.preemption, spec.flavorFungibility
-    when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (fungibility.whenCanBorrow, fungibility.whenCanPreempt)]
-    borrow = preemption.borrowWithinCohort
+    spec = found.value
+    when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (spec.whenCanBorrow, spec.whenCanPreempt)]
     return ClusterQueue(
-        found.value.metadata.name,
+        found.value.name,
         spec.cohortName or spec.cohort or None,
         _groups(found, spec.resourceGroups),
-        _weight(found, spec.fairSharing),
+        _weight(found, spec.weight),
         found.word("spec.queueingStrategy", QueueingStrategy, spec.queueingStrategy),
         Preemption(
-            found.word("spec.preemption.withinClusterQueue", Policy, preemption.withinClusterQueue),
-            found.word("spec.preemption.reclaimWithinCohort", Policy, preemption.reclaimWithinCohort),
+            found.word("spec.preemption.withinClusterQueue", Policy, spec.withinClusterQueue),
+            found.word("spec.preemption.reclaimWithinCohort", Policy, spec.reclaimWithinCohort),
             BorrowWithinCohort(
-                found.word("spec.preemption.borrowWithinCohort.policy", Policy, borrow.policy),
-                borrow.maxPriorityThreshold,
+                found.word("spec.preemption.borrowWithinCohort.policy", Policy, spec.borrowWithinCohort),
+                spec.maxPriorityThreshold,
             ),
         ),
         Fungibility(
@@ -101,15 +100,13 @@ def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
 
 
 def _cohort(found: Found[api.Cohort]) -> Cohort:
-    spec = found.value.spec
+    spec = found.value
     parent = spec.parentName or spec.parent or None
-    return Cohort(
-        found.value.metadata.name, parent, _groups(found, spec.resourceGroups), _weight(found, spec.fairSharing)
-    )
+    return Cohort(found.value.name, parent, _groups(found, spec.resourceGroups), _weight(found, spec.weight))
 
 
-def _weight(found: Found[Any], given: api.Weight) -> float:
-    return found.amount("spec.fairSharing.weight", "cpu", given.weight) / 1000
+def _weight(found: Found[Any], given: Quantity) -> float:
+    return found.amount("spec.fairSharing.weight", "cpu", given) / 1000
 
 
 def _groups(found: Found[Any], given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
@@ -155,10 +152,7 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 def _arrivals(
     found: Objects, cluster: Cluster, priorities: dict[str, int]
 ) -> tuple[tuple[Arrival, ...], list[NotTaken]]:
-    local = {
-        (each.value.metadata.namespace, each.value.metadata.name): each.value.spec.clusterQueue
-        for each in found.of(api.LOCAL_QUEUE)
-    }
+    local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LOCAL_QUEUE)}
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
@@ -183,7 +177,7 @@ def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
 
 def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
-    labels = {each.value.metadata.name: each.value.spec.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
+    labels = {each.value.name: each.value.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
     nodes: list[FlavorNode] = []
     left_out: list[NotTaken] = []
     for each in found.of(api.NODE):
@@ -195,6 +189,74 @@ def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotTaken]]:
         else:
             nodes.append(FlavorNode(node.name, flavors, node.allocatable))
     return tuple(nodes), left_out
+
+
+def arrival_of(
+    found: Found[api.Workload],
+    local: Mapping[tuple[str, str], str],
+    covered: Mapping[str, set[str]],
+    priorities: Mapping[str, int],
+) -> Arrival | NotTaken:
+    """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
+
+    Args:
+        local: the ClusterQueue of each LocalQueue, by namespace and name.
+        covered: by ClusterQueue, the resources that it has quota for; of others Kueue counts nothing.
+        priorities: by class.
+    """
+    spec = found.value
+    name = spec.full_name
+    queue = local.get((spec.namespace, spec.queueName))
+    if queue is None or queue not in covered:
+        return found.not_taken("its LocalQueue, or that one's ClusterQueue, is not in the files")
+    if not spec.active:
+        return found.not_taken("it is not active")
+    try:
+        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets if each.count)
+    except ValueError as error:
+        raise found.problem("spec.podSets, resources", error) from None
+    priority = spec.priority
+    if priority is None:
+        priority = priorities.get(spec.priorityClass or spec.priorityClassName, 0)
+    created_ns = found.time_ns("metadata.creationTimestamp", spec.creationTimestamp)
+    if created_ns is None:
+        return found.not_taken("it has no creationTimestamp")
+    return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
+
+
+def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
+    """What one pod requests."""
+    total = requests_of(given.podSpec)
+    if "pods" in covered:
+        total["pods"] = 1
+    return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
+
+
+def _duration_ns(found: Found[api.Workload]) -> int | None:
+    """From its last admission to its end; None if it has not ended."""
+    times = {
+        each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
+        for each in found.value.conditions
+        if each.status == "True"
+    }
+    admitted_ns, finished_ns = times.get("Admitted", times.get("QuotaReserved")), times.get("Finished")
+    if admitted_ns is None or finished_ns is None:
+        return None
+    return max(0, finished_ns - admitted_ns)
+
+
+def uncovered(cluster: Cluster, arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """What workloads request and their queues have no quota of, in words."""
+    has = {each.name: {resource for group in each.groups for resource in group.resources} for each in cluster.queues}
+    counts = Counter[tuple[str, str]]()
+    for queue, podsets in ((each.workload.queue, each.workload.podsets) for each in arrivals):
+        asked = {resource for podset in podsets for resource in podset.requests}
+        counts.update((queue, resource) for resource in asked - has[queue])
+    for (queue, resource), count in sorted(counts.items()):
+        yield (
+            f"ClusterQueue {printable(queue)} has no quota of {printable(resource)}, for which {count:,} of its"
+            " workloads ask: Kueue never admits them"
+        )
 
 
 def shortages(cluster: Cluster, nodes: Sequence[FlavorNode]) -> Iterator[str]:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from emulator.errors import ConfigError, printable
 from emulator.files.strict import NAME_RULE, is_name
-from workloads.yarn.settings import LeftOut, Settings, number
-from workloads.yarn.xml import Element, read_xml
+from workloads.yarn.settings import Element, LeftOut, Settings, number, read_xml
 
 PREFIX = "yarn.scheduler.capacity."
 DEEPEST_QUEUE = 32

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CRIU_VARIABLE = "NATJAM_CRIU"
 """Path of the criu to use; if unset, a working one on the PATH, else natjam's own (``make criu``)."""
 CLOCKS_FILE = "timens-0.img"
-"""Among criu's files: the clocks at the dump.  criu makes a time namespace of them, in which CLOCK_MONOTONIC goes on
-from there for the restored process; without the file, the process has the clocks of its machine."""
+"""The file of criu that has the clocks at the dump.  criu makes a time namespace of them, in which CLOCK_MONOTONIC goes
+on from there for the restored process; without the file, the process has the clocks of its machine."""
 _CHECK_PATIENCE_REAL_S = 20.0
 _PATIENCE_REAL_S = 600.0
 _OUTSIDE = "the session of this shell began outside its pid namespace: call natjam by 'setsid -w'"

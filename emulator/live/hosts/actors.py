@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -50,6 +50,10 @@ class HostReady:
     """A host is ready to connect to the others."""
 
     address: Address
+    shuffle_urls: Mapping[str, str] = field(default_factory=dict)
+    """The URL of the shuffle service of each of its nodes."""
+    sees_output: bool = True
+    """Whether a host of nodes sees the marker that the driver has made in the output directory."""
 
 
 class _Actor(Generic[HostT]):
@@ -88,8 +92,7 @@ class _Actor(Generic[HostT]):
 
     async def status(self) -> HostStatus:
         """The state of this host, and its journal records since the last call."""
-        host = self.host
-        return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable, host.gaps.found)
+        return self.host.status()
 
 
 @ray.remote
@@ -111,10 +114,6 @@ class ResourceManagerActor(_Actor["ResourceManagerHost"]):
         """The host of these nodes has died."""
         self.host.nodes_lost(nodes, reason)
 
-    async def status(self) -> HostStatus:
-        """The status with the cluster's state."""
-        return replace(await super().status(), cluster=self.host.cluster_status())
-
 
 @ray.remote
 class ApplicationHostActor(_Actor["ApplicationHost"]):
@@ -127,23 +126,9 @@ class ApplicationHostActor(_Actor["ApplicationHost"]):
         self.host = application_host.ApplicationHost(self._name, plan, Path(journal))
         return HostReady(await self.host.listen())
 
-    async def status(self) -> HostStatus:
-        """The status with the jobs' states."""
-        return replace(await super().status(), jobs=tuple(self.host.job_statuses()))
-
     async def stuck_attempts(self) -> list[str]:
         """The attempts that must make progress so that the run can end."""
         return self.host.stuck_attempts()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeHostReady(HostReady):
-    """A node host is ready, with its supervisor and shuffle service."""
-
-    shuffle_urls: dict[str, str]
-    supervisor_pid: int
-    sees_output: bool
-    """Whether it sees the marker that the driver has made in the output directory."""
 
 
 @ray.remote
@@ -156,7 +141,7 @@ class NodeHostActor(_Actor["NodeHost"]):
         # The driver's janitor cleans up the driver's machine; elsewhere a janitor waits for the end of this process.
         self._janitor = None if work_root else start_janitor(run_id, [self._work_dir], name)
 
-    async def open(self, plan: RunPlan, marker: str) -> NodeHostReady:
+    async def open(self, plan: RunPlan, marker: str) -> HostReady:
         """Start supervisor and shuffle service.
 
         From then on this process ends when its raylet does.  Otherwise Ray would take it for dead some time later, and
@@ -172,7 +157,7 @@ class NodeHostActor(_Actor["NodeHost"]):
         except BaseException:
             shutil.rmtree(self._work_dir, ignore_errors=True)
             raise
-        return NodeHostReady(await self.host.listen(), urls, self.host.supervisor_pid, sees_output)
+        return HostReady(await self.host.listen(), urls, sees_output)
 
     async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
         """Connect to the other hosts and learn of all shuffle services."""
@@ -183,10 +168,6 @@ class NodeHostActor(_Actor["NodeHost"]):
         """Tell the host now: the machines of the dead host are gone, and no machine of the new one has started yet."""
         await super().meet_again(host, address)
         self.host.application_host_died(host)
-
-    async def status(self) -> HostStatus:
-        """The status with the count of moves."""
-        return replace(await super().status(), moves=self.host.moves)
 
     async def close(self) -> dict[str, int]:
         """End every process and remove the work directory; returns what the shuffle service has served."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import ProgressSamples, Start, job_address
-from emulator.display.status import JobStatus, job_status, stuck_attempts
+from emulator.display.status import job_status, stuck_attempts
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import (
     HOST,
     ApplicationExited,
     ApplicationLaunched,
+    HostStatus,
     LaunchApplication,
     Note,
     ProgressReadings,
@@ -123,10 +125,11 @@ class ApplicationHost(MachineHost):
         else:
             super().execute(address, effect)
 
-    def job_statuses(self) -> list[JobStatus]:
-        """The jobs that run here or have run here."""
+    def status(self) -> HostStatus:
+        """The status with those of the jobs that run here or have run here."""
         masters = (self._left | self._masters).items()
-        return [job_status(master, self.plan.jobs[job].queue) for job, master in masters]
+        jobs = tuple(job_status(master, self.plan.jobs[job].queue) for job, master in masters)
+        return replace(super().status(), jobs=jobs)
 
     def stuck_attempts(self) -> list[str]:
         """Attempts of the jobs that run here that have started and not ended."""

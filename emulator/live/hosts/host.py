@@ -36,10 +36,10 @@ from emulator.files.whole_files import writing
 from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns, gap
 from emulator.live.clock import ScaledClock
 from emulator.live.hosts.links import Address, Batch, Links
-from emulator.live.hosts.plan import Note, RunPlan
+from emulator.live.hosts.plan import HostStatus, Note, RunPlan
 from emulator.records.gaps import LongestGaps
 from emulator.records.journal import Record, Recorder, decode_record, encode_record
-from emulator.records.lag import LagRecord, LagRecorder
+from emulator.records.lag import LagRecorder
 
 
 class HostJournal:
@@ -321,6 +321,6 @@ class MachineHost:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error, self.name)
 
-    def lag_record(self) -> LagRecord:
-        """How late its timers were."""
-        return self.lag.to_record()
+    def status(self) -> HostStatus:
+        """The state of this host, and its journal records since the last call."""
+        return HostStatus(self.fatal, *self.take_journal(), self.lag.to_record(), self.unreachable, self.gaps.found)

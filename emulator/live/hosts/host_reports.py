@@ -114,7 +114,7 @@ class HostReports:
         self._jobs = run.jobs_by_name
         self._statuses: dict[str, HostStatus] = {}
         self._measured: dict[str, tuple[LagRecord, tuple[Gap, ...]]] = {}
-        """Of every host, those that have been replaced too."""
+        """The lag and the gaps of every host, those that have been replaced too."""
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
         self._standstill = Standstill(timeout_real_ns(run))
         self._taken_real_ns = 0

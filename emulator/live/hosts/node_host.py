@@ -48,6 +48,7 @@ from emulator.live.hosts.plan import (
     HOST,
     ApplicationExited,
     ApplicationLaunched,
+    HostStatus,
     LaunchApplication,
     Note,
     ProgressReadings,
@@ -71,6 +72,14 @@ _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KE
 
 _PROCESSES = {Work.SHUFFLE: "map", Work.KEYS: "reduce"}
 """The kind of process that does each work (``emulator.live.tasks.children``)."""
+_OPERATIONS: dict[type[fx.Effect], tuple[str, Callable[[str, str], Message]]] = {
+    fx.Suspend: ("suspend", SuspendFailed),
+    fx.Resume: ("resume", ResumeFailed),
+    fx.Checkpoint: ("checkpoint", CheckpointFailed),
+    fx.Dump: ("dump", CheckpointFailed),
+    fx.Terminate: ("terminate", TerminateFailed),
+}
+"""The supervisor's operation for each effect, and the completion where there is no process any more."""
 
 
 class NodeHost(MachineHost):
@@ -82,7 +91,7 @@ class NodeHost(MachineHost):
         self.nodes = plan.node_hosts[name]
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
-        """Of all nodes of the run."""
+        """The URLs of the shuffle services of all nodes of the run."""
         self._processes: dict[str, ContainerProcess] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
@@ -108,7 +117,7 @@ class NodeHost(MachineHost):
         self._output = Path(plan.output)
         """What tasks write to."""
         self._store: StoreProcess | None = None
-        """Where that is not the place of the output itself."""
+        """The service that brings it to the place of the output, if that is an object store."""
         if is_object_url(plan.output):
             self._output = work_dir / "output"
             self._store = StoreProcess(plan.run_id, plan.output, self._output)
@@ -203,11 +212,9 @@ class NodeHost(MachineHost):
         await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
         return served
 
-    @property
-    def supervisor_pid(self) -> int:
-        """Process id of the supervisor."""
-        assert self._supervisor is not None
-        return self._supervisor.pid
+    def status(self) -> HostStatus:
+        """The status with the count of moves."""
+        return replace(super().status(), moves=self.moves)
 
     def _page(self) -> ProgressPage:
         assert self._supervisor is not None
@@ -246,16 +253,12 @@ class NodeHost(MachineHost):
         node = address.partition(":")[2]
         if isinstance(effect, fx.Launch):
             self._launch(node, effect)
-        elif isinstance(effect, fx.Suspend):
-            self._operate("suspend", effect.container, address, SuspendFailed)
-        elif isinstance(effect, fx.Resume):
-            self._operate("resume", effect.container, address, ResumeFailed)
-        elif isinstance(effect, fx.Checkpoint):
-            self._operate("checkpoint", effect.container, address, CheckpointFailed)
-        elif isinstance(effect, fx.Dump):
-            self._operate("dump", effect.container, address, CheckpointFailed)
-        elif isinstance(effect, fx.Terminate):
-            self._operate("terminate", effect.container, address, TerminateFailed)
+        elif isinstance(effect, fx.Suspend | fx.Resume | fx.Checkpoint | fx.Dump | fx.Terminate):
+            operation, failed = _OPERATIONS[type(effect)]
+            if effect.container in self._processes:
+                self._command(operation, effect.container)
+            else:
+                self.tell(address, failed(effect.container, "the process has ended"))
         elif isinstance(effect, fx.Kill):
             self._kill(address, effect.container)
         elif isinstance(effect, fx.ProvideInput):
@@ -333,12 +336,6 @@ class NodeHost(MachineHost):
 
     def _has_input(self, node: str, launch: fx.Launch, index: int) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, index))
-
-    def _operate(self, op: str, container: str, address: str, failed: Callable[[str, str], Message]) -> None:
-        if container in self._processes:
-            self._command(op, container)
-        else:
-            self.tell(address, failed(container, "the process has ended"))
 
     def _kill(self, address: str, container: str) -> None:
         if container in self._applications:

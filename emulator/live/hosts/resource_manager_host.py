@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from emulator.core.client import Client
@@ -10,9 +11,9 @@ from emulator.core.effects import AllFinished, AskOutside, Effect
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.display.status import ClusterStatus, cluster_status
+from emulator.display.status import cluster_status
 from emulator.live.hosts.host import MachineHost
-from emulator.live.hosts.plan import RunPlan
+from emulator.live.hosts.plan import HostStatus, RunPlan
 from emulator.outside.process import process_of
 
 
@@ -100,8 +101,9 @@ class ResourceManagerHost(MachineHost):
             self._heard_ns.pop(node, None)
             self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
-    def cluster_status(self) -> ClusterStatus:
-        """The state of the cluster for the display."""
+    def status(self) -> HostStatus:
+        """The status with the cluster's state."""
+        status = super().status()
         if self._manager is None or self._client is None:
-            return ClusterStatus(0, {}, 0, {})
-        return cluster_status(self._manager, self._client, max(0, self.clock.now_ns()))
+            return status
+        return replace(status, cluster=cluster_status(self._manager, self._client, max(0, self.clock.now_ns())))

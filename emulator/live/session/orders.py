@@ -176,7 +176,7 @@ class TaskStatus:
     def __init__(self, job: str, task: TaskId) -> None:
         self.name = task_name(job, task.group, task.number)
         self.orders = 0
-        """That users have given about it."""
+        """The number of orders that users have given about it."""
         self.container = ""
         """Its newest."""
         self.report: ContainerReport | None = None

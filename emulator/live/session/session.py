@@ -18,10 +18,12 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec import structs
 
 from emulator.display.status import RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords, RecordSink
@@ -36,11 +38,10 @@ from emulator.live.janitor import end_left_over_runs, run_directory, start_janit
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.session.ray_runtime import RayRuntime, leave_nothing, ray_of_a_run
 from emulator.live.session.run_hosts import ANSWER_PATIENCE_REAL_S, LOOK_PERIOD_REAL_S, HostGone, RunHosts
-from emulator.live.session.web import WebService
+from emulator.live.session.web import web_service
 from emulator.own_packages import of_the_same_name
-from emulator.records.gaps import Gap, LongestGaps
+from emulator.records.gaps import LongestGaps
 from emulator.records.journal import JournalError
-from emulator.records.lag import LagRecorder
 from emulator.records.run_directory import RunDirectory
 from emulator.resolved import Resolved
 from emulator.storage.local import PARTIAL_DIRECTORY
@@ -109,23 +110,6 @@ _SUCCESSOR_PATIENCE_REAL_S = 20.0
 """A successor has started by then: Ray tells nobody of a process that dies while it is being made an actor."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveResult:
-    """Measurements around a live run."""
-
-    machines: list[dict[str, Any]]
-    """name, clock_offset_ns, hosts."""
-    lag: LagRecorder
-    gaps: list[Gap]
-    """The longest times for which processes of the run have stood still."""
-    shuffle_bytes: int
-    """Bytes served over HTTP; without what a reduce reads on its own node's disk."""
-    web: dict[str, Any]
-    """What the users of the web service measured; empty without one (``emulator.live.session.web``)."""
-    startup_real_s: float
-    """From the command to emulated time 0."""
-
-
 class LiveSession:
     """Does one run: use it as a context manager around ``run``.  After the block nothing is left."""
 
@@ -175,7 +159,7 @@ class LiveSession:
         with interruptible(), deferred():
             self._held.__exit__(kind, error, trace)
 
-    def run(self, records: RecordSink) -> LiveResult:
+    def run(self, records: RecordSink) -> EngineResult:
         """Run to the end of all jobs, with the journal to ``records``.
 
         Raises:
@@ -192,27 +176,35 @@ class LiveSession:
         finally:
             withdraw_endpoint(self._run_dir)
 
-    def _run(self) -> LiveResult:
+    def _run(self) -> EngineResult:
         runtime = self._held.enter_context(ray_of_a_run())
         self._held.enter_context(self._nothing_left_at_the_end(runtime))
         self._show("starting Ray")
         self._runtime, self._ray = runtime, runtime.start()
-        self._gauges = self._make_gauges()
+        from ray.util.metrics import Gauge
+
+        self._gauges = RunGauges(Gauge, self._resolved.name)
         self._show("starting hosts")
         plan, machines = self._start_hosts()
-        web = WebService()
-        with web.running(self.run_id, self._resolved, self._origin_real_ns), self._own_gaps():
+        clock, period_real_ns = (
+            ScaledClock(self._origin_real_ns, self._resolved.time_scale),
+            round(LOOK_PERIOD_REAL_S * 1e9),
+        )
+        with (
+            web_service(self.run_id, self._resolved, self._origin_real_ns) as web,
+            watched(STARTER, clock, period_real_ns, self._gaps.add),  # hosts wait for this process that long at most
+        ):
             self._watch(plan)
         self._show("closing")
         served = self._close_hosts(plan)
-        return LiveResult(
-            machines=machines,
-            lag=self._reports.lag,
-            gaps=[*self._reports.gaps, *self._gaps.found],
-            shuffle_bytes=sum(by_one.get("bytes", 0) for by_one in served),
-            web=web.facts,
-            startup_real_s=self._startup_real_s,
-        )
+        # What a reduce reads on its own node's disk is not served.
+        facts = {
+            "shuffle_http_bytes": sum(by_one.get("bytes", 0) for by_one in served),
+            "startup_real_s": self._startup_real_s,
+            **({"web": web} if web else {}),
+        }
+        gaps = [*self._reports.gaps, *self._gaps.found]
+        return EngineResult(machines, None, self._reports.lag, self._output, facts, gaps)
 
     @contextlib.contextmanager
     def _nothing_left_at_the_end(self, runtime: RayRuntime) -> Iterator[None]:
@@ -226,18 +218,6 @@ class LiveSession:
             self._show("cleaning up")
             runtime.kill([handle for _, handle in self._hosts.items()])
             leave_nothing(janitor, self.run_id)
-
-    def _make_gauges(self) -> RunGauges:
-        from ray.util.metrics import Gauge
-
-        return RunGauges(Gauge, self._resolved.name)
-
-    @contextlib.contextmanager
-    def _own_gaps(self) -> Iterator[None]:
-        """Record the times for which this process stands still.  Hosts wait for it that long at most."""
-        clock = ScaledClock(self._origin_real_ns, self._resolved.time_scale)
-        with watched(STARTER, clock, round(LOOK_PERIOD_REAL_S * 1e9), self._gaps.add):
-            yield
 
     # ---- hosts ----
 
@@ -297,7 +277,7 @@ class LiveSession:
                 return
 
     def _stuck_attempts(self, plan: RunPlan) -> list[Any]:
-        """Of all jobs."""
+        """The attempts of all jobs that make no progress."""
         stuck: list[Any] = []
         for name in plan.application_hosts:
             if name not in self._lost:
@@ -437,18 +417,6 @@ def run_live(
     with contextlib.ExitStack() as ending:
         ending.enter_context(session)
         with open_records() as records:
-            live = session.run(records)
+            result = session.run(records)
         place.tidy()
-        return EngineResult(
-            machines=live.machines,
-            real_s=time.monotonic() - started_real_s,
-            lag=live.lag,
-            gaps=live.gaps,
-            output=output,
-            facts={
-                "shuffle_http_bytes": live.shuffle_bytes,
-                "startup_real_s": live.startup_real_s,
-                **({"web": live.web} if live.web else {}),
-            },
-            end=ending.pop_all().close,
-        )
+        return structs.replace(result, real_s=time.monotonic() - started_real_s, end=ending.pop_all().close)

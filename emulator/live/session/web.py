@@ -50,7 +50,7 @@ class Load(Frozen):
     """Containers available to jobs; the others are withheld."""
     period_ns: int | None
     containers: int
-    """Of the cluster."""
+    """The number of containers of the cluster."""
     grace_ns: int
     requests_real_s: float
     request_real_ms: float
@@ -59,52 +59,50 @@ class Load(Frozen):
     seed: int
 
 
-class WebService:
-    """The driver's end of the web service of a run."""
+@contextmanager
+def web_service(run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[dict[str, Any]]:
+    """Within the block the web service of a run is at work, from emulated time 0 on, where the run has one.
 
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        """Once it has ended: ``requests``, ``failed``, and percentiles of the latency, over all requests and over those
-        that were due within the grace after the availability has fallen (``preempting``)."""
-
-    @contextmanager
-    def running(self, run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[None]:
-        """From emulated time 0 on.  Raises RunError where the service does not start or does not last."""
-        available, transactional = run.settings.availability, run.transactional
-        if available is None or transactional is None or transactional.kind != "web":
-            yield
-            return
-        load = Load(
-            available.capacity.steps,
-            available.capacity.period_ns,
-            run.containers,
-            available.grace_ns,
-            transactional.requests_real_s,
-            transactional.request_real_ms,
-            origin_real_ns,
-            run.time_scale,
-            run.seed,
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "emulator.live.session.web"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment_without_token(run_id),
-            start_new_session=True,  # Ctrl-C is for the driver, which then ends this one
-        )
-        try:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):
-                process.stdin.write(msgspec.json.encode(load) + b"\n")
-                process.stdin.flush()
-            yield
-            with suppress(subprocess.TimeoutExpired):
-                self.facts = json.loads(process.communicate(timeout=_PATIENCE_REAL_S)[0] or b"{}")
-            if not self.facts:
-                raise RunError("the web service of cluster.availability.transactional did not last until the end")
-        finally:
-            process.kill()
-            process.wait()
+    Gives what is measured, once it has ended; empty without a service: ``requests``, ``failed``, and percentiles of the
+    latency, over all requests and over those that were due within the grace after the availability has fallen
+    (``preempting``).  Raises RunError where the service does not start or does not last.
+    """
+    facts: dict[str, Any] = {}
+    available, transactional = run.settings.availability, run.transactional
+    if available is None or transactional is None or transactional.kind != "web":
+        yield facts
+        return
+    load = Load(
+        available.capacity.steps,
+        available.capacity.period_ns,
+        run.containers,
+        available.grace_ns,
+        transactional.requests_real_s,
+        transactional.request_real_ms,
+        origin_real_ns,
+        run.time_scale,
+        run.seed,
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulator.live.session.web"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment_without_token(run_id),
+        start_new_session=True,  # Ctrl-C is for the driver, which then ends this one
+    )
+    try:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(load) + b"\n")
+            process.stdin.flush()
+        yield facts
+        with suppress(subprocess.TimeoutExpired):
+            facts |= json.loads(process.communicate(timeout=_PATIENCE_REAL_S)[0] or b"{}")
+        if not facts:
+            raise RunError("the web service of cluster.availability.transactional did not last until the end")
+    finally:
+        process.kill()
+        process.wait()
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -182,7 +180,7 @@ class _Users:
             self._measured.append((due_ns, latency_real_ns))
 
     def facts(self) -> dict[str, Any]:
-        """See ``WebService.facts``."""
+        """See ``web_service``."""
         until_ns = max((due_ns for due_ns, _ in self._measured), default=0)
         steps = list(self._capacity.until_end(until_ns))
         falls_ns = [at_ns for (_, before), (at_ns, after) in pairwise(steps) if after < before]

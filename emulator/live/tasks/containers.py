@@ -38,7 +38,7 @@ _SIGNALS = {
 }
 _STOPPING = ("suspend", "dump", "stop again")
 _OWN_OPERATIONS = ("restore", "stop again")
-"""Those that nobody has asked for, so that nobody is told of them."""
+"""Operations that nobody has asked for, so that nobody is notified of them."""
 _FIELDS: dict[str, dict[str, type]] = {
     "launch": {"id": str, "kind": str, "slot": int, "params": dict},
     "input": {"id": str, "outputs": list},

@@ -137,7 +137,7 @@ class ImageSource:
     number: int
     """The image that its ApplicationMaster has accepted; later images are unknown to it and not used."""
     checksum: str
-    """Of that image, as it was made."""
+    """The checksum of that image, as it was made."""
     brought_real_ns: int = 0
     """When it arrives, because it was made on another node; it must not be used earlier."""
 

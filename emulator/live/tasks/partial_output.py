@@ -256,7 +256,7 @@ class _Seal(NamedTuple):
     line: bytes
     keys: int
     size_bytes: int
-    """Of all that it seals."""
+    """The size of what it seals."""
 
 
 def _seal_line(keys: int, size_bytes: int, crc: int) -> bytes:

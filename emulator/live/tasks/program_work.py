@@ -47,7 +47,7 @@ class _Attempt:
     container: ContainerProcess
     members: Members
     stopped: set[int] | None
-    """Those that were sent SIGSTOP here; None: it was restored from an image, in which all were stopped."""
+    """The members that were sent SIGSTOP here; None: it was restored from an image, in which all were stopped."""
     is_stopping: bool = False
     is_looked_at: bool = False
     """Whether the next look at it is due some time."""
@@ -55,7 +55,7 @@ class _Attempt:
     done: Done | None = None
     give_up_real_ns: int = 0
     digest: str | None = None
-    """Once it is committed."""
+    """The digest of its output; None: it is not committed."""
 
 
 @dataclass(slots=True)
@@ -235,6 +235,6 @@ class ProgramWork:
 
 
 def _starting_another(pids: list[int]) -> set[int]:
-    """Those whose parents wait for them in vfork until they have called exec: criu cannot take such a parent."""
+    """Processes whose parents wait for them in vfork until they have called exec: criu cannot save such a parent."""
     waiting = {pid for pid in pids if waits(pid)}
     return {pid for pid in pids if parent_of(pid) in waiting}

@@ -46,7 +46,7 @@ BACKLOG = 1024
 """Number of connections that may wait at a service."""
 _ATTEMPTS = 3
 _ATTEMPTS_UNREACHED = 6
-"""Of a service that is not there: one that has died is started again, which takes about a second."""
+"""How often a service that is not there is tried: one that has died is started again, which takes about a second."""
 _RETRY_REAL_S = 0.05
 _CONNECT_TIMEOUT_REAL_S = 5.0
 _RECEIVE_TIMEOUT_REAL_S = 30.0

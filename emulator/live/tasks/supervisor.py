@@ -561,7 +561,7 @@ class Supervisor:
         self._exited(container, code, killed_by, real_ns, output_sha256=digest)
 
     def _strangers(self, children: list[int]) -> list[int] | None:
-        """Of the children of this process those that it does not know; None while criu makes some."""
+        """Those of the given children of this process that it does not know; None while criu makes some."""
         if self._images.is_restoring:
             return None
         known = (self._by_pid.__contains__, self._images.is_helper, self._programs.is_helper, self._children.is_ahead)

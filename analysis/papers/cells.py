@@ -1,17 +1,18 @@
-"""What the text of Reverse-Adaptive's paper says of its example, as numbers (sections II to IV, Figs 1 to 4), and what
-the axes of Fig. 9 show.
+"""What only one figure of a paper measures: its cells with ``own: true``, by the figure's id.
 
-Those of the example are of fluid runs, whose ``shares`` say who held how many containers when.
+The numbers of Reverse-Adaptive's example are those that its text says (sections II to IV, Figs 1 to 4), of fluid runs
+whose ``shares`` say who held how many containers when.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
 from analysis.reproduce.definitions import FigureDefinition
-from analysis.reproduce.measure import Summaries, values_of
+from analysis.reproduce.measure import Summaries, ratios, values_of
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.catalog import catalog_directory
 from emulator.experiment.load import load_experiment
@@ -19,6 +20,63 @@ from emulator.experiment.model import Experiment
 from emulator.files.times import seconds_to_ns
 from emulator.policies.reverse_adaptive.fitting import Goal, Period, fitted
 from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
+
+EPSILON = "epsilon"
+"""The variant of Fig. 11; the points of its grid are the values of epsilon."""
+MARGINS = {"job-1": "jobs.job-1.margin_s", "job-2, 1 s earlier": "jobs.job-2.margin_s"}
+"""Of Fig. 11: the deadline less the completion time, by job."""
+
+
+def tightest_deadlines(figure: FigureDefinition, summaries: Summaries) -> dict[str, float | None]:
+    """Natjam, Fig. 11: the least epsilon from which on both jobs meet their deadlines, and the earlier one does."""
+    both, earlier = tuple(MARGINS.values()), (MARGINS["job-2, 1 s earlier"],)
+    return {
+        "both met from epsilon": first_met(figure, both, summaries),
+        "shorter met from epsilon": first_met(figure, earlier, summaries),
+    }
+
+
+def first_met(figure: FigureDefinition, margins: tuple[str, ...], summaries: Summaries) -> float | None:
+    """The lowest epsilon from which on the mean of every margin is 0 or more; None if there is none."""
+    assert figure.grid is not None
+    lowest = None
+    for point in sorted(figure.grid.points, key=float, reverse=True):
+        found = [values_of(summaries, figure.at(EPSILON, point), margin) for margin in margins]
+        if any(not values or fmean(values) < 0 for values in found):
+            break
+        lowest = float(point)
+    return lowest
+
+
+_FEWEST = 3
+
+
+def straightness(figure: FigureDefinition, summaries: Summaries) -> dict[str, float | None]:
+    """OS-assisted preemption, Fig. 4: how straight a line of the overheads over the swapped bytes is.
+
+    It is said as r squared over high's memories.
+    """
+    sojourn = ("suspend", "kill", "jobs.high.completion_s")
+    makespan = ("suspend", "wait", "makespan_s")
+    return {
+        "sojourn over swapped bytes, r squared": _r_squared(figure, summaries, *sojourn),
+        "makespan over swapped bytes, r squared": _r_squared(figure, summaries, *makespan),
+    }
+
+
+def _r_squared(figure: FigureDefinition, summaries: Summaries, of: str, over: str, value: str) -> float | None:
+    """Of one scheduler's figure over another's; None for fewer than three points at which both were measured."""
+    assert figure.grid is not None
+    pairs = []
+    for point in figure.grid.points:
+        swapped = values_of(summaries, figure.at(of, point), "swap_bytes")
+        overheads = list(ratios(figure, of, over, point, summaries, value).values())
+        if swapped and overheads:
+            pairs.append((statistics.fmean(swapped), statistics.fmean(overheads)))
+    if len(pairs) < _FEWEST or any(len(set(values)) < 2 for values in zip(*pairs, strict=True)):
+        return None
+    return statistics.correlation(*zip(*pairs, strict=True)) ** 2
+
 
 Summary = Mapping[str, Any]
 Numbers = dict[str, float | None]
@@ -31,7 +89,7 @@ _HOUR_S = 3600.0
 
 
 def holders(_: FigureDefinition, summaries: Summaries) -> Numbers:
-    """Figs 1 and 2: who holds the cluster when."""
+    """Reverse-Adaptive, Figs 1 and 2: who holds the cluster when."""
     return {
         **{
             f"{name}: hours with all jobs, {from_h} to {to_h}": _of(summaries, variant, _together_h, from_h, to_h)
@@ -160,3 +218,18 @@ def _left_pct() -> float:
     experiment = load_experiment(catalog_directory() / EXAMPLE)
     left, _ = example_periods(experiment)
     return 100 * sum(left) / sum(goal.work_ns for goal in example_goals(experiment))
+
+
+_CELLS: Mapping[str, Callable[[FigureDefinition, Summaries], dict[str, float | None]]] = {
+    "natjam/fig11": tightest_deadlines,
+    "os-assisted/fig4": straightness,
+    "reverse-adaptive/fig1": holders,
+    "reverse-adaptive/fig3": fit,
+    "reverse-adaptive/fig9": axes,
+    "reverse-adaptive/fills": fills,
+}
+
+
+def own_cells(figure: FigureDefinition, summaries: Summaries) -> dict[str, float | None]:
+    """The cells of a figure that its paper's function measures, by name."""
+    return _CELLS[figure.id](figure, summaries) if figure.id in _CELLS else {}
