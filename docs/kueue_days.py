@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     """What all days together cost."""
 
     evictions: int
-    """Of workloads."""
+    """How many workloads."""
     lost_h: float
     """Pod-hours that were done again, and those that images took."""
     urgent_wait_s: float

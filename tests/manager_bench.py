@@ -79,7 +79,7 @@ class Bench:
 
     @property
     def free(self) -> int:
-        return len(self.machine.state.nodes["node-1"].free)
+        return self.machine.state.nodes["node-1"].free_count
 
 
 def sent(effects: list[Effect], kind: type) -> list:

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from emulator.live.dumpers import Dumper
 from emulator.live.dumpers.criu import CriuDumper, find_criu
 from emulator.live.dumpers.images import Restored, restore_process
+from emulator.live.tasks.imaging import ImageParameters
 from emulator.storage.images import ImageChain, ImageDamaged
 from workloads.programs import kmeans
 
@@ -31,6 +34,24 @@ def criu_or_skip() -> CriuDumper:
     if found.problem is not None:
         pytest.skip(f"{found.path}: {found.problem}")
     return CriuDumper(found.path)
+
+
+def image_parameters(directory: Path, folder: str, dumper: str, /, **changed: Any) -> dict[str, Any]:
+    """Launch parameters of a task whose images are below ``directory``, on a device that is not held back."""
+    found = find_criu() if dumper == CriuDumper.name else None
+    images = ImageParameters(
+        dumper,
+        "" if found is None else found.path,
+        folder=str(directory / folder),
+        at_most=8,
+        staging=str(directory / "staging"),
+        device=str(directory / "device"),
+        at_once=1,
+        write_bytes_real_s=0,
+        read_bytes_real_s=0,
+        latency_real_ns=0,
+    )
+    return {**asdict(images), **changed}
 
 
 class Program:

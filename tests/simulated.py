@@ -201,8 +201,8 @@ NO_TRACE = frozenset(
     {
         *(
             "ClusterState.attention",
-            "SizedClusterState.attention",
-            "SizedQueueLedger._attention",
+            "QueueLedger._attention",
+            "QueueLedger._views",
             "MasterNews._changed",
             "ByQueues._all_asked",
             "ByQueues._decision",

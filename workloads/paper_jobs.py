@@ -169,7 +169,7 @@ def poisson_jobs(
 
 _GB = 2**30
 _LEAST_CPU = 0.001
-"""Of a job that asks for none, because a task that asks for nothing could be started any number of times."""
+"""The processors of a job that asks for none: a task that asks for nothing could be started any number of times."""
 _ROUNDS = 40
 
 

@@ -19,7 +19,7 @@ from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Frozen
 
 VERSIONS = {"kubernetes": "1.36", "kueue": "0.19", "slurm": "22.05"}
-"""Of all systems whose files are taken over: the version of the scheduler whose decisions are meant."""
+"""The version of the scheduler whose decisions are meant, by system whose files are taken over."""
 HEADER = "imported"
 _ARGUMENTS = {"slurm": "--conf slurm.conf --sacct jobs.txt"}
 _HEADERS = {f"{HEADER}: {system} {version}\n".encode(): system for system, version in VERSIONS.items()}

@@ -24,8 +24,8 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
-from emulator.policies.allocation_forms import TakesBack
 from emulator.policies.axes import MECHANISM
+from emulator.policies.policy import TakesBack
 from emulator.vocabulary import Mechanism, counted
 from workloads.schema import TraceEntry
 

@@ -26,7 +26,7 @@ _BURSTS = 3
 _BEFORE_REAL_S = 0.5
 """In a run the maps go on for so long before the reduces start; meanwhile processes are made ahead."""
 _REDUCES = 47
-"""Of research-XL."""
+"""How many reduces research-XL has."""
 _JOB = make_job("burst", 4, _REDUCES, keys=8, real_s=0.4)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 

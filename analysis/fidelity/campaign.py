@@ -20,8 +20,8 @@ from emulator.display.work_display import WorkStatus
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
-from emulator.policies.allocation_forms import ShareAllocation
 from emulator.policies.axes import AXES
+from emulator.policies.policy import ShareAllocation
 from emulator.records.summary import build_summary
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

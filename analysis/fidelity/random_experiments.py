@@ -16,7 +16,7 @@ from analysis.fidelity.figures import choices
 from emulator.core.mechanisms import makes_images
 from emulator.experiment.model import Experiment
 from emulator.policies import axes as policies
-from emulator.policies.allocation_forms import SchedulerAllocation, ShareAllocation, TakesBack
+from emulator.policies.policy import SchedulerAllocation, ShareAllocation, TakesBack
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")

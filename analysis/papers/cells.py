@@ -24,7 +24,7 @@ from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utili
 EPSILON = "epsilon"
 """The variant of Fig. 11; the points of its grid are the values of epsilon."""
 MARGINS = {"job-1": "jobs.job-1.margin_s", "job-2, 1 s earlier": "jobs.job-2.margin_s"}
-"""Of Fig. 11: the deadline less the completion time, by job."""
+"""The deadline less the completion time in Fig. 11, by job."""
 
 
 def tightest_deadlines(figure: FigureDefinition, summaries: Summaries) -> dict[str, float | None]:
@@ -65,7 +65,7 @@ def straightness(figure: FigureDefinition, summaries: Summaries) -> dict[str, fl
 
 
 def _r_squared(figure: FigureDefinition, summaries: Summaries, of: str, over: str, value: str) -> float | None:
-    """Of one scheduler's figure over another's; None for fewer than three points at which both were measured."""
+    """R squared of one scheduler's figure over another's; None for fewer than three points that have both."""
     assert figure.grid is not None
     pairs = []
     for point in figure.grid.points:

@@ -69,7 +69,7 @@ class Held:
 
     @property
     def distances(self) -> list[float]:
-        """Of the means."""
+        """How far the means are from those recorded, as shares."""
         return [abs(ours / theirs - 1) for theirs, ours in self.means.values()]
 
     @property

@@ -37,7 +37,7 @@ class OtherForm(Strict):
     experiment: str | None = None
     """A file of ``workloads/catalog``; null: the figure's."""
     points: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Of the grid; null: all."""
+    """Points of the grid; null: all."""
     set: dict[str, Any] = Field(default_factory=dict)
     """Settings of this form alone."""
     about: str
@@ -74,13 +74,13 @@ class Plot(Strict):
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """Of ``curves`` and ``weeks``: the variant, by the label of the line or bar."""
+    """The variant, by the label of the line or bar, in ``curves`` and ``weeks``."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
-    """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
+    """In ``weeks``, what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
     groups of bars the rest of the names.  Of ``curves``: what each panel shows, over the numbers at the end of the
     points' names."""
     least: str | None = None
-    """Of ``weeks``: the variant drawn as a line over the bars of the last scheduler, in the first row."""
+    """The variant that ``weeks`` has as a line over the bars of the last scheduler, in the first row."""
     log: bool = False
 
 

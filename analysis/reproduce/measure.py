@@ -98,7 +98,7 @@ def measure(
 
 
 def _of_cells(cell: Cell, found: Mapping[str, Mapping[int, float]]) -> tuple[dict[int, float], float | None]:
-    """Of other cells: by seed, and of their means."""
+    """A figure of other cells: by seed, and of their means."""
     above = dict(found[cell.cell or ""])
     if cell.less is not None:
         less = found[cell.less]

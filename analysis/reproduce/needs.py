@@ -49,7 +49,7 @@ class Work:
     made: int
     """Made before."""
     untimed: int
-    """Of these runs, those of figures that were never timed."""
+    """How many of these runs are of figures that were never timed."""
     real_s: float
     """About how long the others take on this machine."""
 

@@ -55,7 +55,7 @@ class ClaimResult(Strict):
     """Whether it holds; null: undecided."""
     why: str
     deciding_seeds: int | None = None
-    """Of an undecided one: how many seeds would decide it; null: more than can be said."""
+    """How many seeds would decide an undecided one; null: more than can be said."""
 
 
 class FigureResult(Strict):

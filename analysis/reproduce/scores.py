@@ -102,7 +102,7 @@ class Score:
 
 
 def heads(engine: str) -> tuple[str, ...]:
-    """Of the columns of a table of values."""
+    """The heads of the columns of a table of values."""
     return (*_HEADS[:_FOUND], FOUND[engine], *_HEADS[_FOUND + 1 :])
 
 

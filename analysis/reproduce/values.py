@@ -96,10 +96,10 @@ class Value(Strict):
     basis: Literal["predicted", "fitted"] | None = None
     """fitted: a workload or a constant was chosen with the value known."""
     why: str = ""
-    """Of a fitted one: what was chosen."""
+    """What was chosen with a fitted one known."""
     claim: str | None = None
     part: str | None = None
-    """Of the claim."""
+    """The part of the claim."""
     cell: CellName | None = None
     """In place of a claim: ``figure:cell``."""
     times: Number | None = None
@@ -107,7 +107,7 @@ class Value(Strict):
     unmeasured: str = ""
     """Why it is not measured."""
     cause: str = ""
-    """Of a value that is far away: what an ablation run shows of the cause."""
+    """What an ablation run shows of the cause, where a value is far away."""
     picture: str = ""
     """Why what only a picture shows cannot be compared."""
 

@@ -43,9 +43,9 @@ class Finding(NamedTuple):
     why: str = ""
     """What misses what, or why it is undecided; empty if it holds."""
     deciding_seeds: int | None = None
-    """Of an undecided one: how many seeds would decide it, if mean and deviation stay as they are."""
+    """How many seeds would decide an undecided one, if mean and deviation stay as they are."""
     mean_holds: bool = True
-    """Of an undecided one: whether its mean is accepted, so that they would decide that it holds."""
+    """Whether the mean of an undecided one is accepted, so that they would decide that it holds."""
 
     @property
     def kept(self) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from emulator.core.mechanisms import TRAITS
-from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
     LEAST_WAIT_NS,
+    AllocationPolicy,
     FitPolicy,
     JobEviction,
     JobSelection,
     MechanismPolicy,
+    Pace,
     PlacementPolicy,
     Policy,
     ResumeOrder,

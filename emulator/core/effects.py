@@ -134,10 +134,15 @@ class CleanUp(_Effect):
 # ---- for the journal only: drivers carry out nothing ----
 
 
+TRANSACTIONAL = "_transactional"
+"""A requester of containers: the transactional workload; no job has a name that begins with an underscore."""
+
+
 class ExplainJobEviction(_Effect):
     """Why the Preemptor asks containers back from these jobs for ``requester``."""
 
     requester: str
+    """A job, or ``TRANSACTIONAL``."""
     rule: str
     """Name of the job eviction in the experiment."""
     victims: tuple[str, ...]

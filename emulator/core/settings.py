@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
 from emulator.policies.fit import OFFERED
 from emulator.policies.policy import (
+    AllocationPolicy,
     FitPolicy,
     JobEviction,
     JobSelection,
@@ -32,6 +32,11 @@ MEMORY = "memory_gb"
 def memory_bytes_of(amount: int) -> int:
     """Bytes of an amount of ``MEMORY``."""
     return (amount << 30) // PARTS
+
+
+_ONE_CONTAINER: dict[Work, Resources] = dict.fromkeys(Work, (PARTS,))
+_ONE_SLOT: dict[Work, Resources] = {Work.SHUFFLE: (PARTS, 0), Work.KEYS: (0, PARTS), Work.MASTER: (PARTS, PARTS)}
+"""What a container needs of a node with slots for maps and for reduces; an ApplicationMaster is outside of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,24 @@ class NodeSettings:
     """For each resource, whether a stopped process goes on holding it."""
     labels: tuple[tuple[str, str], ...] = ()
     """Pairs (name, value) by which the file tells nodes apart."""
+    has: Resources = field(init=False, repr=False, compare=False)
+    """What containers can have of it together, in thousandths: its resources; where all containers have one size, so
+    many containers, or slots for maps and slots for other tasks."""
+    has_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The names of what it has."""
+
+    def __post_init__(self) -> None:
+        has, names = self.resources, self.resource_names
+        if not has:
+            names = ("container",) if self.slots is None else ("map slot", "reduce slot")
+            has = tuple([count * PARTS for count in self.slots or (self.containers,)])
+        object.__setattr__(self, "has", has)
+        object.__setattr__(self, "has_names", names)
+
+    def needs(self, work: Work, request: Resources) -> Resources:
+        """What a container for such a task needs of what the node has: what it requests, if containers have several
+        sizes."""
+        return request or (_ONE_CONTAINER if self.slots is None else _ONE_SLOT)[work]
 
     def duration_ns(self, length_ns: int) -> int:
         """Active time that work of this length takes on this node."""
@@ -88,15 +111,16 @@ class NodeSettings:
 
     def held_when_stopped(self, request: Resources) -> Resources:
         """What a process with this request goes on holding while it is stopped."""
-        return tuple([each if held else 0 for each, held in zip(request, self.stopped_hold, strict=True)])
+        holds = self.stopped_hold or (False,) * len(request)
+        return tuple([each if held else 0 for each, held in zip(request, holds, strict=True)])
+
+    def freed_by_stop(self, request: Resources) -> Resources:
+        """What a process with this request makes free when it is stopped, and needs again when it resumes."""
+        return minus(request, self.held_when_stopped(request))
 
     def freed_for_certain(self, request: Resources, may_stop: bool) -> Resources:
         """What taking a process with this request back makes free; ``may_stop``: it may be stopped for that."""
-        return minus(request, self.held_when_stopped(request)) if may_stop else request
-
-    def charged_bytes(self, memory_bytes: int | None) -> int:
-        """Bytes charged for a task that uses ``memory_bytes``: its whole container if that is unknown."""
-        return self.container_memory_bytes if memory_bytes is None else memory_bytes
+        return self.freed_by_stop(request) if may_stop else request
 
 
 @dataclass(frozen=True, slots=True)

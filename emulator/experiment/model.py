@@ -21,8 +21,8 @@ from emulator.experiment.availability import Availability
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds
 from emulator.files.yaml_values import Location, dump_yaml
-from emulator.policies.allocation_forms import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.axes import ALLOCATION, AUTO
+from emulator.policies.policy import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.resources import vector_of
 from emulator.storage.objects import SCHEMES
 from emulator.vocabulary import TakingBack

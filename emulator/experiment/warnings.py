@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from emulator.experiment.model import Experiment
-from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.policy import ShareAllocation
 from workloads.errors import Problems
 
 TOO_LARGE = "too_large"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from emulator.core.decisions import share_out
 from emulator.core.job import JobSpec
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
 
 

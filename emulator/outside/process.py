@@ -30,7 +30,7 @@ from emulator.core.completions import DecidedOutside
 from emulator.core.effects import AskOutside
 from emulator.core.job import PYTHON
 from emulator.errors import RunError
-from emulator.policies.allocation_forms import AllocationPolicy, Outside, SchedulerAllocation
+from emulator.policies.policy import AllocationPolicy, Outside, SchedulerAllocation
 from emulator.policies.schedulers.protocol import Begin, Decide, Done, UnknownLine, decision_of, shown
 
 _encoder = msgspec.json.Encoder()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from emulator.policies.allocation_forms import (
+from emulator.policies.policy import (
     FLUID,
     AllocationPolicy,
+    Axis,
+    Elsewhere,
     Outside,
+    Reads,
     SchedulerAllocation,
     ShareAllocation,
 )
-from emulator.policies.policy import Axis, Elsewhere, Reads
 from emulator.policies.queues import HARD_CAP, SINGLE_QUEUE, SOFT_CAP, TWO_QUEUE
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum

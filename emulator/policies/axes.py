@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.policies.allocation import ALLOCATION
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.fit import FIT
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import FIFO, JOB_SELECTION
 from emulator.policies.mechanism import MECHANISM
 from emulator.policies.placement import PLACEMENT
-from emulator.policies.policy import Axis, JobEviction, JobSelection, Policy
+from emulator.policies.policy import AllocationPolicy, Axis, JobEviction, JobSelection, Policy
 from emulator.policies.resume_order import RESUME_ORDER
 from emulator.policies.task_eviction import TASK_EVICTION
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from emulator.policies.allocation_forms import AllocationPolicy, Maximum, QueueRules, TakesBack
-from emulator.policies.queue_order import most_underserved
-from emulator.policies.views import AllocationDecision, ClusterView
+from collections.abc import Iterable
+from functools import cmp_to_key
+
+from emulator.policies.policy import AllocationPolicy, Maximum, QueueRules, TakesBack
+from emulator.policies.views import AllocationDecision, ClusterView, QueueView
 
 
 def two_queue(view: ClusterView) -> AllocationDecision:
@@ -59,3 +61,16 @@ HARD_CAP = AllocationPolicy(
     queues=QueueRules(maximum=Maximum.CAPACITY),
 )
 SOFT_CAP = AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", takes_back=TakesBack.NEVER)
+
+
+def most_underserved(queues: Iterable[QueueView]) -> tuple[str, ...]:
+    """Names of the queues, the least used / capacity first; queues without capacity come last."""
+
+    def compare(a: QueueView, b: QueueView) -> int:
+        # Compares used_a / capacity_a with used_b / capacity_b in whole numbers.
+        left, right = a.used * b.capacity, b.used * a.capacity
+        if a.capacity == 0 or b.capacity == 0:
+            left, right = int(a.capacity == 0), int(b.capacity == 0)
+        return (left > right) - (left < right) or (a.rank - b.rank)
+
+    return tuple(queue.name for queue in sorted(queues, key=cmp_to_key(compare)))

@@ -16,7 +16,7 @@ The policy names the containers: those of the last job first.  A container that 
 natjam.
 
 Where containers have several sizes, all amounts are vectors, compared as YARN's DominantResourceCalculator does
-(``emulator.policies.yarn_amounts``), and a container must fit its node in all resources.  Hadoop's default, the
+(``emulator.policies.yarn_ideal``), and a container must fit its node in all resources.  Hadoop's default, the
 DefaultResourceCalculator, sees memory only and lets nodes have more containers than cores; that is not modelled.
 """
 
@@ -29,13 +29,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from emulator.policies.allocation_forms import PacedAllocation
 from emulator.policies.job_selection import PRIORITY, by_priority
-from emulator.policies.queue_order import most_underserved
+from emulator.policies.policy import PacedAllocation
+from emulator.policies.queues import most_underserved
 from emulator.policies.resources import lacking, minus
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, Take
-from emulator.policies.yarn_amounts import Amounts
-from emulator.policies.yarn_ideal import Need, assign_ideal, between_jobs, scale_of
+from emulator.policies.yarn_ideal import Amounts, Need, assign_ideal, between_jobs, scale_of
 from emulator.vocabulary import Frozen, Resources
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -63,12 +62,12 @@ class YarnPreemption(Frozen):
 
     @property
     def interval_ns(self) -> int:
-        """See ``emulator.policies.allocation_forms.Pace``."""
+        """See ``emulator.policies.policy.Pace``."""
         return int(Decimal(str(self.interval_s)) * 10**9)
 
     @property
     def wait_ns(self) -> int:
-        """See ``emulator.policies.allocation_forms.Pace``."""
+        """See ``emulator.policies.policy.Pace``."""
         return int(Decimal(str(self.max_wait_before_kill_s)) * 10**9)
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
@@ -121,7 +120,7 @@ class YarnOptions(Frozen):
 
     @property
     def pace(self) -> YarnPreemption | None:
-        """See ``emulator.policies.allocation_forms.PacedAllocation``."""
+        """See ``emulator.policies.policy.PacedAllocation``."""
         return self.preemption
 
 

@@ -196,7 +196,7 @@ class Pending(Frozen):
     nominated: str | None = None
     """The node where it made room."""
     failures: int = 0
-    """Of its attempts, which were all so far."""
+    """How many of its attempts failed, which were all so far."""
     since_ns: int = 0
     """Its last attempt, or its creation."""
     aside: bool = False

@@ -43,7 +43,7 @@ class ShareStrategy(StrEnum):
 
 
 class Quota(Frozen):
-    """Of one resource in one flavor.  None: no limit."""
+    """The quota of one resource in one flavor.  None: no limit."""
 
     nominal: int
     borrowing_limit: int | None = None
@@ -168,7 +168,7 @@ class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
     """What a job is to Kueue: a workload, whose name, queue and priority are the job's."""
 
     podsets: tuple[PodTemplate, ...] = ()
-    """Of the job's groups of tasks, in their order; those of further groups ask for nothing."""
+    """The pods of the job's groups of tasks, in their order; those of further groups ask for nothing."""
     created_ns: int = 0
     """Its age, which Kueue compares, also if its submission comes late in a live run."""
     endless: bool = False

@@ -24,10 +24,9 @@ from pathlib import Path
 import pytest
 
 from emulator.core.job import JobSpec
-from emulator.policies.flex.demand import Demand, normalised
+from emulator.policies.flex.demand import Demand, completions, normalised
 from emulator.policies.flex.optimiser import SEARCHED_JOBS, _candidates, _moved, plan
 from emulator.policies.flex.optimum import best_order
-from emulator.policies.flex.packing import completions
 from emulator.policies.flex.penalties import Metric, MetricName, Objective, penalty
 from workloads.paper_jobs import bimodal_jobs
 from workloads.schema import BimodalEntry

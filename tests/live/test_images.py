@@ -8,7 +8,6 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from emulator.live.dumpers.criu import find_criu
-from emulator.live.tasks.imaging import ImageParameters
 from emulator.live.tasks.partial_output import sound_partials
 from emulator.live.tasks.progress_page import WorkState
 from emulator.storage.images import ImageChain
 from tests.damage import flip_a_bit
 from tests.full_disk import small_disk
-from tests.programs import criu_or_skip
+from tests.programs import criu_or_skip, image_parameters
 from tests.supervision import Host, becomes_true
 
 DUMPERS = ("pages", "criu")
@@ -39,24 +36,10 @@ class Job:
         self.directory = directory
         self.dumper = dumper
         self.folder = directory / "images" / "task"
-        found = find_criu() if dumper == "criu" else None
-        self.criu = found.path if found is not None else ""
 
     def params(self, **changed: Any) -> dict[str, Any]:
         """Launch parameters; ``changed`` of the device, which is not held back."""
-        images = ImageParameters(
-            self.dumper,
-            self.criu,
-            folder=str(self.folder),
-            at_most=8,
-            staging=str(self.directory / "staging"),
-            device=str(self.directory / "device"),
-            at_once=1,
-            write_bytes_real_s=0,
-            read_bytes_real_s=0,
-            latency_real_ns=0,
-        )
-        images = {**asdict(images), **changed}
+        images = image_parameters(self.directory, "images/task", self.dumper, **changed)
         return {"images": images, "job": "job", "output_dir": str(self.directory / "output"), "keys": KEYS}
 
     async def restore(self, host: Host, container: str, event: dict[str, Any], **changed: Any) -> None:

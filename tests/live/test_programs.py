@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,37 +20,26 @@ from emulator.live.janitor import find_run_processes
 from emulator.live.program_members import group_name, group_parent, is_stopped, is_told_to_stop, remove_program_groups
 from emulator.live.tasks.command import directory_of
 from emulator.live.tasks.containers import ContainerProcess, PendingCommand
-from emulator.live.tasks.imaging import ImageParameters
 from emulator.live.tasks.program_work import ProgramWork
 from emulator.storage.tree_digest import tree_digest
 from tests.live_runs import until
-from tests.programs import HIDDEN, criu_or_skip, of_place, running_of
+from tests.programs import HIDDEN, criu_or_skip, image_parameters, of_place, running_of
 from tests.supervision import Host, becomes_true, in_host, on_host
 
 
 def program(host: Host, container: str, *command: str, parent: Path | None = None, **params: Any) -> dict[str, Any]:
     """The launch command of a program, with a cgroup below ``parent``."""
-    output = str(host.directory / "output")
-    defaults = {
-        "origin_real_ns": time.monotonic_ns(),
-        "scale": 1,
-        "container_id": container,
-        "job": "job",
-        "task": 0,
-        "first_key_at_ns": 0,
-        "node": "node-1",
-        "work_dir": str(host.directory / "node-1"),
-        "output_dir": output,
+    directory = directory_of(str(host.directory / "output"), "job", 0, container)
+    own: dict[str, Any] = {
         "command": list(command),
-        "directory": directory_of(output, "job", 0, container),
-        "works_in": directory_of(output, "job", 0, container),
+        "directory": directory,
+        "works_in": directory,
         "saves_in": None,
         "environment": {},
         "input": None,
         "program_group": parent and str(parent / group_name(host.run_id, container)),
     }
-    slot = host.slots[container] = len(host.slots)
-    return {"op": "launch", "id": container, "kind": "command", "slot": slot, "params": defaults | params}
+    return {**host.reduce(container, localised=False, job="job", **{**own, **params}), "kind": "command"}
 
 
 async def printed(host: Host, container: str, text: str) -> None:
@@ -298,23 +285,6 @@ def test_a_supervisor_that_is_killed_leaves_nothing_of_its_programs(tmp_path: Pa
     in_host(tmp_path, scenario)
 
 
-def images_in(directory: Path) -> dict[str, Any]:
-    """The parameters of images by criu."""
-    images = ImageParameters(
-        dumper="criu",
-        criu=criu_or_skip().path,
-        folder=str(directory / "images"),
-        staging=str(directory / "staging"),
-        at_most=8,
-        device=str(directory / "device"),
-        at_once=1,
-        write_bytes_real_s=0,
-        read_bytes_real_s=0,
-        latency_real_ns=0,
-    )
-    return asdict(images)
-
-
 @pytest.mark.parametrize("op", ["dump", "suspend"])
 def test_no_stop_signal_waits_for_a_program_that_is_saved(op: str) -> None:
     """criu gives up ("task interruption") where SIGSTOP and SIGCHLD wait for a process that SIGTSTP has stopped.
@@ -356,7 +326,10 @@ def test_what_a_program_has_started_is_in_its_image_and_belongs_to_what_is_made_
 
     async def scenario() -> None:
         async with Host(tmp_path, first_pid=1000) as host:
-            given: dict[str, Any] = {"images": images_in(tmp_path), "parent": parent}
+            given: dict[str, Any] = {
+                "images": image_parameters(tmp_path, "images", criu_or_skip().name),
+                "parent": parent,
+            }
             script = HIDDEN.format(place=place) + "sleep 1000"
             host.client.send(program(host, "p", "sh", "-c", script, **given))
             await printed(host, "p", "hidden")

@@ -120,12 +120,8 @@ async def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_ru
     expected = host.output(job)
     other = {"job": job, "output_dir": str(host.directory / "resumed")}
     saved = None
-    for number, stop_at in enumerate([3, 6]):
-        name = f"attempt-{number}"
-        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **other)
-        await host.keys_done(name, stop_at)
-        done = await host.do("checkpoint", name)
-        assert done["event"] == "checkpointed"
+    for number, done in enumerate(await checkpoints(host, (3, 6), **other)):
+        name, stop_at = f"attempt-{number}", 3 * (number + 1)
         instants = ("received", "signalled", "key_done", "written", "exited")
         assert [done[f"{i}_real_ns"] for i in instants] == sorted(done[f"{i}_real_ns"] for i in instants)
         assert done["bytes"] == (host.directory / f"node-1/containers/{name}/checkpoint.msgpack").stat().st_size
@@ -140,6 +136,18 @@ async def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_ru
     assert resumed == expected
 
 
+async def checkpoints(host: Host, stops: tuple[int, ...], **params: Any) -> list[dict[str, Any]]:
+    """The events of the checkpoints of ``attempt-0``, ..., each of which goes on from the one before, at these keys."""
+    done: list[dict[str, Any]] = []
+    for number, stop_at in enumerate(stops):
+        name, saved = f"attempt-{number}", done[-1]["checkpoint"] if done else None
+        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **params)
+        await host.keys_done(name, stop_at)
+        done.append(await host.do("checkpoint", name))
+        assert done[-1]["event"] == "checkpointed"
+    return done
+
+
 @pytest.mark.parametrize(("damaged", "goes_on_from"), [("attempt-1", 1), ("attempt-0", 0), (None, 2)])
 @on_host
 async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged: str | None, goes_on_from: int) -> None:
@@ -147,16 +155,11 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
     assert (await host.event("exited", "whole"))["code"] == 0
     expected = host.output("j")
     other = {"job": "j", "output_dir": str(host.directory / "resumed")}
-    saved, counters = None, [0]
-    for number, stop_at in enumerate([3, 6]):
-        name = f"attempt-{number}"
-        await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **other)
-        await host.keys_done(name, stop_at)
-        saved = (await host.do("checkpoint", name))["checkpoint"]
-        counters.append(saved["keys_done"])
+    first, second = [event["checkpoint"] for event in await checkpoints(host, (3, 6), **other)]
+    counters = [0, first["keys_done"], second["keys_done"]]
     if damaged is not None:
         flip_a_bit(host.directory / f"resumed/_partial/j/part-r-00000.{damaged}")
-    await host.launch("last", keys=9, key_s=0.3, checkpoint=saved, **other)
+    await host.launch("last", keys=9, key_s=0.3, checkpoint=second, **other)
     await host.event("first_key", "last")
     assert host.client.page.read(host.slots["last"]).keys_done in range(counters[goes_on_from], 10)
     saved = (await host.do("checkpoint", "last"))["checkpoint"]
@@ -168,12 +171,10 @@ async def test_a_damaged_checkpoint_means_the_last_good_one(host: Host, damaged:
 
 @on_host
 async def test_damage_done_while_the_last_attempt_walks_is_found_before_anything_is_committed(host: Host) -> None:
-    await host.launch("c1", keys=9, key_s=0.03, job="j")
-    await host.keys_done("c1", 3)
-    saved = (await host.do("checkpoint", "c1"))["checkpoint"]
+    (saved,) = [event["checkpoint"] for event in await checkpoints(host, (3,), job="j")]
     await host.launch("c2", keys=9, key_s=0.1, job="j", checkpoint=saved)
     await host.event("first_key", "c2")
-    flip_a_bit(host.directory / "output/_partial/j/part-r-00000.c1")
+    flip_a_bit(host.directory / "output/_partial/j/part-r-00000.attempt-0")
     exited = await host.event("exited", "c2")
     assert exited["code"] == 74
     assert "has changed since" in exited["reason"]

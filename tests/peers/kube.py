@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.allocation_forms import SchedulerAllocation
 from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler, pods_of, pods_player
+from emulator.policies.policy import SchedulerAllocation
 from emulator.policies.schedulers.play import Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history

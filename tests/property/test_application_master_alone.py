@@ -47,7 +47,7 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.resource_manager.applications import Application
-from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.core.resource_manager.measured import CostLedger
 from emulator.core.saved import KeyCheckpoint
 from emulator.vocabulary import JobFacts, Mechanism, Work, map_reduce
 from tests.examples import examples_of
@@ -179,7 +179,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         if message.ask is not None and message.id > manager.last_heartbeat_id:
             manager.last_heartbeat_id = message.id
             manager.requests.replace(message, manager.news.undelivered(message.answer_id), self.now_ns)
-        answer = manager.news.answer(message.answer_id, CostLedger())
+        answer = manager.news.answer(message.answer_id, CostLedger().measured)
         if answer is not None:
             self.answers.append(answer)
         return ApplicationHeartbeatResponse(message.id, answer)

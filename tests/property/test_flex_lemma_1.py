@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from emulator.policies.flex.demand import completions
 from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.packing import completions
 from tests.examples import drawn
 from tests.flex_cases import SECOND_NS, all_orders, demands, jobs_of, lines, malleable_optimum
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.node_ledger import NodeLedger, NoRoom, Slot
+from emulator.core.node_ledger import NodeLedger, NoRoom
 from emulator.core.settings import NodeSettings
-from emulator.core.sized_ledger import SizedLedger
 from emulator.vocabulary import Work
 
 NAMES = st.sampled_from([f"c{number}" for number in range(8)])
@@ -30,20 +29,17 @@ def node(containers: int = 4, memory: int = 6, swap: int = 0, max_suspended: int
     return NodeSettings("n1", "r1", containers, 1, memory, swap, max_suspended)
 
 
-def kinds_of(slots: dict[Slot, int]) -> NodeLedger:
-    return NodeLedger(node(sum(slots.values())), slots)
-
-
 @given(
-    st.dictionaries(st.sampled_from(Slot), st.integers(0, 3)), st.integers(0, 12), st.integers(0, 3), st.integers(0, 4),
-    STEPS,
+    st.integers(1, 6) | st.tuples(st.integers(0, 3), st.integers(0, 3)), st.integers(0, 12), st.integers(0, 3),
+    st.integers(0, 4), STEPS,
 )  # fmt: skip
 def test_nothing_is_given_out_twice(
-    slots: dict[Slot, int], memory: int, swap: int, most: int, steps: list[tuple[str, str, Work, int]]
+    slots: int | tuple[int, int], memory: int, swap: int, most: int, steps: list[tuple[str, str, Work, int]]
 ) -> None:
-    slots = slots if any(slots.values()) else {Slot.ANY: 1}
-    total = sum(slots.values())
-    ledger = NodeLedger(node(total, memory, swap, most), slots)
+    maps, reduces = slots if isinstance(slots, tuple) else (slots, slots)
+    total = sum(slots) if isinstance(slots, tuple) else slots
+    settings = replace(node(total, memory, swap, most), slots=slots if isinstance(slots, tuple) else None)
+    ledger = NodeLedger(settings)
     kinds: dict[str, Work] = {}
     sizes: dict[str, int] = {}
     state: dict[str, str] = {}
@@ -63,7 +59,7 @@ def test_nothing_is_given_out_twice(
                 ledger.stop(name)
                 state[name] = "stopped"
             elif step == "resume" and was == "stopped":
-                ledger.resume(name, kinds[name])
+                ledger.resume(name)
                 state[name] = "running"
             elif step == "end" and was is not None:
                 ledger.end(name)
@@ -71,12 +67,11 @@ def test_nothing_is_given_out_twice(
         ledger.validate()
         on_slot = [name for name, what in state.items() if what != "stopped"]
         stopped = [name for name, what in state.items() if what != "running"]
-        assert {name for name in kinds if ledger.on_slot(name)} == set(on_slot)
-        assert (ledger.used, ledger.stopped, ledger.surplus) == (len(on_slot), len(stopped), 0)
+        assert {name for name in kinds if ledger.in_container(name)} == set(on_slot)
+        assert (ledger.used, ledger.stopped) == (len(on_slot), len(stopped))
         assert len(on_slot) <= total
-        for one, own in ((Work.SHUFFLE, Slot.MAP), (Work.KEYS, Slot.REDUCE), (Work.MASTER, None)):
-            held = sum(kinds[name] is one for name in on_slot)
-            assert held <= slots.get(Slot.ANY, 0) + (slots.get(own, 0) if own else 0)
+        for one, own in ((Work.SHUFFLE, maps), (Work.KEYS, reduces)):
+            assert sum(kinds[name] is one for name in on_slot) <= own
         assert len(stopped) <= most
         assert ledger.stopped_bytes == sum(sizes[name] for name in stopped)
         assert ledger.stopped_bytes <= max(0, memory + swap - total)
@@ -93,7 +88,7 @@ def test_no_node_is_above_its_resources(
 ) -> None:
     size = len(whole)
     names, holds = ("cpu", "memory_gb", "gpu")[:size], tuple(held[:size])
-    ledger = SizedLedger(replace(node(memory=64 << 30), resources=whole, resource_names=names, stopped_hold=holds))
+    ledger = NodeLedger(replace(node(memory=64 << 30), resources=whole, resource_names=names, stopped_hold=holds))
     asked = {f"c{number}": request[:size] for number, request in enumerate(requests)}
     state: dict[str, str] = {}
     for step, name, work, _ in steps:
@@ -107,7 +102,7 @@ def test_no_node_is_above_its_resources(
                 ledger.stop(name)
                 state[name] = "stopped"
             elif step == "resume" and was == "stopped":
-                ledger.resume(name, work)
+                ledger.resume(name)
                 state[name] = "running"
             elif step == "end" and was is not None:
                 ledger.end(name)
@@ -120,7 +115,7 @@ def test_no_node_is_above_its_resources(
 
 def test_a_refusal_says_what_is_lacking() -> None:
     names = ("cpu", "gpu")
-    ledger = SizedLedger(replace(node(), resources=(8000, 2000), resource_names=names, stopped_hold=(False, True)))
+    ledger = NodeLedger(replace(node(), resources=(8000, 2000), resource_names=names, stopped_hold=(False, True)))
     ledger.take("c1", Work.KEYS, 0, (6000, 2000))
     with pytest.raises(NoRoom, match=r"n1 lacks 2\.5 cpu, 1 gpu of 4\.5 cpu, 1 gpu"):
         ledger.take("c2", Work.KEYS, 0, (4500, 1000))
@@ -131,29 +126,13 @@ def test_a_refusal_says_what_is_lacking() -> None:
 
 
 def test_maps_and_reduces_have_slots_of_their_own() -> None:
-    ledger = kinds_of({Slot.MAP: 1, Slot.REDUCE: 1, Slot.ANY: 1})
+    ledger = NodeLedger(replace(node(containers=3), slots=(2, 1)))
     ledger.take("m1", Work.SHUFFLE)
     ledger.take("m2", Work.SHUFFLE)
-    with pytest.raises(NoRoom, match=r"n1 has no free container for a map: 2 of 3 used"):
+    with pytest.raises(NoRoom, match=r"n1 lacks 1 map slot of 1 map slot"):
         ledger.take("m3", Work.SHUFFLE)
     ledger.take("r1", Work.KEYS)
     ledger.end("m1")
-    with pytest.raises(NoRoom, match=r"n1 has no free container for a task: 2 of 3 used"):
+    with pytest.raises(NoRoom, match=r"n1 lacks 1 reduce slot of 1 reduce slot"):
         ledger.take("r2", Work.KEYS)
     ledger.take("m3", Work.SHUFFLE)
-
-
-def test_a_node_that_has_less_gives_out_nothing_until_the_surplus_is_gone() -> None:
-    ledger = NodeLedger(node(containers=3))
-    for name in ("c1", "c2", "c3"):
-        ledger.take(name, Work.KEYS)
-    ledger.change({Slot.ANY: 1})
-    assert ledger.surplus == 2
-    with pytest.raises(NoRoom):
-        ledger.take("c4", Work.KEYS)
-    ledger.end("c1")
-    ledger.end("c2")
-    with pytest.raises(NoRoom):
-        ledger.take("c4", Work.KEYS)
-    ledger.end("c3")
-    ledger.take("c4", Work.KEYS)

@@ -429,7 +429,9 @@ class NodeManagerAlone(RuleBasedStateMachine):
     def slots_are_those_of_processes_that_run(self) -> None:
         going = {name for name, process in self.processes.items() if not process.ended and not process.stopped}
         held = {
-            container.id for container in self.machine.containers.values() if self.machine.ledger.on_slot(container.id)
+            container.id
+            for container in self.machine.containers.values()
+            if self.machine.ledger.in_container(container.id)
         }
         assert going <= held
         for name in held - going:

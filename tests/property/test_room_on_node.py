@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.resource_manager.room_on_node import choose_room
+from emulator.core.resource_manager.victims import choose_room
 from emulator.policies.resources import dominant_ppm, fits, irreducible, lacking, plus
 from emulator.policies.views import TaskView
 from emulator.vocabulary import Resources

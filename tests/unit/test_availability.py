@@ -19,9 +19,9 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.model import Stuck, simulate
 from emulator.fluid.session import simulated
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, ShareDecision
 from emulator.resolved import resolve
 from emulator.vocabulary import HOUR_NS, SECOND_NS

@@ -12,7 +12,7 @@ from analysis.reproduce import needs
 from analysis.reproduce.definitions import all_figures, chosen_figures
 from analysis.reproduce.needs import lacking, work_of
 from analysis.reproduce.run import planned
-from analysis.reproduce.values import Constant, all_values
+from analysis.reproduce.values import all_values
 from emulator.campaign.directory import Variant
 from emulator.costs import calibration_file
 from emulator.costs.calibration import dump_calibration
@@ -22,7 +22,7 @@ from tests.calibrations import make_calibration
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))  # where the programs are that make its pages
 
-from choices import EACH, all_scaled, fed_cells, needed_variants, read_choices, scaled, trial_of, tried
+from choices import EACH, all_scaled, needed_variants, scaled, trial_of, tried
 from timings import took
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
@@ -63,19 +63,6 @@ def test_a_variant_without_the_setting_stays_as_it_is() -> None:
         all_scaled(variants, "scheduler.allocation.gives_up", 2.0)
 
 
-def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
-    yarn = all_values()["yarn"]
-
-    def fed(*ids: str) -> dict[str, list[str]]:
-        return fed_cells(yarn, Constant(name="c", where="w", ours="o", source="s", feeds=ids))
-
-    assert fed("preempted.stock.1.research") == {"yarn/recorded": ["stock 1, preempted"]}
-    assert len(fed("completion")["yarn/recorded"]) == len(fed("yarn.completion")["yarn/recorded"]) == 16
-    assert fed("natjam.fig4.production_order") == {
-        "natjam/fig4": ["kill.production", "natjam.production", "softcap.production"]
-    }
-
-
 def test_only_the_variants_are_run_that_the_cells_need() -> None:
     def needed(figure: str, *cells: str) -> set[str]:
         return needed_variants(all_figures()[figure], cells)
@@ -109,12 +96,6 @@ def test_a_trial_measures_its_cells_with_the_constant_as_it_is_halved_and_double
     moved = list(tried(paper, constant, trial_of(paper, constant), tmp_path, seeds=1))
     assert [one.fed for one in moved] == ["natjam.research"]
     assert len({moved[0].base, moved[0].halved, moved[0].doubled}) == 3
-
-
-def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
-    for one in read_choices().moved:
-        assert one.constant in {constant.name for constant in all_values()[one.paper].constants}
-        assert one.fed in all_figures()[one.figure].cells
 
 
 def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
+from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskAttempt
@@ -22,6 +22,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    EndReceived,
     FetchFailed,
     JobState,
     KillContainer,
@@ -447,3 +448,55 @@ def test_a_job_whose_maps_are_all_stopped_sends_nothing_however_long_that_lasts(
         return run_checked(settings, (stopped, urgent)).kernel.events
 
     assert events(4_000.0) == events(400.0)
+
+
+def test_a_resumed_reduce_may_end_before_it_is_heard_that_it_was_resumed() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    bench.report("c1", DONE, 7, outcome=Outcome.SUCCEEDED)
+    assert bench.attempt().state is AttemptState.SUCCEEDED
+    assert bench.machine.state is JobState.SUCCEEDED
+
+
+def test_an_allocation_nobody_waits_for_is_given_back() -> None:
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    (kill,) = sent(bench.give("c2"), KillContainer)
+    assert kill.container == "c2"
+    (kill,) = sent(bench.give("c3", task=0), KillContainer)
+    assert kill.container == "c3"
+    assert [k.container for _ in range(5) for k in sent(bench.heartbeat(), KillContainer)] == ["c2", "c3"]
+    bench.report("c2", DONE, 1, outcome=Outcome.KILLED)
+    bench.report("c3", DONE, 1, outcome=Outcome.KILLED)
+    assert [k for _ in range(9) for k in sent(bench.heartbeat(), KillContainer)] == []
+
+
+def test_the_end_of_a_container_is_acknowledged_each_time_it_is_reported() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    for _ in range(2):
+        effects = bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+        assert sent(effects, EndReceived) == [EndReceived("c1")]
+
+
+def test_it_leaves_once_when_the_resource_manager_knows_that_its_job_has_ended() -> None:
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.heartbeat(), ApplicationHeartbeat)
+    assert told.final_state is JobState.SUCCEEDED
+    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == [ExitApplication("c0")]
+    assert bench(ApplicationHeartbeatResponse(told.id, ended=True)) == []
+    assert bench.heartbeat() == []
+
+
+def test_what_its_containers_report_after_its_failure_changes_nothing() -> None:
+    bench = Bench(reduces=2)
+    for container in ("c1", "alive", "c2", "c3", "c4"):
+        bench.run(container)
+        if container != "alive" and bench.machine.state is JobState.RUNNING:
+            bench.report(container, DONE, 5, outcome=Outcome.CRASHED)
+    assert bench.machine.state is JobState.FAILED
+    before = freeze(bench.machine, frozenset({"ApplicationMaster.revision"}))
+    assert bench.report("alive", DONE, 5, outcome=Outcome.SUCCEEDED) == []
+    assert freeze(bench.machine, frozenset({"ApplicationMaster.revision"})) == before

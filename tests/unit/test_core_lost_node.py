@@ -48,10 +48,10 @@ def test_a_lost_node_is_told_to_shut_down_until_it_registers_anew() -> None:
     assert not _responses(manager, NodeHeartbeat(name, 1), 1)[0].shut_down
     manager.handle(NodeLost(name, "unplugged"), 2)
     assert _responses(manager, NodeHeartbeat(name, 3), 3)[0].shut_down
-    assert not manager.state.nodes[name].free
+    assert not manager.state.nodes[name].is_free
     assert manager.state.containers_left == 2
     assert not _responses(manager, NodeHeartbeat(name, 4, registration=4), 4)[0].shut_down
-    assert len(manager.state.nodes[name].free) == 2
+    assert manager.state.nodes[name].free_count == 2
     assert manager.state.containers_left == 4
     assert _responses(manager, NodeHeartbeat(name, 3), 5) == [], "late: of before"
     manager.validate_state()

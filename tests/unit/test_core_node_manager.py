@@ -355,3 +355,18 @@ def test_what_a_task_has_saved_by_itself_is_told_at_once_and_with_its_end(bench:
     assert report_of(bench(SavedByItself("c1", CHECKPOINT))).saved == CHECKPOINT
     crashed = report_of(bench(Exited("c1", 1, None, 5, "broken")))
     assert (crashed.outcome, crashed.saved) == (Outcome.CRASHED, CHECKPOINT)
+
+
+def test_a_kill_of_a_container_that_has_ended_and_been_forgotten_tells_of_no_second_end(bench: Bench) -> None:
+    bench.run()
+    bench(Exited("c1", 0, None, 3))
+    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
+    assert bench(KillContainer("c1", "a", "the job has ended")) == []
+    assert bench.heartbeat().freed == ()
+
+
+def test_map_outputs_of_a_job_that_has_ended_are_received_and_not_kept(bench: Bench) -> None:
+    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
+    effects = bench(MapOutputs("a", 1, ("node-1",)))
+    assert not any(isinstance(effect, ProvideInput) for effect in effects)
+    assert len(effects) == 1

@@ -17,7 +17,7 @@ from emulator.core.messages import (
     KillContainer,
     Outcome,
 )
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.vocabulary import REDUCE
 
 
@@ -211,3 +211,17 @@ def test_the_kill_takes_what_the_task_eviction_order_puts_first() -> None:
         bench.node()
         bench.ask("p", Ask(((REDUCE, 1),)))
         assert kills(bench, 13) == [reduces[place]]
+
+
+def test_no_more_is_asked_back_than_there_is_to_give() -> None:
+    bench = full_cluster({"a": 2, "b": 1})
+    bench.ask("p", Ask(((REDUCE, 9),)))
+    bench.tick()
+    assert Counter(victims(bench)) == {"a": 2, "b": 1}
+
+
+def test_a_container_is_not_killed_twice_for_two_requests() -> None:
+    bench = full_cluster({"a": 2})
+    bench.ask("p", Ask(((REDUCE, 2),)))
+    bench.tick()
+    assert len(set(kills(bench, 12))) == 2

@@ -24,7 +24,6 @@ from emulator.core.messages import (
     StartContainer,
     SubmitJob,
 )
-from emulator.core.node_ledger import NodeLedger
 from emulator.core.resource_manager.admission import Admission
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
@@ -283,7 +282,7 @@ def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None
 
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
     settings = make_settings().nodes[0]
-    node = Node(settings, NodeLedger(settings), finished_jobs=["a"])
+    node = Node(settings, finished_jobs=["a"])
     assert node.ended_jobs_for(heard_id=-1, heartbeat_id=10) == ("a",)
     assert node.ended_jobs_for(heard_id=-1, heartbeat_id=30) == ("a",)
     assert node.ended_jobs_for(heard_id=30, heartbeat_id=31) == ()

@@ -19,11 +19,11 @@ from emulator.core.messages import (
     Outcome,
 )
 from emulator.core.resource_manager.applications import Application, HeldContainer
-from emulator.core.resource_manager.work import WorkLedger
+from emulator.core.resource_manager.measured import WorkLedger
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import minima_warning
-from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation
+from emulator.policies.policy import AllocationPolicy, ShareAllocation
 from emulator.policies.shares import demands
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, ShareDecision
 from emulator.records.journal import merge

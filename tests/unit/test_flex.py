@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.policies.flex import optimum
-from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
+from emulator.policies.flex.demand import NEVER_NS, Demand, completions, first_shares, normalised
 from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.packing import completions, first_shares
 from emulator.policies.flex.penalties import METRICS, ONE, Metric, Objective, Penalty, penalty
 from emulator.policies.shares import fair_shares, fifo_shares
 from emulator.vocabulary import JobFacts

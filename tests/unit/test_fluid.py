@@ -18,9 +18,9 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.model import FluidResult, Stuck, simulate
 from emulator.fluid.session import metrics_of, simulated
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.resolved import resolve
 from emulator.run.run import run_briefly

@@ -17,8 +17,9 @@ from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import OverheadSettings
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
-from emulator.records.history.attempt_names import compressed, decompress
+from emulator.records.history.attempt_names import AttemptNames, compressed, decompress
 from emulator.records.history.containers import OperationName
+from emulator.records.history.kept import KeptChoices
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
 from tests.histories import fold
@@ -592,3 +593,23 @@ def test_what_is_kept_compressed_takes_no_more_memory_than_it_is_long() -> None:
         tracemalloc.stop()
     assert msgspec.msgpack.decode(decompress(kept)) == value
     assert taken_bytes < len(kept) + 5_000
+
+
+def test_choices_of_victims_are_kept_in_their_order() -> None:
+    kept = KeptChoices()
+    added = [(ns(n), "rm", fx.ExplainTaskEviction(f"j{n}", "srt", 1, (), n)) for n in range(600)]
+    for choice in added:
+        kept.add(choice)
+    assert list(kept.in_order()) == added
+    kept.add(late := (ns(300), "am:j", added[0][2]))
+    assert list(kept.in_order()) == [*added[:300], late, *added[300:]]
+
+
+def test_the_attempts_of_a_job_that_is_added_later_are_found() -> None:
+    script = Script()
+    checkpointed(script)
+    attempts = fold(script.records, [job()]).attempts
+    names = AttemptNames()
+    assert names.of("j") == {}
+    names.add(attempts)
+    assert names.of("j") == {row.container: row.attempt for row in attempts} != {}

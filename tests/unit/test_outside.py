@@ -24,8 +24,7 @@ from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.outside.process import OutsideProcess
-from emulator.policies.allocation_forms import Outside
-from emulator.policies.policy import LEAST_WAIT_NS
+from emulator.policies.policy import LEAST_WAIT_NS, Outside
 from emulator.policies.schedulers.protocol import (
     VERSION,
     Begin,

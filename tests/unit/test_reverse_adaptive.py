@@ -18,9 +18,9 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
 from emulator.fluid.model import simulate
-from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.axes import ALLOCATION
 from emulator.policies.capacity import Capacity
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.reverse_adaptive.allocations import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over
 from emulator.policies.reverse_adaptive.utility import (

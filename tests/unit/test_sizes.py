@@ -25,7 +25,7 @@ from emulator.core.messages import (
     Start,
     SubmitJob,
 )
-from emulator.core.resource_manager.sized_state import masters_that_block
+from emulator.core.resource_manager.cluster_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
@@ -487,7 +487,7 @@ def test_on_a_node_that_is_lost_nothing_is_owed() -> None:
     bench = bench_of_sizes((4000, 4000), (3000, 3000))
     assert bench.told("fill", Ask()).keeps
     bench(NodeLost("node-1"))
-    assert not bench.machine.state.node_contracts
+    assert not bench.machine.preemptor.owes_on_nodes
     assert bench.told("fill", Ask()).keeps == ()
 
 
@@ -516,5 +516,5 @@ def test_a_task_that_ends_by_itself_pays_what_its_job_owes() -> None:
     assert answer.keeps == (("node-1", (2000, 7000)),)
     held = next(iter(bench.machine.state.applications["fill"].victims))
     bench.node("node-1", ended(held))
-    assert bench.machine.state.node_contracts.owed_by("fill") == {"node-1": (2000, 0)}
+    assert bench.machine.preemptor.owed_by("fill") == {"node-1": (2000, 0)}
     assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 4000)),)

@@ -14,7 +14,7 @@ from simulated import Chaos, make_job, make_settings, run_checked
 from analysis.evictions import evictions
 from emulator.core.effects import ExplainTaskEviction, Kill, Terminate
 from emulator.core.messages import Outcome
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history import History

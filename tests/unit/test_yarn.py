@@ -26,14 +26,13 @@ from emulator.core.messages import (
     StartContainer,
     Tick,
 )
-from emulator.core.resource_manager.paced import Candidates
+from emulator.core.resource_manager.by_queues import Candidates
 from emulator.core.settings import Settings
 from emulator.policies import axes as policies
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
 from emulator.policies.yarn import YarnOptions, YarnPreemption
-from emulator.policies.yarn_amounts import ONE_CONTAINER, UNIT, Amounts
-from emulator.policies.yarn_ideal import Chosen, Need, assign_ideal
+from emulator.policies.yarn_ideal import ONE_CONTAINER, UNIT, Amounts, Chosen, Need, assign_ideal
 from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)

@@ -71,7 +71,7 @@ class Requesting(Silent, frozen=True):
     initContainers: tuple[Container, ...] = ()
     overhead: dict[str, Quantity] = {}
     resources: Resources = Resources()
-    """Of the whole pod."""
+    """What is requested for the whole pod."""
 
 
 class Condition(Silent, frozen=True):

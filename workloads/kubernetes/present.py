@@ -136,7 +136,7 @@ class Pods:
 
 
 def _pods_of_job(job: api.Job) -> int:
-    """Of a Job that has not begun."""
+    """How many pods a Job has that has not begun; of others none."""
     if job.suspend or job.active or job.succeeded or job.failed:
         return 0
     return _few(min(job.parallelism, job.completions or job.parallelism))

@@ -212,7 +212,7 @@ class _Reader:
         self._path, self._kinds, self._objects = path, kinds, objects
         self._left = MOST_VALUES
         self._where_read = self._read = ""
-        """Of the object that is read: where it begins, and its name."""
+        """Where the object begins that is read, and its name."""
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
         """Read one object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: it is

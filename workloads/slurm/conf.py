@@ -35,7 +35,7 @@ class Site:
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
         self.features: dict[str, set[str]] = {}
-        """Of each node."""
+        """The features of each node."""
         self.node_sets: dict[str, Line] = {}
         self.partitions: dict[str, tuple[Where, dict[str, str]]] = {}
         self.global_mode = Mode.OFF
@@ -166,7 +166,7 @@ def not_looked_at(text: str) -> list[str]:
 
 
 def _read_nodes(site: Site, line: Line) -> None:
-    for key in line.pairs.keys() - _NODE_KEYS:
+    for key in (key for key in line.pairs if key not in _NODE_KEYS):
         site.leave_out(line, key, "only CPUs decide here")
     site.expect(line, "state", ("UNKNOWN", "IDLE", "CLOUD"), "all nodes are up here")
     if line.pairs["nodename"].upper() == _DEFAULT:
@@ -205,7 +205,7 @@ def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
 
 def _read_partition(site: Site, line: Line) -> None:
     name = line.pairs["partitionname"]
-    for key in line.pairs.keys() - _PARTITION_KEYS:
+    for key in (key for key in line.pairs if key not in _PARTITION_KEYS):
         site.leave_out(line, key)
     site.expect(line, "state", ("UP",), "all partitions are up here")
     why = "jobs of one partition share no CPUs here, and nodes are not exclusive"

@@ -54,13 +54,11 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_ledger import NoRoom
+from emulator.core.node_ledger import NodeLedger, NoRoom
 from emulator.core.node_manager.container import Container, StateCompletion, first_key_at_ns
 from emulator.core.node_manager.node_news import NodeNews
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import News, NodeSettings, Settings
-from emulator.core.sized_ledger import ledger_of
-from emulator.policies.resources import fits
 from emulator.vocabulary import Work
 
 
@@ -71,7 +69,7 @@ class NodeManager(StateMachine):
         super().__init__(node_address(node.name))
         self.node = node
         self.containers: dict[str, Container] = {}
-        self.ledger = ledger_of(node)
+        self.ledger = NodeLedger(node)
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
@@ -86,7 +84,7 @@ class NodeManager(StateMachine):
 
     def _start(self, message: Start, now_ns: int) -> list[fx.Effect]:
         if self.revision:  # started anew: its processes have gone with the machine
-            self.ledger = ledger_of(self.node)
+            self.ledger = NodeLedger(self.node)
             self._map_outputs.clear()
             self._finished_jobs.clear()
             self._register_anew(now_ns)
@@ -171,7 +169,7 @@ class NodeManager(StateMachine):
         if message.ready_ns <= container.ready_ns:
             return self._report(container)  # from an earlier resume: no container was given for this stop yet
         try:
-            self.ledger.resume(container.id, container.work)
+            self.ledger.resume(container.id)
         except NoRoom:
             return self._report(container)  # it will be repeated
         effects = self._take(container, message, now_ns)
@@ -333,13 +331,11 @@ class NodeManager(StateMachine):
     def validate_state(self) -> None:
         """Slots and memory are never over-committed; every freed container is reported until acknowledged."""
         self.ledger.validate()
-        assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
-        assert fits(self.ledger.charged, self.node.resources), f"{self.address}: {self.ledger.charged} in use"
         assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"
         assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
         for container in self.containers.values():
             assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
-            assert self._news.is_told(container) or not self.ledger.on_slot(container.id), f"{container.id} told free"
+            assert self._news.is_told(container) or not self.ledger.in_container(container.id), container.id
 
     handlers = {  # noqa: RUF012
         Start: _start,

@@ -67,21 +67,17 @@ class Grant(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """The job ``victim`` must give a container for ``requester``: of its own choice, or the one named."""
+    """The job ``victim`` must give a container for ``requester``: of its own choice, or the one named; or containers on
+    ``node``, of its own choice, that make free at least ``amount``."""
 
     requester: str
     victim: str
     container: str | None = None
     queue_ns: int = 0
     """How long an image of the container named waits for the device of its node."""
-
-
-class NodeContract(NamedTuple):
-    """The job ``victim`` must give containers on ``node``, of its own choice, that make free at least ``amount``."""
-
-    victim: str
-    node: str
-    amount: Resources
+    node: str = ""
+    amount: Resources = ()
+    """How much of the node; empty: a container, on any node."""
 
 
 class StrictContract(NamedTuple):
@@ -116,7 +112,7 @@ class Cancel(NamedTuple):
         return JOB_ENDED if self.loses else AS_IT_WAS_TO_END
 
 
-Decision = Grant | Contract | NodeContract | StrictContract | Cancel
+Decision = Grant | Contract | StrictContract | Cancel
 
 
 class Allocation(Protocol):

@@ -17,7 +17,7 @@ from emulator.core.messages import AllocatedContainer, StartContainer
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work
 
@@ -37,19 +37,20 @@ class Allocator:
         """Give a container of a node, which has a free one that suits, to the request."""
         state, application, node = self._state, grant.application, grant.node
         stopped = application.stopped_container(grant.task)
-        slot = node.take_free(grant.group.work, application.request_for(grant.group), stopped in state.containers)
+        request = application.request_for(grant.group)
+        free_ns, owner = node.take_free(node.needs(grant.group.work, request, resumes=stopped in state.containers))
         if not node.is_free:
             state.has_none(node)
         if grant.task is not None and self._tier is not None:
             image_bytes = application.requests.resumes[grant.task][0].image_bytes
             node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)
         since_ns, container = _take_request(grant)
-        ready_ns = max(since_ns, slot.since_ns, state.room_ns)
+        ready_ns = max(since_ns, free_ns, state.room_ns)
         held = state.containers.get(container) if container else None
         if held is None:
-            held = self._new_container(grant, application.request_for(grant.group), now_ns)
+            held = self._new_container(grant, request, now_ns)
         else:
-            node.ledger.resume(held.id, held.group.work)
+            node.ledger.resume(held.id)
         held.task, held.slot_ns = grant.task, now_ns
         state.touch(held)
         held.ready_ns = ready_ns = max(ready_ns, held.ready_ns + 1)
@@ -59,7 +60,7 @@ class Allocator:
         if self._may_take(grant.group):
             application.victims[held.id] = held
         state.queues.note(application)
-        self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
+        self._preemptor.allocated(application.name, owner, application.requests.for_any_node)
         if grant.group is MASTER_GROUP:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.news.give(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,18 +12,154 @@ from emulator.core.delivery import NumberedNews
 from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import (
     AllocatedContainer,
+    Answer,
     ApplicationHeartbeat,
     ContainerReport,
     ContainerState,
     Outcome,
     ResumeAsk,
+    TaskOrder,
     node_address,
 )
-from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
-from emulator.core.resource_manager.master_news import MasterNews
+from emulator.core.node_ledger import NodeLedger
 from emulator.core.settings import NodeSettings
+from emulator.policies.resources import PARTS, fits, lacking, minus, plus, total, written
 from emulator.policies.views import JobView
-from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, Resources, TaskGroup, TaskId, Work, counted
+from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, MeasuredCosts, Resources, TaskGroup, TaskId, Work
+
+
+class MasterNews:
+    """Containers given, ended or asked back, lost nodes, orders about tasks."""
+
+    def __init__(self, address: str, changed: list[str] | None = None) -> None:
+        """``address`` is added to ``changed`` whenever there is more to tell."""
+        self._address = address
+        self._changed = [] if changed is None else changed
+        self._answers: NumberedNews[Answer] = NumberedNews()
+        self.heard_id = 0
+        """Id of the last answer that it is known to have; kept where news are told at once."""
+        self._allocated: list[AllocatedContainer] = []
+        self._finished: list[ContainerReport] = []
+        self.reclaim = 0
+        """Containers to ask back that it has not been asked for yet."""
+        self._withdrawn = 0
+        """Containers asked back before that it need no longer give."""
+        self._keeps_changed = False
+        """Whether it must hear what it may keep of nodes."""
+        self._named: list[str] = []
+        self._device_queues: list[tuple[str, int]] = []
+        self._lost_nodes: list[str] = []
+        self._orders: list[TaskOrder] = []
+
+    # ---- what is to be told ----
+
+    def give(self, allocation: AllocatedContainer) -> None:
+        """It gets a container."""
+        self._allocated.append(allocation)
+        self._changed.append(self._address)
+
+    def ended(self, report: ContainerReport) -> None:
+        """A container has ended that it has not acknowledged."""
+        self._finished.append(report)
+        self._changed.append(self._address)
+
+    def ask_back(self) -> None:
+        """It must give a container, of its own choice."""
+        self.reclaim += 1
+        self._changed.append(self._address)
+
+    def withdraw(self) -> None:
+        """It must give one less than it was asked for, or would be."""
+        if self.reclaim:
+            self.reclaim -= 1
+            return
+        self._withdrawn += 1
+        self._changed.append(self._address)
+
+    def change_keeps(self) -> None:
+        """What it may keep of a node has changed."""
+        self._keeps_changed = True
+        self._changed.append(self._address)
+
+    def ask_by_name(self, container: str, queue_ns: int | None = None) -> None:
+        """It must give this container; ``queue_ns``: what an image of it waits for the device, if that is counted."""
+        self._named.append(container)
+        if queue_ns is not None:
+            self._device_queues.append((container, queue_ns))
+        self._changed.append(self._address)
+
+    def node_lost(self, node: str) -> None:
+        """A node is gone with all that was there."""
+        self._lost_nodes.append(node)
+        self._changed.append(self._address)
+
+    def order(self, order: TaskOrder) -> None:
+        """It must do something with a single task."""
+        self._orders.append(order)
+        self._changed.append(self._address)
+
+    # ---- telling it ----
+
+    def is_awaited(self, heard_id: int) -> bool:
+        """Whether the next heartbeat gets an answer, if the last answer heard is ``heard_id``."""
+        return self._waits or self._answers.unheard(heard_id) is not None
+
+    @property
+    def _waits(self) -> bool:
+        counts = self.reclaim or self._withdrawn or self._keeps_changed
+        return bool(self._allocated or self._finished or counts or self._named or self._lost_nodes or self._orders)
+
+    @property
+    def are_unheard(self) -> bool:
+        """Whether it is not known to have the last answer."""
+        return self.heard_id < self._answers.number
+
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether there is something to tell that can be told at once."""
+        return self._waits and not self.are_unheard
+
+    def heard(self, answer_id: int) -> bool:
+        """It has this answer; returns whether that is new."""
+        is_new = answer_id > self.heard_id
+        self.heard_id = max(self.heard_id, answer_id)
+        if is_new and self._waits:
+            self._changed.append(self._address)
+        return is_new
+
+    def undelivered(self, heard_id: int) -> list[AllocatedContainer]:
+        """Allocations that are not known to an ApplicationMaster whose last answer is ``heard_id``."""
+        again = self._answers.unheard(heard_id)
+        return [*(again.allocated if again else ()), *self._allocated]
+
+    def answer(
+        self, heard_id: int, costs: Callable[[], MeasuredCosts], keeps: tuple[tuple[str, Resources], ...] = ()
+    ) -> Answer | None:
+        """The answer to a heartbeat: the last one again if it was not heard, else a new one, else None; ``keeps``: see
+        ``Answer``."""
+        again = self._answers.unheard(heard_id)
+        if again is not None or not self._waits:
+            return again
+        number = self._answers.number + 1
+        answer = Answer(
+            id=number,
+            allocated=tuple(self._allocated),
+            finished=tuple(self._finished),
+            reclaim=self.reclaim,
+            named=tuple(self._named),
+            device_queues=tuple(self._device_queues),
+            withdrawn=self._withdrawn,
+            lost_nodes=tuple(self._lost_nodes),
+            keeps=keeps,
+            costs=costs() if self.reclaim or self._named or keeps else None,
+            orders=tuple(self._orders),
+        )
+        self._allocated, self._finished, self._lost_nodes, self._orders = [], [], [], []
+        self._named, self._device_queues = [], []
+        self.reclaim = self._withdrawn = 0
+        self._keeps_changed = False
+        self._changed.append(self._address)
+        return self._answers.send(number, answer)
 
 
 @dataclass(slots=True)
@@ -80,26 +216,27 @@ class NodeEvent(Symbol):
 
 
 @dataclass(slots=True)
-class FreeSlot:
-    """A free container of a node: since when, its former owner, and the slot."""
-
-    since_ns: int
-    former_owner: str | None
-    slot: Slot = Slot.ANY
-
-
-@dataclass(slots=True)
 class Node(Stateful):
-    """A worker."""
+    """A worker as the ResourceManager knows it.
+
+    What is free of a node is what its ledger charges nobody with.  Of each resource it is kept in pieces, one for each
+    time that some became free, because the overhead of scheduling a container begins when its capacity was known to be
+    free.  A container takes of the oldest pieces first.  One that ends may leave nothing, if its stopped process held
+    all that it asked for; its node is offered all the same, so that the process can resume.
+    """
 
     settings: NodeSettings
-    ledger: NodeLedger
+    ledger: NodeLedger = field(init=False)
     """Who holds what of it, as far as is known here."""
     state: NodeState = NodeState.UNKNOWN
     registration: int = 0
     """See ``NodeHeartbeat``."""
-    free: list[FreeSlot] = field(default_factory=list)
-    """Its free containers of one size, that which became free first at the head."""
+    free: Resources = field(init=False)
+    """What can be given out; nothing while the node is not alive."""
+    _pieces: tuple[deque[tuple[int, str | None, int]], ...] = field(init=False)
+    """Of each resource, since when how much has been free, and who held it before, the oldest first."""
+    _left_nothing: int = 0
+    """Containers that did, and that none has taken the place of."""
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
@@ -117,6 +254,9 @@ class Node(Stateful):
 
     def __post_init__(self) -> None:
         self.name, self.address = self.settings.name, node_address(self.settings.name)
+        self.ledger = NodeLedger(self.settings)
+        self.free = (0,) * len(self.settings.has)
+        self._pieces = tuple(deque() for _ in self.free)
 
     def __str__(self) -> str:
         return self.name
@@ -125,18 +265,20 @@ class Node(Stateful):
         """Its first heartbeat, or the first since it was lost: all its containers are free."""
         self.registration = registration
         self.restores_until_ns = 0
-        self._all_is_free(now_ns)
+        self._add(now_ns, None, self.settings.has)
 
-    def _all_is_free(self, now_ns: int) -> None:
-        for slot, count in slots_of(self.settings).items():
-            self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
+    def _add(self, now_ns: int, former_owner: str | None, amount: Resources) -> None:
+        self.free = plus(self.free, amount)
+        self._left_nothing += not any(amount)
+        for pieces, more in zip(self._pieces, amount, strict=True):
+            if more:
+                pieces.append((now_ns, former_owner, more))
 
     def _lost(self) -> None:
         """No more containers are given out there."""
-        self._nothing_is_free()
-
-    def _nothing_is_free(self) -> None:
-        self.free.clear()
+        self.free, self._left_nothing = (0,) * len(self.free), 0
+        for pieces in self._pieces:
+            pieces.clear()
 
     arcs: ClassVar = {
         (NodeState.UNKNOWN, NodeEvent.HEARD): Arc(NodeState.ALIVE, _registered),
@@ -145,46 +287,65 @@ class Node(Stateful):
         (NodeState.LOST, NodeEvent.HEARD): Arc(NodeState.ALIVE, _registered),
     }
 
-    def freed(self, now_ns: int, former_owner: str | None, slot: Slot, room: Resources) -> bool:
-        """One of its containers, or ``room`` of it, has become free; returns whether it can be given out."""
+    def freed(self, now_ns: int, former_owner: str | None, amount: Resources) -> bool:
+        """One of its containers has left, which makes so much free; returns whether that can be given out."""
         if self.state is NodeState.ALIVE:
-            self.free.append(FreeSlot(now_ns, former_owner, slot))
+            self._add(now_ns, former_owner, amount)
         return self.state is NodeState.ALIVE
 
     @property
     def is_free(self) -> bool:
         """Whether there is something to give out."""
-        return bool(self.free)
+        return any(self.free) or self._left_nothing > 0
 
     def has_free(self, work: Work) -> bool:
-        """Whether a free container suits a task that does this."""
-        if self.settings.slots is None:
-            return self.is_free
-        return any(free.slot in SLOTS_FOR[work] for free in self.free)
+        """Whether a container of the usual size for such a task is free; with several sizes, whether anything is."""
+        return self.is_free and fits(self.settings.needs(work, ()), self.free)
 
-    def fits(self, request: Resources, resumes: bool = False, kept: Resources = ()) -> bool:
-        """Whether a free container is large enough for what a task asks for; of one size, each is.  ``resumes``: its
-        process is stopped here.  ``kept``: what is free, but not for it."""
-        return True
+    def needs(self, work: Work, request: Resources, resumes: bool = False) -> Resources:
+        """What a container for such a task needs of what is free; a stopped process that resumes here goes on holding a
+        part of it."""
+        needs = self.settings.needs(work, request)
+        return self.settings.freed_by_stop(needs) if resumes else needs
 
-    def short_of(self, needs: Sequence[tuple[Resources, bool]]) -> str:
-        """What it lacks for all of these requests together, in words; of each, whether its process is stopped here."""
-        lacking = len(needs) - len(self.free)
-        return counted(lacking, "container") if lacking > 0 else ""
+    def fits(self, needs: Resources, kept: Resources = ()) -> bool:
+        """Whether as much is free; ``kept``: what is free, but not for it."""
+        return fits(needs, lacking(self.free, kept) if kept else self.free)
+
+    def short_of(self, needs: Iterable[Resources]) -> str:
+        """What it lacks for all of these together, in words; empty: nothing."""
+        wanted, names = total(needs, self.free), self.settings.has_names
+        short = lacking(wanted, self.free)
+        return f"{written(short, names)} of {written(wanted, names)}" if any(short) else ""
 
     @property
     def free_count(self) -> int:
-        """Number of free containers."""
-        return len(self.free)
+        """Number of free containers of the usual size, as far as the scarcest resource goes; of slots of both kinds."""
+        if self.settings.slots is not None:
+            return sum(self.free) // PARTS
+        count, has = self.settings.containers, self.settings.has
+        shares = [free * count // whole for free, whole in zip(self.free, has, strict=True) if whole]
+        return min(shares, default=0)
 
-    def check_free(self, held: int) -> None:
-        """Raise AssertionError if what is free and the ``held`` containers are not the whole node."""
-        total, free = self.settings.containers, len(self.free)
-        assert held + free == total, f"{self.name}: {held} held, {free} free"
+    def check_free(self) -> None:
+        """Raise AssertionError if what is free and what is held are not the whole node."""
+        pieces = tuple(sum(amount for *_, amount in of_one) for of_one in self._pieces)
+        assert pieces == self.free == minus(self.settings.has, self.ledger.charged), self.name
 
-    def take_free(self, work: Work, request: Resources, resumes: bool = False) -> FreeSlot:
-        """Take the suitable container that has been free longest; there must be one."""
-        return self.free.pop(next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[work]))
+    def take_free(self, needs: Resources) -> tuple[int, str | None]:
+        """Take as much of what has been free longest; there must be as much.  Returns since when all of it has been
+        free, and who held the last part of it."""
+        since_ns, owner = 0, None
+        if self._left_nothing and not any(needs):
+            self._left_nothing -= 1
+        for pieces, amount in zip(self._pieces, needs, strict=True):
+            while amount:
+                piece_since_ns, owner, there = pieces.popleft()
+                if there > amount:
+                    pieces.appendleft((piece_since_ns, owner, there - amount))
+                since_ns, amount = max(since_ns, piece_since_ns), max(0, amount - there)
+        self.free = minus(self.free, needs)
+        return since_ns, owner
 
     def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
         """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the

@@ -22,10 +22,10 @@ from emulator.core.effects import AskOutside, Effect
 from emulator.core.machine import Timers
 from emulator.core.messages import TimerFired
 from emulator.core.resource_manager.allocation import Asked, Decision, Occasion
-from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.checked_decisions import CannotBeError, CheckedDecisions
 from emulator.core.resource_manager.events import Events, first_event
-from emulator.policies.allocation_forms import SchedulerAllocation
+from emulator.core.resource_manager.offers import Parts
+from emulator.policies.policy import SchedulerAllocation
 from emulator.policies.schedulers.external import ExternalScheduler
 from emulator.policies.schedulers.protocol import Answer, CannotGoOnError, Event, Question, Scheduler, Void, shown
 

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may take back from whom is
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
-and jobs are chosen (``emulator.core.resource_manager.room_on_node``), each of these jobs is asked by a contract for as
-much there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
+and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as much
+there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
 there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will have
 given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
 once, and only if all of it then has room.
@@ -22,13 +22,22 @@ may decide otherwise as time passes.
 
 The ResourceManager knows what a mechanism leaves: what a stopped process goes on holding makes no room, so a process is
 not stopped for it.
+
+Where queues are of YARN's CapacityScheduler, their requests reserve the room that they are too large for.  A request
+may be too large for what is free of a node, although it would fit the empty node.  Nodes that smaller requests share
+would never have room for it.  So, when a node is offered to a queue that has no request which fits, the first that
+would fit beside the ApplicationMasters and the stopped processes there, which both stay, reserves the room: what
+becomes free of the node is kept for it (``emulator.core.resource_manager.reservations``).  As in YARN, there is one
+reservation on a node, a job has no more of them than it has requests, and it gives the newest up when it gets a
+container elsewhere.  Where a gang holds the node, nothing stays reserved: the two would wait for each other.  Unlike in
+YARN, others may use what is free of the node beside it, and requests of saved tasks reserve nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,18 +47,13 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs, explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.resource_manager.allocation import Grant, NodeContract, StrictContract
+from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
-from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.by_queues import ByQueues
-from emulator.core.resource_manager.offers import Offer
+from emulator.core.resource_manager.offers import Offer, Parts
 from emulator.core.resource_manager.reservations import wanted_anywhere
-from emulator.core.resource_manager.room_on_node import Taken, choose_room
-from emulator.core.resource_manager.sized_gangs import SizedGangs
-from emulator.core.resource_manager.sized_node import SizedNode
-from emulator.core.resource_manager.sized_state import SizedQueueLedger
-from emulator.core.resource_manager.victim_jobs import net_of
-from emulator.policies.policy import Reads
+from emulator.core.resource_manager.victims import Taken, choose_room, net_of
+from emulator.policies.policy import PacedAllocation, Reads
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
@@ -77,6 +81,8 @@ class BySizedQueues(ByQueues):
         self._whole = total((node.resources for node in nodes), self._names)
         self._seed = parts.settings.seed
         self._reservations = self._offers.reservations
+        self._reserves = isinstance(self._policy, PacedAllocation)
+        """Whether requests reserve room."""
         self._looks_at_size = parts.settings.scheduler.fit.takes_the_offer
         """Whether a job that is offered a node gets room there or none."""
         self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
@@ -95,8 +101,7 @@ class BySizedQueues(ByQueues):
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
-        lowered = self._state.node_contracts.changes
-        return super().changes + self._reservations.made + self._reservations.ended + lowered
+        return super().changes + self._reservations.made + self._reservations.ended + self._preemptor.changes
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
@@ -117,9 +122,18 @@ class BySizedQueues(ByQueues):
     def _is_too_small(self, node: Node) -> bool:
         """Whether no job that waits can have room on the node, which then need not be asked one by one."""
         queues = self._state.queues
-        assert isinstance(queues, SizedQueueLedger)
-        assert isinstance(node, SizedNode)
-        return self._looks_at_size and not queues.gangs and not queues.may_serve(node.room)
+        return self._looks_at_size and not (self._reserves or queues.gangs or queues.may_serve(node.free))
+
+    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
+        grants = super()._first_of(queue, resumes_first, offer)
+        if not self._reserves:
+            return grants
+        if not grants and offer.hold is None:
+            self._reserve(queue, offer)
+        elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
+            self._reservations.keep(lambda each: each.node != offer.node.name)
+            offer.is_for_others = True
+        return grants
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         if self._asks_for_more(application, offer):  # most often; known without asking group by group
@@ -130,22 +144,62 @@ class BySizedQueues(ByQueues):
     def _asks_for_more(self, application: Application, offer: Offer) -> bool:
         """Whether the node is too small for all that the job waits for."""
         queues, node = self._state.queues, offer.node
-        assert isinstance(queues, SizedQueueLedger)
-        assert isinstance(node, SizedNode)
         whole = application.requests.at_once or application.starts_whole
-        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.room)
+        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.free)
+
+    # ---- reserving room ----
+
+    def _reserve(self, queue: str, offer: Offer) -> None:
+        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
+        node, standing = offer.node, list(self._reservations.standing())
+        possible = self._can_become_free(node)
+        here = next((each for each in standing if each.node == node.name), None)
+        if here is not None and fits(here.request, possible):
+            return
+        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
+            self._reservations.keep(lambda each: each is not here)
+            offer.is_for_others = True
+        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
+        for application in self._state.waiting(queue, offer.view).jobs:
+            for group, count in self._new_one_by_one(application):
+                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
+                short = count > reserved[application.name, group.name]
+                if short and not avoids and fits(application.request_for(group), possible):
+                    self._reservations.make(application, group, node.name, offer.view.now_ns)
+                    offer.is_for_others = True
+                    return
+
+    def _can_become_free(self, node: Node) -> Resources:
+        """What the node has without its ApplicationMasters and what stopped processes hold there."""
+        masters = (
+            held.request
+            for held in self._state.containers.values()
+            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
+        )
+        return reduce(minus, masters, self._reservations.beside_stopped()[node.name])
+
+    @staticmethod
+    def _new_one_by_one(application: Application) -> Sequence[tuple[TaskGroup, int]]:
+        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
+        requests = application.requests
+        if requests.application_master is not None:
+            return ((MASTER_GROUP, 1),)
+        if requests.at_once or application.starts_whole:
+            return ()
+        groups = application.for_shuffle if application.maps_wait else application.others
+        return [(group, len(requests.since[group.name])) for group in groups]
 
     # ---- taking back ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._state.node_contracts
+        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._preemptor.owes_on_nodes
         if not wanted and self._reservations.lasts_until_ns is None:
             return None
         if self._in_vain != self._state.changes:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    def _for_jobs(self, now_ns: int) -> Iterator[NodeContract | StrictContract]:
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         before = self.changes
         self._reservations.settle(now_ns)
         self._forget_ranks()
@@ -180,7 +234,7 @@ class BySizedQueues(ByQueues):
         may: Callable[[Application, Sequence[TaskGroup]], bool],
         rooms: _Rooms,
         now_ns: int,
-    ) -> Iterator[NodeContract | StrictContract]:
+    ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
         for application in jobs:
@@ -220,7 +274,7 @@ class BySizedQueues(ByQueues):
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
-        going = self._reservations.going(view.name, now_ns) if self._state.node_contracts else []
+        going = self._reservations.going(view.name, now_ns) if self._preemptor.owes_on_nodes else []
         if not going:
             return view
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
@@ -237,7 +291,7 @@ class BySizedQueues(ByQueues):
         """Groups of the containers that the job wants on any node, and how many more than are reserved for it: each by
         itself, or once all that a gang needs.  If maps wait, they come first."""
         gangs = self._offers.gangs
-        if isinstance(gangs, SizedGangs) and gangs.waits(application):
+        if gangs.waits(application):
             members = gangs.members(application)
             yield from ((members, 1),) if members else ()
             return
@@ -248,7 +302,7 @@ class BySizedQueues(ByQueues):
 
     def _make_room(
         self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
-    ) -> Generator[NodeContract | StrictContract, None, bool]:
+    ) -> Generator[Contract | StrictContract, None, bool]:
         """Take back what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
         names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
@@ -326,7 +380,7 @@ class BySizedQueues(ByQueues):
         jobs: _Jobs,
         ranked: Sequence[TaskView],
         now_ns: int,
-    ) -> Iterator[NodeContract | StrictContract]:
+    ) -> Iterator[Contract | StrictContract]:
         """Ask for it, and keep the room, also what is free of it: a gang needs it with the rest."""
         graces_ns = {self._state.applications[task.job].facts.grace_ns for _, taken in places for task in taken.tasks}
         if not graces_ns:
@@ -342,7 +396,7 @@ class BySizedQueues(ByQueues):
                 amount = common(left, total(map(self._frees, going), self._names))
                 left = minus(left, amount)
                 if not self._names_tasks(job):
-                    yield NodeContract(job, taken.node, amount)
+                    yield Contract(application.name, job, node=taken.node, amount=amount)
                     continue
                 for task in going:
                     queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)

@@ -10,8 +10,7 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
-from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.offers import TASKS, Offer, Offers
+from emulator.core.resource_manager.offers import TASKS, Offer, Offers, Parts
 from emulator.policies.schedulers.protocol import CancelJob, Done, Give, Reclaim, ReclaimAny, SchedulerDecision
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
@@ -26,7 +25,7 @@ class CheckedDecisions:
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
         self._state = parts.state
-        self._offers = Offers(parts.settings, parts.state)
+        self._offers = Offers(parts.settings, parts.state, parts.preemptor)
         self._gives: dict[str, list[Give]] = {}
         """What the answer that is being carried out gives each job."""
 
@@ -122,13 +121,13 @@ class CheckedDecisions:
 
     def _check_room(self, grants: Sequence[Grant]) -> None:
         """There is room for all of these together."""
-        state, at_node = self._state, dict[str, list[tuple[Resources, bool]]]()
+        state, at_node = self._state, dict[str, list[Resources]]()
         if state.used + len(grants) > state.limit:
             raise CannotBeError(f"jobs may hold {counted(state.limit, 'container')} now, and hold {state.used}")
         for grant in grants:
             resumes = grant.application.stopped_container(grant.task) in state.containers
-            need = grant.application.request_for(grant.group), resumes
-            at_node.setdefault(grant.node.name, []).append(need)
+            needs = grant.node.needs(grant.group.work, grant.application.request_for(grant.group), resumes)
+            at_node.setdefault(grant.node.name, []).append(needs)
         for name, needs in at_node.items():
             short = state.nodes[name].short_of(needs)
             if short:

@@ -4,27 +4,38 @@ Theory of operation
 -------------------
 One object holds nodes, jobs, containers, queues and costs.  A part of a view is computed when a policy reads it
 (``emulator.policies.views.ClusterView``).
+
+The ApplicationMasters in containers must never be so many that no node has room for a task any more.  A node is blocked
+for a task by as many masters as leave too little of it, so fewer masters than block all nodes for the task that is
+hardest to place can be anywhere (``places_left``).  With one size this is the number of containers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from emulator.core.messages import Answer, ContainerReport
+from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
 from emulator.core.resource_manager.attention import Attention
-from emulator.core.resource_manager.cost_ledger import CostLedger
-from emulator.core.resource_manager.node_contracts import NodeContracts
+from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
-from emulator.core.resource_manager.sized_node import node_of
-from emulator.core.resource_manager.work import WorkLedger
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import minus, total
+from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, total
+from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
+
+
+def masters_that_block(node: Resources, task: Resources, master: Resources) -> int:
+    """The fewest ApplicationMasters on an empty node that leave no room there for the task."""
+    if not fits(task, node):
+        return 0
+    room = minus(node, task)
+    counts = [left // need + 1 for left, need in zip(room, master, strict=True) if need]
+    return min(counts, default=1 << 30)
 
 
 @dataclass(slots=True)
@@ -39,7 +50,7 @@ class ClusterState:
     """See the module's theory of operation; a ``ClusterSource``."""
 
     def __init__(self, settings: Settings) -> None:
-        self.nodes = {node.name: node_of(node) for node in settings.nodes}
+        self.nodes = {node.name: Node(node) for node in settings.nodes}
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""
         self.containers: dict[str, HeldContainer] = {}
@@ -47,7 +58,11 @@ class ClusterState:
         self.free_nodes: dict[str, None] = {}
         """Nodes known to have a free container."""
         self.attention = Attention()
-        self.queues = self._queue_ledger(settings)
+        self._whole = total((node.resources for node in settings.nodes), settings.nodes[0].resource_names)
+        """What the cluster has, if containers have several sizes."""
+        self._sizes_left = Counter(node.resources for node in settings.nodes)
+        """Of how many nodes that are not lost each has such resources."""
+        self.queues = QueueLedger(settings.scheduler, self._whole, self.attention)
         self.costs = CostLedger()
         self.work = WorkLedger()
         self.containers_total = sum(node.containers for node in settings.nodes)
@@ -61,11 +76,12 @@ class ClusterState:
         """Their number in the future, as far as known; None: it does not change."""
         self.used = 0
         """Slots in use, including those of ended jobs."""
-        self.queue_share_of_master = 1
+        if settings.has_sizes:
+            self.limit = UNLIMITED  # the nodes themselves are the limit
+        self.queue_share_of_master = self._queue_share(settings.master_request)
         """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
-        self.node_contracts = NodeContracts(settings.protocol.kill_timeout_ns)
         self.changes = 0
         """How many messages have changed the ResourceManager."""
         self.touched: Touched | None = None
@@ -75,7 +91,7 @@ class ClusterState:
     def register(self, node: Node, now_ns: int, registration: int) -> None:
         """A node is there, with nothing of what it may have had."""
         if node.state is NodeState.LOST:
-            self.containers_left += node.settings.containers
+            self._count_left(node, 1)
         node.take(NodeEvent.HEARD, now_ns, registration)
         self.has_free(node)
         if self.touched is not None:
@@ -84,8 +100,7 @@ class ClusterState:
     def lose(self, node: Node) -> None:
         """A node is lost."""
         node.take(NodeEvent.LOSE)
-        self.node_contracts.forget_node(node.name)
-        self.containers_left -= node.settings.containers
+        self._count_left(node, -1)
         self.has_none(node)
         if self.touched is not None:
             self.touched.nodes[node.name] = None
@@ -94,31 +109,6 @@ class ClusterState:
         """A container of the node, or more of its room, has become free."""
         self.free_nodes[node.name] = None
         self.attention.grown(node.address)
-
-    def room_freed(self, node: Node, held: HeldContainer, room: Resources) -> None:
-        """A container there has left its slot, or given back ``room``."""
-        self.has_free(node)
-        if not self.node_contracts or held.group is MASTER_GROUP:
-            return
-        if not held.taken:
-            self.node_contracts.freed(held.job, node.name, room)
-        elif node.name in self.node_contracts.owed_by(held.job):
-            self.applications[held.job].news.change_keeps()  # it has left what it may keep, and has paid nothing
-
-    def answer(self, application: Application, heard_id: int) -> Answer | None:
-        """The answer to a heartbeat of the job (``MasterNews.answer``)."""
-        if not self.node_contracts:
-            return application.news.answer(heard_id, self.costs)
-        owed = self.node_contracts.owed_by(application.name)
-        keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
-        return application.news.answer(heard_id, self.costs, keeps)
-
-    def _held_by_tasks(self, application: Application, node: str) -> Resources:
-        """What the job's tasks hold of the node, also those taken by name, and stopped processes."""
-        settings = self.nodes[node].settings
-        here = (c for c in application.containers.values() if c.node == node and c.group is not MASTER_GROUP)
-        holds = (c.request if self.on_slot(c) else settings.held_when_stopped(c.request) for c in here)
-        return total(holds, settings.resource_names)
 
     def has_none(self, node: Node) -> None:
         """Nothing of the node is free any more."""
@@ -135,25 +125,79 @@ class ClusterState:
         if self.touched is not None:
             self.touched.containers[held.id] = held
 
-    def _queue_ledger(self, settings: Settings) -> QueueLedger:
-        return QueueLedger(settings.scheduler)
+    def _count_left(self, node: Node, change: int) -> None:
+        self.containers_left += change * node.settings.containers
+        self._sizes_left[node.settings.resources] += change
+        if not self._sizes_left[node.settings.resources]:
+            del self._sizes_left[node.settings.resources]
+
+    def _queue_share(self, request: Resources) -> int:
+        """What a container takes of its queue's maximum."""
+        return dominant_ppm(request, self._whole) if self._whole else 1
 
     def places_left(self, candidate: Application | None = None) -> int:
-        """Containers of nodes that are not lost: as many ApplicationMasters, the ``candidate``'s among them, would
-        leave no room for a task."""
-        return self.containers_left
+        """As many ApplicationMasters, the ``candidate``'s among them, would leave no room for a task."""
+        if not self._whole:
+            return self.containers_left
+        if self._settings.masters_outside:
+            return self.limit if self.containers_left else 0
+        jobs = [job for job in self.applications.values() if job.admitted or job is candidate]
+        places = self._places_by_request(jobs)
+        return min(places.values(), default=self.containers_left)
 
     def places_for(self, candidate: Application) -> int:
         """Those of them that are not withheld."""
         return min(self.limit, self.places_left(candidate))
 
     def hopeless(self) -> Application | None:
-        """A job for whose tasks no node that is left is large enough; with one size, all are."""
-        return None
+        """A job for whose tasks no node that is left is large enough, of several the youngest; with one size, all
+        are."""
+        if not self._whole:
+            return None
+        least = 1 if self._settings.masters_outside else 2
+        places = self._places_by_request(self.applications.values())
+        doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
+        if not doomed and min(places.values(), default=least) >= least:
+            return None
+        jobs = reversed(self.applications.values())
+        too_large = (
+            job
+            for job in jobs
+            if job.name in doomed or any(places[group.request] < least for group in job.facts.groups)
+        )
+        return next(too_large, None)
+
+    def _no_master_fits(self) -> bool:
+        """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
+        master = self._settings.master_request
+        return not self._settings.masters_outside and not any(fits(master, size) for size in self._sizes_left)
+
+    def _too_large(self) -> set[str]:
+        """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the
+        smallest."""
+        sizes = self._sizes_left
+        found = set[str]()
+        for job in self.applications.values():
+            smallest = least_of(group.request for group in job.facts.groups)
+            if job.facts.gang and sum(n * count_fitting(smallest, size) for size, n in sizes.items()) < job.facts.gang:
+                found.add(job.name)
+        return found
+
+    def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
+        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
+        sizes = self._sizes_left
+        master = self._settings.master_request
+        return {
+            task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
+            for task in {group.request for job in jobs for group in job.facts.groups}
+        }
 
     def queue_share_of_gang(self, gang: Application) -> int:
-        """What the containers that it needs at once take of its queue's maximum, without the last of them."""
-        return gang.requests.at_once - 1
+        """What the containers that it needs at once take of its queue's maximum, without the last of them: as if the
+        largest were needed."""
+        groups = [group for group in gang.facts.groups for _ in range(gang.requests.wanted(group.name))]
+        shares = sorted(self._queue_share(gang.request_for(group)) for group in groups)
+        return sum(shares[-gang.requests.at_once :]) - shares[-1]
 
     @property
     def containers_for_jobs(self) -> int:
@@ -177,12 +221,12 @@ class ClusterState:
 
     def on_slot(self, held: HeldContainer) -> bool:
         """Whether it uses a container of its node; a stopped process does not."""
-        return self.nodes[held.node].ledger.on_slot(held.id)
+        return self.nodes[held.node].ledger.in_container(held.id)
 
     def is_stopped_at(self, container: str, node: Node) -> bool:
         """Whether the process can resume there; not before its node has reported that it stopped."""
         held = self.containers.get(container)
-        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
+        return held is not None and held.node == node.name and not held.given_up and not self.on_slot(held)
 
     # ---- parts of views ----
 
@@ -256,14 +300,14 @@ class ClusterState:
             tier=self._settings.tier,
             restores_until_ns=node.restores_until_ns,
             resources=settings.resources,
-            charged=node.ledger.charged,
+            charged=node.ledger.charged if settings.resources else (),
             resource_names=settings.resource_names,
             labels=settings.labels,
         )
 
     def containers_now(self) -> int:
-        """See ``ClusterSource``."""
-        return self.limit
+        """See ``ClusterSource``; where they have several sizes, containers of the usual size."""
+        return self.containers_total if self._whole else self.limit
 
     def forecast(self) -> Capacity:
         """See ``ClusterSource``."""
@@ -288,7 +332,7 @@ class ClusterState:
             outside = sum(c.group is MASTER_GROUP for c in here if not self.on_slot(c))
             assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
-                node.check_free(held)
+                node.check_free()
         assert self.used == sum(node.ledger.used for node in self.nodes.values())
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.is_free}

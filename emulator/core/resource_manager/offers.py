@@ -11,24 +11,31 @@ resumes in the container at hand.  A stopped process can only resume on its own 
 container on another node: it is killed, and once its end is known its job asks for another container
 (os-assisted-preemption, section V-A).
 
-No container is given out above what a transactional workload leaves (``emulator.core.resource_manager.withholding``).
+An allocation of this form is asked for containers to take back once per period of the Preemptor (``ByContract``;
+natjam, section 3.2): first those for a transactional workload (``emulator.core.resource_manager.withholding``), then
+those that jobs lack.  No container is given out above what a transactional workload leaves.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from emulator.core.decisions import choose_node, place
+from emulator.core.effects import Effect
 from emulator.core.messages import ResumeAsk, TaskOrder
-from emulator.core.resource_manager.allocation import Grant
+from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.resource_manager.gangs import Gangs, Hold
 from emulator.core.resource_manager.reservations import Reservations
-from emulator.core.resource_manager.sized_gangs import SizedGangs
+from emulator.core.resource_manager.victims import VictimJobs
+from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
-from emulator.policies.views import ClusterView, NodeView, SuspendedView
+from emulator.policies.views import ClusterView, JobView, NodeView, SuspendedView
 from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, TaskId, Work
 
 TASKS = (Work.SHUFFLE, Work.KEYS)
@@ -78,7 +85,7 @@ Choose = Callable[[Offer], Sequence[Grant]]
 class Offers:
     """Part of an allocation that answers nodes' heartbeats; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
         self.given_up = 0
         """Stopped processes that were given up because their tasks resume elsewhere."""
         self._placement = settings.scheduler.placement
@@ -87,8 +94,8 @@ class Offers:
         self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
         self._has_sizes = settings.has_sizes
         self._state = state
-        self.reservations = Reservations(settings, state)
-        self.gangs = SizedGangs(state, self.reservations) if settings.has_sizes else Gangs(state)
+        self.reservations = Reservations(settings, state, preemptor)
+        self.gangs = Gangs(state, self.reservations, settings.has_sizes)
 
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""
@@ -164,7 +171,7 @@ class Offers:
     def _has_room(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
         """Whether the node has room that is not reserved for others; ``resumes``: for a process stopped there."""
         kept = self.reservations.kept_from(application, group, node)
-        return node.fits(application.request_for(group), resumes, kept)
+        return node.fits(node.needs(group.work, application.request_for(group), resumes), kept)
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
@@ -283,3 +290,76 @@ def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) 
         image_bytes=resume.image_bytes,
         avoids=application.requests.avoided,
     )
+
+
+class Parts(NamedTuple):
+    """The parts of a ResourceManager that allocations look at."""
+
+    settings: Settings
+    state: ClusterState
+    preemptor: Preemptor
+    withholding: Withholding
+
+
+class ByContract(ABC):
+    """An ``Allocation`` that offers the free containers of nodes, and takes back once per period."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._scheduler = parts.settings.scheduler
+        self._preempts = self._scheduler.preempts
+        self._state = parts.state
+        self._preemptor = parts.preemptor
+        self._withholding = parts.withholding
+        self._offers = Offers(parts.settings, parts.state, parts.preemptor)
+        self._victim_jobs = VictimJobs(parts.settings, parts.state, parts.preemptor)
+
+    @property
+    def changes(self) -> int:
+        """See ``Allocation``."""
+        return self._offers.given_up + self._offers.gangs.explained
+
+    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+        """See ``Allocation``."""
+        if occasion is Occasion.HEARTBEAT:
+            return self._offers.due_ns(now_ns)
+        if occasion is not Occasion.TIME or not self._preempts:
+            return None
+        return now_ns if self._withholding.lacking > 0 else self._lack_due_ns(now_ns)
+
+    def decide(self, asked: Asked) -> Iterator[Decision]:
+        """See ``Allocation``."""
+        if asked.node is not None:
+            return self._offers.answer(asked.node, asked.now_ns, self._choose)
+        return self._take_back(asked.now_ns) if asked.occasion is Occasion.TIME else iter(())
+
+    def _take_back(self, now_ns: int) -> Iterator[Decision]:
+        if self.asked_ns(Occasion.TIME, now_ns) != now_ns:
+            return
+        yield from self._withholding.contracts(self._givers(now_ns), self._victim_jobs, now_ns)
+        if self._lack_due_ns(now_ns) == now_ns:
+            yield from self._for_jobs(now_ns)
+
+    def explain(self) -> list[Effect]:
+        """See ``Allocation``."""
+        return [*self._offers.gangs.explain(), *self._victim_jobs.explain()]
+
+    def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
+        """Groups of jobs with a task to give, in the order in which they must give to a transactional workload."""
+        for queue in reversed(self._scheduler.queues):
+            yield self._victim_jobs.among(self._state.queues.job_views(queue.name, now_ns))
+
+    def _note_host(self, offer: Offer) -> None:
+        """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
+        offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
+
+    @abstractmethod
+    def _choose(self, offer: Offer) -> Sequence[Grant]:
+        """The next request to get the container offered, or all requests of a gang."""
+
+    @abstractmethod
+    def _lack_due_ns(self, now_ns: int) -> int | None:
+        """When a job may next take a container back; None: not until something changes."""
+
+    @abstractmethod
+    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
+        """Ask for the containers that jobs lack.  Raises PolicyError."""

@@ -5,11 +5,16 @@ Theory of operation
 ``note`` is called after every change of a job.  It corrects the sums of the job's queue.  If the job selection is a
 fixed order (its record's ``sort_key``), it also updates the queue's lists of waiting jobs, which are kept sorted.  With
 any other job selection, the policy is asked for the order each time.
+
+A queue's capacity and maximum, and what it holds and wants, are counted in containers.  Where these have several sizes,
+they are counted in vectors too, and for queues in millionths of the cluster, by the dominant share: of the resource of
+which it holds most, as YARN's DominantResourceCalculator does.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,8 +22,11 @@ from typing import Any, NamedTuple
 from emulator.core.application_master.job_progress import remaining_ns
 from emulator.core.decisions import order_jobs
 from emulator.core.resource_manager.applications import Application
-from emulator.core.settings import SchedulerSettings
+from emulator.core.resource_manager.attention import Attention
+from emulator.core.settings import QueueSettings, SchedulerSettings
+from emulator.policies.resources import dominant_ppm, fits, minus, plus, times, total
 from emulator.policies.views import ClusterView, JobView, QueueView
+from emulator.vocabulary import MASTER, Resources
 
 
 class Waiting(NamedTuple):
@@ -73,9 +81,10 @@ class _Noted:
 
 
 class QueueLedger:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """What the jobs of each queue hold and want; see the module's theory of operation."""
 
-    def __init__(self, scheduler: SchedulerSettings) -> None:
+    def __init__(self, scheduler: SchedulerSettings, whole: Resources, attention: Attention) -> None:
+        """``whole``: what the cluster has, if containers have several sizes."""
         self.pending = 0
         """Number of containers that all jobs together ask for."""
         self.changes = 0
@@ -89,9 +98,24 @@ class QueueLedger:
         self._key = scheduler.job_selection.sort_key
         self._queues: dict[str, _Queue] = {queue.name: _Queue() for queue in scheduler.queues}
         self._noted: dict[str, _Noted] = {}
+        self._whole = whole
+        self._attention = attention
+        self._nothing = nothing = (0,) * len(whole)
+        self._sums: dict[str, tuple[Resources, Resources]] = {
+            queue.name: (nothing, nothing) for queue in scheduler.queues
+        }
+        """What the jobs of each queue hold and want, as vectors."""
+        self._parts: dict[str, tuple[Resources, Resources]] = {}
+        """The same of each job."""
+        self._views: dict[str, QueueView] = {}
+        """Those that have not changed since they were made."""
+        self._asked: dict[str, set[Resources]] = {}
+        self._asking: Counter[Resources] = Counter()
+        """How many jobs ask for a container of each size; of none: for the room of a stopped process."""
 
     def add(self, application: Application) -> None:
         """A job was submitted."""
+        application.tasks_hold = application.wants = self._nothing
         view = job_view(application, application.submit_ns)
         key = None if self._key is None else (self._key(view), application.order)
         self._noted[application.name] = _Noted(key)
@@ -101,6 +125,8 @@ class QueueLedger:
     def note(self, application: Application) -> None:
         """Record what ``application`` holds and wants now."""
         application.view = None
+        if self._whole:
+            self._note_sizes(application)
         self._touch(application)
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
@@ -117,12 +143,19 @@ class QueueLedger:
 
     def _note_gang(self, application: Application) -> None:
         if application.requests.at_once:
+            if self._whole and not self.gangs:
+                self._attention.ask_smaller()  # it may start with a heartbeat of any node
             self.gangs[application.name] = None
         else:
             self.gangs.pop(application.name, None)
 
     def forget(self, application: Application) -> None:
         """A job has ended."""
+        if self._whole:
+            self._change(application, (self._nothing, self._nothing))
+            self._parts.pop(application.name, None)
+            self._ask(application, set())
+            self._asked.pop(application.name, None)
         self.gangs.pop(application.name, None)
         self._touch(application)
         self._note(application, 0, 0, (False, False, False))
@@ -138,6 +171,7 @@ class QueueLedger:
         if (used, pending, wants) == (noted.used, noted.pending, noted.wants):
             return
         self.changes += 1
+        self._views.pop(application.queue, None)
         queue.used += used - noted.used
         queue.pending += pending - noted.pending
         self.pending += pending - noted.pending
@@ -154,13 +188,18 @@ class QueueLedger:
 
     def queue_views(self) -> tuple[QueueView, ...]:
         """The queues as policies see them."""
-        queues = self._queues
-        return tuple(
-            [
-                QueueView(q.name, q.rank, q.capacity, q.maximum, queues[q.name].used, queues[q.name].pending)
-                for q in self._settings
-            ]
-        )
+        views = self._views
+        for queue in self._settings:
+            if queue.name not in views:
+                views[queue.name] = self._queue_view(queue)
+        return tuple([views[queue.name] for queue in self._settings])
+
+    def _queue_view(self, queue: QueueSettings) -> QueueView:
+        own, (held, wanted) = self._queues[queue.name], self._sums[queue.name]
+        used, pending = own.used, own.pending
+        if self._whole:
+            used, pending = dominant_ppm(held, self._whole), dominant_ppm(wanted, self._whole)
+        return QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, used, pending, held, wanted)
 
     def job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:
         """The jobs of a queue as policies see them, in the order of submission."""
@@ -187,8 +226,15 @@ class QueueLedger:
             used, pending = found[application.queue]
             held = application.slots - application.taken
             found[application.queue] = used + held, pending + application.requests.pending
+            if self._whole:
+                assert self._parts.get(application.name, (self._nothing, self._nothing)) == self._all_of(application)
             known, application.view = application.view, None
             assert known is None or known == job_view(application, view.now_ns), application.name
+        for name, sums in self._sums.items() if self._whole else ():
+            of_queue = [parts for job, parts in self._parts.items() if job in self._queues[name].applications]
+            assert sums == tuple(total(vectors, self._whole) for vectors in zip(*of_queue, strict=True)) or not of_queue
+        sizes = Counter(size for asked in self._asked.values() for size in asked)
+        assert self._asking == sizes
         assert found == {name: (queue.used, queue.pending) for name, queue in self._queues.items()}
         assert self.pending == sum(queue.pending for queue in self._queues.values())
         for name, queue in self._queues.items() if self._key is not None else ():
@@ -198,6 +244,77 @@ class QueueLedger:
             assert [job for job in jobs if job.requests.resumes] == list(queue.waiting.resuming), name
             new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
             assert new == list(queue.waiting.new), name
+
+    # ---- several sizes ----
+
+    def _note_sizes(self, application: Application) -> None:
+        tasks_hold, wanted, sizes = self._of_tasks(application)
+        held = tasks_hold
+        if masters := application.held[MASTER]:
+            held = plus(held, times(masters, application.master_request))
+        application.tasks_hold, application.wants = tasks_hold, wanted
+        self._change(application, (held, wanted))
+        self._ask(application, sizes)
+
+    def may_serve(self, room: Resources) -> bool:
+        """Whether the container of any job that waits could have this room."""
+        return any(fits(size, room) for size in self._asking)
+
+    def asks_for_more(self, application: Application, room: Resources) -> bool:
+        """Whether a job waits for containers of which none could have this room."""
+        sizes = self._asked[application.name]
+        return bool(sizes) and not any(fits(size, room) for size in sizes)
+
+    def _of_tasks(self, application: Application) -> tuple[Resources, Resources, set[Resources]]:
+        """What a job's tasks hold, without stopped processes and what was taken back by name; what the job asks for
+        beside that; and the sizes of the containers that it waits for."""
+        requests, held, wanted, sizes = application.requests, self._nothing, self._nothing, set[Resources]()
+        if requests.application_master is not None:
+            wanted = application.master_request
+            sizes.add(wanted)
+        suspended: dict[str, int] = {}
+        for task, (resume, _) in requests.resumes.items():
+            suspended[task.group] = suspended.get(task.group, 0) + 1
+            sizes.add(application.groups[task.group].request if resume.container is None else ())
+        for group in application.facts.groups:
+            name, request = group.name, group.request
+            if count := application.held[name]:
+                held = plus(held, times(count, request))
+            if waiting := len(requests.since[name]):
+                sizes.add(request)
+            if count := waiting + suspended.get(name, 0):
+                wanted = plus(wanted, times(count, request))
+        for container in application.containers.values() if application.taken else ():
+            if container.taken:
+                held = minus(held, container.request)
+        return held, wanted, sizes
+
+    def _ask(self, application: Application, sizes: set[Resources]) -> None:
+        before = self._asked.get(application.name, frozenset())
+        if sizes != before:
+            self._asked[application.name] = sizes
+            if any(size not in self._asking and not self.may_serve(size) for size in sizes):
+                self._attention.ask_smaller()
+            self._asking.update(sizes)
+            self._asking.subtract(before)
+            for size in before:
+                if not self._asking[size]:
+                    del self._asking[size]
+
+    def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
+        before = self._parts.get(application.name, (self._nothing, self._nothing))
+        if parts != before:
+            self._parts[application.name] = parts
+            held, wanted = self._sums[application.queue]
+            held = held if parts[0] == before[0] else plus(minus(held, before[0]), parts[0])
+            wanted = wanted if parts[1] == before[1] else plus(minus(wanted, before[1]), parts[1])
+            self._sums[application.queue] = held, wanted
+            self._views.pop(application.queue, None)
+
+    def _all_of(self, application: Application) -> tuple[Resources, Resources]:
+        held, wanted, sizes = self._of_tasks(application)
+        assert self._asked.get(application.name, set()) == sizes, application.name
+        return plus(held, times(application.held[MASTER], application.master_request)), wanted
 
 
 def job_view(application: Application, now_ns: int) -> JobView:

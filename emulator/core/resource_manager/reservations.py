@@ -27,6 +27,7 @@ from emulator.core.mechanisms import keeps_processes
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
 from emulator.policies.resources import irreducible, lacking, minus, plus, total
 from emulator.policies.views import TaskView
@@ -49,7 +50,7 @@ class Reservation(NamedTuple):
 class Reservations:
     """Part of an allocation; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
         self.made = 0
         """How many were made."""
         self.ended = 0
@@ -57,7 +58,7 @@ class Reservations:
         self._state = state
         self._lasts_ns = 2 * settings.protocol.kill_timeout_ns
         self._keeps_processes = keeps_processes(settings.scheduler.mechanism.among)
-        self._contracts = state.node_contracts
+        self._preemptor = preemptor
         self._all: list[Reservation] = []
         """Oldest first; some of them may have ended."""
 
@@ -122,13 +123,13 @@ class Reservations:
         """What is still to become free, because it was taken back or a job will give it, of the nodes where that is
         something."""
         containers = self._state.containers
-        going = (containers[task.container] for job in self._contracts.jobs() for task in self.going(job, now_ns))
+        going = (containers[task.container] for job in self._preemptor.owing() for task in self.going(job, now_ns))
         return self._by_node([*self._taken(), *going])
 
     def going(self, job: str, now_ns: int) -> list[TaskView]:
         """The tasks of the job that go for what it owes on nodes, as far as is known here: its ApplicationMaster
         chooses."""
-        owed = self._contracts.owed_by(job)
+        owed = self._preemptor.owed_by(job)
         if not owed:
             return []
         there = (task for task in self._state.task_views(job, now_ns) if task.node in owed)
@@ -184,7 +185,7 @@ class Reservations:
         needed any more of what they were asked for."""
         if self._all:
             self._settle(now_ns)
-        if self._contracts:
+        if self._preemptor.owes_on_nodes:
             self._give_back()
 
     def _settle(self, now_ns: int) -> None:
@@ -200,9 +201,9 @@ class Reservations:
 
     def _give_back(self) -> None:
         free, taken = self.free(), self._by_node(self._taken())
-        for node in self._contracts.nodes():
+        for node in self._preemptor.owed_on():
             there = plus(free[node], taken[node]) if node in taken else free[node]
-            for job in self._contracts.lower(node, lacking((0,) * len(there), there)):
+            for job in self._preemptor.lower(node, lacking((0,) * len(there), there)):
                 self._state.applications[job].news.change_keeps()
 
 

@@ -7,13 +7,18 @@ itself launches.  From then on the ApplicationMaster's heartbeats say what the j
 gets a container and from whom one is taken back (``emulator.core.resource_manager.allocation``).  The ResourceManager
 asks it on each of its occasions, and carries out what it decides.  News for an ApplicationMaster (containers given,
 ended or to be given back) waits for its next heartbeat, and is repeated until acknowledged.
+
+Under ``protocol.news: at-once`` it also acts unasked: it offers every free container whenever something has changed,
+orders kills, and sends an ApplicationMaster its news in a response to no heartbeat.  The numbers of these news are
+those of answers (``emulator.core.resource_manager.applications``): the next are sent when the last have been heard,
+which the ApplicationMaster says at once, and periodic heartbeats repeat what was lost.
 """
 
 from __future__ import annotations
 
 from emulator.core.completions import DecidedOutside
 from emulator.core.delivery import CommandLedger
-from emulator.core.effects import Effect, Send
+from emulator.core.effects import TRANSACTIONAL, Effect, Send
 from emulator.core.machine import Phase, StateMachine
 from emulator.core.messages import (
     CLIENT,
@@ -39,25 +44,44 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import JOB_ENDED, Asked, Cancel, Grant, Occasion
+from emulator.core.resource_manager.allocation import JOB_ENDED, Allocation, Asked, Cancel, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
-from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
-from emulator.core.resource_manager.by_contract import Parts
-from emulator.core.resource_manager.contracts import Contracts
-from emulator.core.resource_manager.master_news import MasterNews
-from emulator.core.resource_manager.notifier import Notifier
-from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
+from emulator.core.resource_manager.applications import Application, HeldContainer, MasterNews, Node, NodeState
+from emulator.core.resource_manager.by_queues import ByQueues, Paced
+from emulator.core.resource_manager.by_scheduler import ByScheduler
+from emulator.core.resource_manager.by_shares import ByShares
+from emulator.core.resource_manager.by_sized_queues import BySizedQueues
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.contracts import Contracts, Preemptor
+from emulator.core.resource_manager.offers import Parts
 from emulator.core.resource_manager.recovery import MasterRecovery
-from emulator.core.resource_manager.sized_state import cluster_state
-from emulator.core.resource_manager.strategies import strategy
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
+from emulator.policies.policy import (
+    PacedAllocation,
+    SchedulerAllocation,
+    ShareAllocation,
+)
 from emulator.policies.resources import minus
 from emulator.vocabulary import MASTER_GROUP, Resources, counted
+
+
+def strategy(parts: Parts) -> Allocation:
+    """The strategy for the allocation of the settings."""
+    queues = BySizedQueues if parts.settings.has_sizes else ByQueues
+    match parts.settings.scheduler.allocation:
+        case ShareAllocation():
+            return ByShares(parts)
+        case PacedAllocation(pace=pace):
+            return queues(parts) if pace is None else Paced(parts, pace, queues(parts))
+        case SchedulerAllocation():
+            return ByScheduler(parts)
+        case _:
+            return queues(parts)
+
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})
 """Messages after which containers may be free, or other nodes there."""
@@ -68,7 +92,7 @@ class ResourceManager(StateMachine):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(RESOURCE_MANAGER)
-        self.state = cluster_state(settings)
+        self.state = ClusterState(settings)
         self.preemptor = Preemptor(settings)
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
@@ -77,7 +101,7 @@ class ResourceManager(StateMachine):
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
-        self._notifier = Notifier(self.state, self._contracts, self._allocation) if settings.protocol.at_once else None
+        self._tells_at_once = settings.protocol.at_once
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
         self._admission = Admission(settings.scheduler.queues, self._masters_outside, self.state.queue_share_of_master)
@@ -99,8 +123,8 @@ class ResourceManager(StateMachine):
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
-            if self._notifier is not None:
-                effects += self._notifier.notify(self._ask, now_ns)
+            if self._tells_at_once:
+                effects += self._notify(now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -123,7 +147,7 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(name)
         if application is None:
             return name in self._ended
-        unheard = self._notifier is not None and application.news.are_unheard
+        unheard = self._tells_at_once and application.news.are_unheard
         return unheard or application.news.is_awaited(heard_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
@@ -148,6 +172,39 @@ class ResourceManager(StateMachine):
         if not decided and self._allocation.changes == changes:
             return None
         return effects + self._allocation.explain()
+
+    def _notify(self, now_ns: int) -> list[Effect]:
+        """What is offered, ordered and sent after a message that has changed something.  Raises PolicyError."""
+        effects, attention = self._offer_free_nodes(now_ns), self.state.attention
+        for address in dict.fromkeys(attention.newly_awaited):
+            role, name = address[:3], address[3:]
+            if role == "nm:":
+                effects += self._contracts.kills_on(self.state.nodes[name], now_ns) or ()
+                continue
+            application = self.state.applications.get(name)
+            if application is not None and application.news.can_be_sent:
+                answer = self._contracts.answer(application, application.news.heard_id)
+                effects.append(Send(address, ApplicationHeartbeatResponse(application.last_heartbeat_id, answer)))
+        return effects
+
+    def _offer_free_nodes(self, now_ns: int) -> list[Effect]:
+        """Offer the containers of every free node, in the order in which they came free."""
+        effects: list[Effect] = []
+        attention, has_given = self.state.attention, False
+        if not attention.awaited and self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) != now_ns:
+            return effects
+        for name in list(self.state.free_nodes):
+            node = self.state.nodes[name]
+            is_due = self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) == now_ns
+            if (not is_due or node.address in attention.too_small) and node.address not in attention.awaited:
+                continue
+            attention.arrived(node.address)
+            given = self._ask(Asked(Occasion.HEARTBEAT, now_ns, node))
+            has_given |= given is not None
+            effects += given or ()
+        if has_given:
+            attention.changed_after_refusals()
+        return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
@@ -234,8 +291,8 @@ class ResourceManager(StateMachine):
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
         application.news.reclaim -= surplus
-        heard = self._notifier is not None and application.news.heard(message.answer_id)
-        answer = self.state.answer(application, message.answer_id)
+        heard = self._tells_at_once and application.news.heard(message.answer_id)
+        answer = self._contracts.answer(application, message.answer_id)
         if answer is None and message.says_nothing and not (started or surplus or heard):
             self.leaves_no_trace()
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
@@ -276,6 +333,7 @@ class ResourceManager(StateMachine):
 
     def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
         self.state.lose(node)
+        self.preemptor.forget_node(node.name)
         self.state.attention.newly_awaited.append(node.address)
         for application in self.state.applications.values():
             application.news.node_lost(node.name)
@@ -296,13 +354,13 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(held.job)
         node = self.state.nodes[held.node]
         is_over = report.state is ContainerState.DONE
-        slot, charged = node.ledger.slot_of(held.id), node.ledger.charged
+        in_container, charged = node.ledger.in_container(held.id), node.ledger.charged
         if is_over:
             node.ledger.end(held.id)
-        elif slot is not None:
+        elif in_container:
             node.ledger.stop(held.id, report.memory_bytes)
-        self._room_freed(held, slot, minus(charged, node.ledger.charged), now_ns)
-        if slot is not None:
+        self._room_freed(held, in_container, minus(charged, node.ledger.charged), now_ns)
+        if in_container:
             self._slot_freed(held, application, report, now_ns)
         if not is_over:
             return []  # stopped, or being killed while stopped
@@ -318,16 +376,18 @@ class ResourceManager(StateMachine):
             application.news.ended(report)
         return []
 
-    def _room_freed(self, held: HeldContainer, slot: Slot | None, room: Resources, now_ns: int) -> None:
-        """A container has left its slot, or given back ``room``: a stopped process may still hold some."""
-        if slot is None and not any(room):
+    def _room_freed(self, held: HeldContainer, was_in: bool, room: Resources, now_ns: int) -> None:
+        """A process has left its container (if it ``was_in`` one), or given back ``room``: a stopped one may still hold
+        some.  Where containers have several sizes, the room has no former owner: many containers make it free."""
+        if not was_in and not any(room):
             return
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
         node = self.state.nodes[held.node]
-        if node.freed(now_ns, owner, slot or Slot.ANY, room):
-            self.state.room_freed(node, held, room)
+        if node.freed(now_ns, None if node.settings.resources else owner, room):
+            self.state.has_free(node)
+            self._contracts.freed(node, held, room)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int

@@ -5,7 +5,7 @@ Theory of operation
 ``cluster.availability`` says how many containers jobs may hold, anywhere in the cluster; the others are withheld for
 the transactional workload.  Each run of the Preemptor reads the number.  No container is given out above it.  What jobs
 hold above it is the *surplus*.  It is asked back like a container that another job needs
-(``emulator.core.resource_manager.by_contract``); the requester of such an entry in the Preemptor's list is
+(``emulator.core.resource_manager.offers``); the requester of such an entry in the Preemptor's list is
 ``TRANSACTIONAL``.  A container that becomes free while there is a surplus goes to the transactional workload and
 fulfils an entry.
 
@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from emulator.core.delivery import CommandLedger
+from emulator.core.effects import TRANSACTIONAL
 from emulator.core.resource_manager.allocation import Contract
 from emulator.core.resource_manager.applications import HeldContainer
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
-from emulator.core.resource_manager.victim_jobs import VictimJobs
+from emulator.core.resource_manager.contracts import Preemptor
+from emulator.core.resource_manager.victims import VictimJobs
 from emulator.core.settings import Settings
 from emulator.policies.views import JobView
 from emulator.vocabulary import MASTER_GROUP

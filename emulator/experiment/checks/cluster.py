@@ -14,7 +14,7 @@ from emulator.experiment.expand import asked_of, request_of, vector_of_group
 from emulator.experiment.model import CPU, MEMORY, Cluster, NodeGroup, Scheduler, Workload, filled_in, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
+from emulator.policies.policy import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, written
 from emulator.vocabulary import Resources, counted
 from workloads.schema import JobEntry

@@ -24,9 +24,8 @@ from emulator.files.problems import Problem
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies import axes as policies
-from emulator.policies.allocation_forms import SchedulerAllocation, ShareAllocation
 from emulator.policies.fit import OFFERED
-from emulator.policies.policy import Axis
+from emulator.policies.policy import Axis, SchedulerAllocation, ShareAllocation
 from emulator.storage.objects import is_object_url
 from emulator.vocabulary import Mechanism
 

@@ -10,7 +10,7 @@ from emulator.files.problems import Problem
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_values import Location
 from emulator.policies import axes as policies
-from emulator.policies.allocation_forms import Maximum, QueueRules, SchedulerAllocation, ShareAllocation, TakesBack
+from emulator.policies.policy import Maximum, QueueRules, SchedulerAllocation, ShareAllocation, TakesBack
 from workloads.schema import JobEntry
 
 FLUID = "fluid"

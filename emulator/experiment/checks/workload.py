@@ -12,7 +12,7 @@ from emulator.experiment.model import Cluster, NodeGroup, Queue, Scheduler, Work
 from emulator.files.problems import Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME
 from emulator.files.yaml_values import Location
-from emulator.policies.allocation_forms import ShareAllocation
+from emulator.policies.policy import ShareAllocation
 from emulator.policies.resources import count_fitting, have_room, least, most
 from emulator.vocabulary import JobFacts
 from workloads.schema import GOOGLE_BANDS, MAX_KEYS, GroupEntry, JobEntry, longest_s

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
+from emulator.policies.flex.demand import NEVER_NS, Demand, completions, first_shares, normalised
 from emulator.policies.flex.optimum import best_order
 from emulator.policies.flex.orderings import orderings
-from emulator.policies.flex.packing import completions, first_shares
 from emulator.policies.flex.penalties import Objective
 from emulator.vocabulary import Frozen
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from emulator.policies.flex.demand import NEVER_NS, Demand
-from emulator.policies.flex.packing import completions
+from emulator.policies.flex.demand import NEVER_NS, Demand, completions
 from emulator.policies.flex.penalties import Objective, Penalty
 from emulator.vocabulary import Frozen
 

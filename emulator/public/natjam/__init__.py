@@ -31,8 +31,18 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.policies.allocation_forms import AllocationPolicy, Pace, PacedAllocation, ShareAllocation
-from emulator.policies.policy import FitPolicy, MechanismPolicy, PlacementPolicy, Policy, Reads, Score
+from emulator.policies.policy import (
+    AllocationPolicy,
+    FitPolicy,
+    MechanismPolicy,
+    Pace,
+    PacedAllocation,
+    PlacementPolicy,
+    Policy,
+    Reads,
+    Score,
+    ShareAllocation,
+)
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,

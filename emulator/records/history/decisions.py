@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 from emulator.core.application_master.job_progress import WHOLE_PPM
-from emulator.core.effects import ExplainJobEviction, ExplainScheduler, ExplainTaskEviction
+from emulator.core.effects import TRANSACTIONAL, ExplainJobEviction, ExplainScheduler, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
 from emulator.core.messages import RESOURCE_MANAGER
-from emulator.core.resource_manager.preemptor import TRANSACTIONAL
 from emulator.files.times import ns_to_seconds
 from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
