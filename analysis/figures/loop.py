@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from emulator.loops.play import Loop
 from emulator.loops.search import Log
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.returns import Loop
 from emulator.sites.kueue import Workload
 from emulator.vocabulary import SECOND_NS
 

@@ -17,7 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from emulator.costs.overheads import load_overheads
-from emulator.policies.slurm.player import Costs, Player, Stay
+from emulator.policies.schedulers.play import Costs, End, Execution
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import SECOND_NS, Cluster, Job
 from workloads.slurm.conf import read_conf
 
@@ -92,9 +93,9 @@ def recorded_runs(paths: Sequence[Path] = ()) -> Iterator[dict[str, Any]]:
 
 def hold(run: Mapping[str, Any]) -> Held:
     """Simulate a run and compare."""
-    stays, jobs = simulated(run), run["jobs"]
-    last = {name: each[-1] for name, each in stays.items() if each}
-    done = {name for name, stay in last.items() if stay.is_done}
+    executions, jobs = simulated(run), run["jobs"]
+    last = {name: each[-1] for name, each in executions.items() if each}
+    done = {name for name, each in last.items() if each.end is End.DONE}
     ended = [job for job in jobs if job["end"] is not None and job["name"] in done]
     completions = {job["name"]: _completions(job, last[job["name"]]) for job in ended}
     of = {name: [completions[job["name"]] for job in ended if job["partition"] == name] for name in _partitions(ended)}
@@ -104,19 +105,19 @@ def hold(run: Mapping[str, Any]) -> Held:
         means={name: (fmean(a for a, _ in each), fmean(b for _, b in each)) for name, each in of.items()},
         completions=completions,
         within=[_completes_within(job, completions.get(job["name"]), job["name"] in done) for job in jobs],
-        starts_within=[_starts_within(job, stays[job["name"]]) for job in jobs],
+        starts_within=[_starts_within(job, executions[job["name"]]) for job in jobs],
         preempted=(
             {job["name"] for job in jobs if job["terms"] or job["stopped"]},
-            {name for name, each in stays.items() if any(stay.was_ended or stay.stopped for stay in each)},
+            {name for name, each in executions.items() if any(one.was_ended or one.stopped for one in each)},
         ),
-        by_whom=(sorted(_named(run)), sorted(_preemptors(stays))),
-        lost_s=(_lost_s(jobs), sum(stay.lost_ns for each in stays.values() for stay in each) / SECOND_NS),
+        by_whom=(sorted(_named(run)), sorted(_preemptors(executions))),
+        lost_s=(_lost_s(jobs), sum(one.lost_ns for each in executions.values() for one in each) / SECOND_NS),
     )
 
 
-def simulated(run: Mapping[str, Any]) -> dict[str, list[Stay]]:
+def simulated(run: Mapping[str, Any]) -> Mapping[str, Sequence[Execution]]:
     """The same run simulated."""
-    return Player(cluster_of(run), jobs_of(run), recorded_costs(), BOOT_NS).play()
+    return jobs_player(cluster_of(run), jobs_of(run), recorded_costs(), BOOT_NS).finish()
 
 
 def recorded_costs() -> Costs:
@@ -173,7 +174,7 @@ def _partitions(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(job["partition"] for job in jobs))
 
 
-def _completions(job: Mapping[str, Any], last: Stay) -> tuple[float, float]:
+def _completions(job: Mapping[str, Any], last: Execution) -> tuple[float, float]:
     return job["end"] - job["submitted"], (last.end_ns or 0) / SECOND_NS - job["submitted"]
 
 
@@ -183,11 +184,11 @@ def _completes_within(job: Mapping[str, Any], completions: tuple[float, float] |
     return _is_near(*completions)
 
 
-def _starts_within(job: Mapping[str, Any], stays: Sequence[Stay]) -> bool:
-    pairs = zip((start for start, _ in job["starts"]), stays, strict=False)
+def _starts_within(job: Mapping[str, Any], executions: Sequence[Execution]) -> bool:
+    pairs = zip((start for start, _ in job["starts"]), executions, strict=False)
     submitted = job["submitted"]
-    near = (_is_near(start - submitted, stay.start_ns / SECOND_NS - submitted) for start, stay in pairs)
-    return len(stays) == len(job["starts"]) and all(near)
+    near = (_is_near(start - submitted, each.start_ns / SECOND_NS - submitted) for start, each in pairs)
+    return len(executions) == len(job["starts"]) and all(near)
 
 
 def _is_near(theirs: float, ours: float) -> bool:
@@ -202,9 +203,9 @@ def _named(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield victim, by
 
 
-def _preemptors(stays: Mapping[str, Sequence[Stay]]) -> Iterator[tuple[str, str]]:
-    for name, each in stays.items():
-        yield from ((name, stay.by) for stay in each if stay.was_ended and stay.by is not None)
+def _preemptors(executions: Mapping[str, Sequence[Execution]]) -> Iterator[tuple[str, str]]:
+    for name, each in executions.items():
+        yield from ((name, one.by) for one in each if one.was_ended and one.by is not None)
 
 
 def _lost_s(jobs: Sequence[Mapping[str, Any]]) -> float:

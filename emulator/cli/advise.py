@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from emulator.cli.options import Columns, Set, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
-from emulator.vocabulary import Frozen, counted
+from emulator.vocabulary import Frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from analysis.advise.candidates import Candidate, Question
     from analysis.advise.outcomes import CandidateResults
     from analysis.advise.verdict import Verdict
-    from emulator.display.tables import FittedTable
 
 _SIMULATED, _LIVE = "simulated", "live"
 
@@ -119,7 +119,7 @@ def advise(
     system = system_of(file)
     if system in ("slurm", "kueue"):
         _refuse_options(context, file)
-        (_advise_kueue if system == "kueue" else _advise_slurm)(file, _made(context, out, file), as_json)
+        _advise_site(file, system, _made(context, out, file), as_json)
         return
     if system == "kubernetes":
         raise ConfigError(
@@ -320,82 +320,38 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
 # ---- an imported site, played by its own scheduler's rules ----
 
 
-def _advise_slurm(file: Path, out: Path, as_json: bool) -> None:
-    """Play the site's jobs under each way to preempt: a table, ``advise.json`` and a picture.  Raises ConfigError."""
-    from analysis.advise.slurm import (
-        is_urgent,
-        result_of,
-        results_figure,
-        results_table,
-        site_candidates,
-        urgent_names,
-        words,
-    )
+def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
+    """Play the site in each way: a table, ``advise.json``, and of Slurm a picture.  Raises ConfigError, RunError."""
+    from analysis.advise.sites import kueue_question, slurm_question, ways_figure
     from analysis.figures import style
     from emulator.display.work_display import progress_bar
+    from emulator.files.whole_files import write_json
+    from emulator.sites.kueue import Kueue
     from emulator.sites.slurm import Slurm
     from workloads.saved import read_saved
 
-    site = read_saved(file, Slurm)
-    urgent = urgent_names(site.cluster)
-    why = "may preempt others, and nobody them" if site.cluster.qos else "the highest PriorityTier"
-    called = f"{', '.join(sorted(urgent))} ({why})"
-    sides = {is_urgent(job, site.cluster) for job in site.jobs}
-    if sides != {True, False}:
-        missing = "urgent" if True not in sides else "other"
-        raise ConfigError(
-            f"{file}: slurm.jobs: there are no {missing} jobs (urgent: those of {called}); give natjam import slurm a"
-            " table with --sacct that has both"
-        )
-    chosen = [*site_candidates(site.cluster)]
-    found = []
-    with progress_bar(
-        results_console(stderr=as_json), "playing {task.description}", "{task.completed} of {task.total} ways"
-    ) as bar:
-        task = bar.add_task("", total=len(chosen))
-        for candidate in chosen:
-            bar.update(task, description=f"{counted(len(site.jobs), 'job')}, {candidate.mode}")
-            found.append(result_of(candidate, site.jobs))
-            bar.advance(task)
-    facts = {"urgent": sorted(urgent), "ways": msgspec.to_builtins(found), "text": [*words(found)]}
-    style.save(results_figure(found), [out / "advise.png"])
-    heads = [f"urgent: the jobs of {called}"]
-    _tell(out, as_json, facts, heads, results_table(found), f"; the picture: {out / 'advise.png'}")
-
-
-def _advise_kueue(file: Path, out: Path, as_json: bool) -> None:
-    """Play days like the cluster's with each minimum runtime: a table and ``advise.json``.  Raises ConfigError."""
-    from analysis.advise.kueue import PLAYS, RELEASE_NS, results_of, results_table, words
-    from emulator.display.work_display import progress_bar
-    from emulator.sites.kueue import Kueue
-    from workloads.saved import read_saved
-
-    kueue = read_saved(file, Kueue)
-    if len({arrival.workload.priority for arrival in kueue.arrivals}) < 2:
-        raise ConfigError(
-            f"{file}: kueue.arrivals: all workloads have one priority, so none is urgent; give natjam import kueue"
-            " Workloads, or a table with --arrivals, of several priorities"
-        )
-    with progress_bar(results_console(stderr=as_json), "playing days", "{task.completed} of {task.total}") as bar:
-        task = bar.add_task("", total=PLAYS)
-        found = list(results_of(kueue.cluster, kueue.arrivals, lambda: bar.advance(task)))
-    facts = {"release_s": RELEASE_NS / 1e9, "ways": msgspec.to_builtins(found), "text": [*words(found)]}
-    _tell(out, as_json, facts, [], results_table(found))
-
-
-def _tell(
-    out: Path, as_json: bool, facts: dict[str, Any], heads: Sequence[str], table: FittedTable, and_where: str = ""
-) -> None:
-    """Write ``advise.json``; print it, or the table between lines."""
-    from emulator.files.whole_files import write_json
-
+    if system == "kueue":
+        question = kueue_question(file, read_saved(file, Kueue))
+    else:
+        question = slurm_question(file, read_saved(file, Slurm))
+    progress = results_console(stderr=as_json)
+    with progress_bar(progress, "playing {task.description}", "{task.completed} of {task.total}") as bar:
+        task, played = bar.add_task("", total=question.days * len(question.ways)), itertools.count()
+        found = list(question.results(lambda way: bar.update(task, description=way.name, completed=next(played))))
+    ways = [{**each.settings, **msgspec.to_builtins(each.measures)} for each in found]
+    said = [*question.words(found)]
+    facts = {**question.facts, "ways": ways, "text": said}
+    where = f"results in {out}"
+    if question.has_figure:
+        style.save(ways_figure(found), [out / "advise.png"])
+        where += f"; the picture: {out / 'advise.png'}"
     write_json(out / "advise.json", facts)
     if as_json:
         typer.echo(msgspec.json.encode(facts).decode())
         return
     console = results_console()
-    for line in heads:
+    for line in question.heads:
         console.print(Text(line), soft_wrap=True)
-    console.print(table)
-    for line in (*facts["text"], f"results in {out}{and_where}"):
+    console.print(question.table(found))
+    for line in (*said, where):
         console.print(Text(line), soft_wrap=True)

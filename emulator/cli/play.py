@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,20 +11,23 @@ import typer
 
 from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, numbers, or_dash
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from emulator.display.tables import FittedTable
-    from emulator.policies.slurm.outcome import JobsOutcome
-    from emulator.policies.slurm.player import Stay
-    from emulator.sites.slurm import Cluster, Job
+    from emulator.policies.schedulers.play import Execution, Outcome, Player
+    from emulator.sites.kubernetes import Kubernetes
+    from emulator.sites.slurm import Cluster
 
 AS_CONFIGURED = "as configured"
-_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
-_LOOK_DECISIONS = 100
+JOB_FIGURES = ("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h")
+POD_FIGURES = ("pods", "placed", "wait s", "longest wait s", "evictions", "lost pod-h")
+_JOB_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
+_POD_COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
+_CYCLES_BETWEEN_UPDATES = 100
 
 
 def play(
@@ -59,11 +62,9 @@ def play(
 
     system = system_of(file)
     if system == "kubernetes":
-        from emulator.cli.play_kubernetes import play_kubernetes
-
         if mode:
             raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
-        play_kubernetes(file, out)
+        _play_kubernetes(file, out)
         return
     if system == "kueue":
         raise ConfigError(
@@ -73,53 +74,107 @@ def play(
 
 
 def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
-    """Play a site, as it is configured and with other modes."""
+    """Play the jobs of a site, as it is configured and with other modes.  Raises ConfigError, RunError."""
     from emulator.files.whole_files import write_csv
-    from emulator.policies.slurm.outcome import outcomes
+    from emulator.policies.schedulers.play import Outcome
+    from emulator.policies.slurm.scheduler import jobs_player
     from emulator.sites.slurm import Slurm
     from workloads.saved import read_saved
 
     site = read_saved(file, Slurm)
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
-    played: dict[str, Mapping[str, Sequence[Stay]]] = {}
-    found: dict[str, list[JobsOutcome]] = {}
-    for name, cluster in _variants(site.cluster, mode).items():
-        say(f"playing {counted(len(site.jobs), 'job')}, {name}")
-        played[name] = _stays(cluster, site.jobs)
-        found[name] = list(outcomes(cluster, site.jobs, played[name]))
-    results_console().print(outcome_table(found))
+    played: dict[str, Mapping[str, Sequence[Execution]]] = {}
+    rows: list[tuple[tuple[str, ...], Outcome]] = []
+    for variant, cluster in _variants(site.cluster, mode).items():
+        say(f"playing {counted(len(site.jobs), 'job')}, {variant}")
+        executions = played[variant] = _play(file, jobs_player(cluster, site.jobs))
+        outcomes = {partition.name: Outcome() for partition in cluster.partitions}
+        for job in site.jobs:
+            outcomes[job.partition].add(job.submit_ns, executions[job.name])
+        rows += [((variant, name), outcome) for name, outcome in outcomes.items() if outcome.jobs]
+    results_console().print(outcome_table(("PreemptMode", "partition"), JOB_FIGURES, rows))
     if out is not None:
-        write_csv(out, _COLUMNS, _rows(played))
+        write_csv(out, _JOB_COLUMNS, _job_rows(played))
         say(f"{out}: every start and end")
 
 
-def _stays(cluster: Cluster, jobs: Sequence[Job]) -> dict[str, list[Stay]]:
-    """Play the jobs, and show how many of them have started."""
+def _play_kubernetes(file: Path, out: Path | None) -> None:
+    """Play the pods of a cluster.  Raises ConfigError, RunError."""
+    from emulator.files.whole_files import write_csv
+    from emulator.policies.kubernetes.scheduler import pods_player
+    from emulator.policies.schedulers.play import Outcome
+    from emulator.sites.kubernetes import Kubernetes
+    from workloads.saved import read_saved
+
+    cluster = read_saved(file, Kubernetes)
+    arrivals = cluster.arrivals
+    if not arrivals:
+        raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
+    say(f"playing {counted(len(arrivals), 'pod')} on {counted(len(cluster.state.nodes), 'node')}")
+    player, began_s = pods_player(cluster), time.monotonic()
+    executions = _play(file, player)
+    took_s = max(time.monotonic() - began_s, 1e-3)
+    outcomes = {priority: Outcome() for priority in sorted({each.pod.priority for each in arrivals}, reverse=True)}
+    for each in arrivals:
+        was_there = each.node is not None
+        outcomes[each.pod.priority].add(each.submit_ns, executions[each.pod.name], was_there)
+    classes = {
+        priority: ", ".join(each.name for each in cluster.classes if each.value == priority) for priority in outcomes
+    }
+    rows = [((classes[priority] or "-", f"{priority:,}"), outcome) for priority, outcome in outcomes.items()]
+    results_console().print(outcome_table(("class", "priority"), POD_FIGURES, rows))
+    evictions = counted(sum(outcome.preempted for outcome in outcomes.values()), "eviction")
+    say(f"{counted(player.cycles, 'scheduling cycle')}, {evictions}; {player.cycles / took_s:,.0f} cycles a second")
+    if out is not None:
+        write_csv(out, _POD_COLUMNS, _pod_rows(cluster, executions))
+        say(f"{out}: every pod's node, start and end")
+
+
+def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
+    """Play to the end, and show how many of the jobs have started.  Raises RunError."""
     from emulator.display.work_display import WorkDisplay, WorkStatus
-    from emulator.policies.slurm.decisions import Decision, Outcome
-    from emulator.policies.slurm.player import Player
+    from emulator.policies.schedulers.protocol import CannotGoOnError
 
-    started, looked = set[str](), itertools.count(1)
-    with WorkDisplay(results_console(stderr=True)) as display:
+    started = set[str]()
+    try:
+        with WorkDisplay(results_console(stderr=True)) as display:
+            for cycle in player.play():
+                started.update(cycle.starts)
+                if player.cycles % _CYCLES_BETWEEN_UPDATES == 0:
+                    display.update(WorkStatus("playing", len(started) / len(player.executions), None))
+    except CannotGoOnError as error:
+        raise RunError(f"{file}: {error}") from None
+    return player.executions
 
-        def show(_: int, decision: Decision) -> None:
-            if decision.outcome is Outcome.STARTS:
-                started.add(decision.job)
-            if next(looked) % _LOOK_DECISIONS == 0:
-                display.update(WorkStatus("playing", len(started) / len(jobs), None))
 
-        return Player(cluster, jobs, on_decision=show).play()
-
-
-def outcome_table(found: Mapping[str, Sequence[JobsOutcome]]) -> FittedTable:
-    """What each variant meant for the jobs of each partition."""
-    figures = numbers("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h")
-    table = new_table("", [*names("PreemptMode", "partition"), *figures])
-    for name, outcomes in found.items():
-        for outcome in outcomes:
-            table.add_row(name, *_cells(outcome))
+def outcome_table(
+    heads: Sequence[str], figures: Sequence[str], rows: Iterable[tuple[Sequence[str], Outcome]]
+) -> FittedTable:
+    """What a play meant for each group of jobs; ``heads`` are the columns of what a row is called by."""
+    first, *others = heads
+    table = new_table("", [*names(first), *(numbers if "priority" in others else names)(*others), *numbers(*figures)])
+    for called, outcome in rows:
+        table.add_row(*called, *(_cell(figure, outcome) for figure in figures))
     return table
+
+
+def _cell(figure: str, outcome: Outcome) -> str:
+    match figure:
+        case "jobs" | "pods":
+            return f"{outcome.jobs:,}"
+        case "placed":
+            return f"{outcome.started:,}"
+        case "wait s":
+            return or_dash(outcome.wait_s, ",.0f")
+        case "longest wait s":
+            return or_dash(outcome.longest_wait_s, ",.0f")
+        case "completion s":
+            return or_dash(outcome.completion_s, ",.0f")
+        case "preempted" | "evictions":
+            return f"{outcome.preempted:,}"
+        case _:
+            return f"{outcome.lost_h:,.2f}"
 
 
 def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
@@ -145,21 +200,21 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     return found
 
 
-def _cells(outcome: JobsOutcome) -> tuple[str, ...]:
-    times = (outcome.wait_s, outcome.longest_wait_s, outcome.completion_s)
-    return (
-        outcome.name,
-        f"{outcome.jobs:,}",
-        *(or_dash(time_s, ",.0f") for time_s in times),
-        f"{outcome.preempted:,}",
-        f"{outcome.lost_node_h:,.2f}",
-    )
+def _job_rows(played: Mapping[str, Mapping[str, Sequence[Execution]]]) -> Iterator[tuple[object, ...]]:
+    for name, executions in played.items():
+        for job, each in executions.items():
+            for one in each:
+                stopped_s = sum(until - since for since, until in one.stopped) / 1e9
+                times = (one.start_ns / 1e9, "" if one.end_ns is None else one.end_ns / 1e9)
+                yield (name, job, *times, one.end or "", " ".join(one.nodes), stopped_s, one.by or "")
 
 
-def _rows(played: Mapping[str, Mapping[str, Sequence[Stay]]]) -> Iterator[tuple[object, ...]]:
-    for name, stays in played.items():
-        for job, each in stays.items():
-            for stay in each:
-                stopped_s = sum(until - since for since, until in stay.stopped) / 1e9
-                times = (stay.start_ns / 1e9, "" if stay.end_ns is None else stay.end_ns / 1e9)
-                yield (name, job, *times, stay.end or "", " ".join(stay.nodes), stopped_s, stay.by or "")
+def _pod_rows(cluster: Kubernetes, executions: Mapping[str, Sequence[Execution]]) -> Iterator[tuple[object, ...]]:
+    from emulator.policies.kubernetes.scheduler import pods_of
+
+    for pod, created_ns, one in pods_of(cluster.arrivals, executions):
+        if one is None:
+            yield (pod, created_ns / 1e9, "", "", "", "", 0.0)
+            continue
+        times = ("" if at_ns is None else at_ns / 1e9 for at_ns in (created_ns, one.start_ns, one.end_ns))
+        yield (pod, *times, one.nodes[0], one.by or "", one.lost_ns / 1e9)

@@ -10,10 +10,8 @@ from random import Random
 from msgspec.structs import replace
 
 from emulator.loops.draw import SECOND_NS, Drawer, Plan
+from emulator.loops.play import Loop, PlanPlay
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import first_name
-from emulator.policies.kueue.player import Player
-from emulator.policies.kueue.returns import Loop, StateReturns
 from emulator.policies.kueue.why import why
 from emulator.policies.resources import amount_text
 from emulator.shrink import shortest
@@ -64,15 +62,15 @@ class Search:
             self._play(plan)
 
     def _play(self, plan: Plan) -> None:
-        day = _player(plan).play()
-        evictions = sum(len(history.evictions) for history in day.histories.values())
+        played = PlanPlay(plan)
+        loop = played.play()
         self.plays += 1
-        self.cycles += day.cycles
-        self.evictions += evictions
-        if day.loop is not None:
+        self.cycles += played.cycles
+        self.evictions += played.evictions
+        if loop is not None:
             self.found = plan
             return
-        self._busy.append((evictions, plan))
+        self._busy.append((played.evictions, plan))
         self._busy.sort(key=lambda each: -each[0])
         del self._busy[_MOST_BUSY:]
 
@@ -111,20 +109,14 @@ def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
 
 def loop_of(plan: Plan) -> Loop | None:
     """The loop that a plan ends in, if any."""
-    return _player(plan).play().loop
+    return PlanPlay(plan).play()
 
 
 def told(plan: Plan) -> tuple[Loop | None, Log]:
     """The loop of a plan, and all decisions up to it."""
     log: Log = []
-    player = _player(plan, lambda now_ns, number, decision: log.append((now_ns, number, decision)))
-    return player.play().loop, log
-
-
-def _player(plan: Plan, on_decision: Callable[[int, int, Decision], None] | None = None) -> Player:
-    return Player(
-        plan.cluster, plan.arrivals, first_name, plan.release_ns, on_decision=on_decision, returns=StateReturns()
-    )
+    played = PlanPlay(plan, lambda now_ns, number, decision: log.append((now_ns, number, decision)))
+    return played.play(), log
 
 
 def shrunk(plan: Plan) -> Plan:

@@ -14,8 +14,8 @@ import pytest
 from bare_heap import bare_event_s
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.player import Day, Player
-from emulator.policies.kubernetes.terms import first_of_best
+from emulator.policies.kubernetes.scheduler import pods_player
+from emulator.policies.schedulers.play import Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import HOSTNAME, AntiAffinity, Arrival, Kubernetes, Node, Pod, State
@@ -46,21 +46,23 @@ def arrivals(nodes: int, load: float, apart: float) -> list[Arrival]:
     return found
 
 
-def played(nodes: int, load: float, apart: float = 0.0) -> tuple[Day, float]:
+def played(nodes: int, load: float, apart: float = 0.0) -> tuple[Player, float]:
     """A day, and the processor seconds that it took."""
     pods = arrivals(nodes, load, apart)
-    machines = [Node(f"node-{number}", {"cpu": _CPU, "memory": _MEMORY, "pods": 110}) for number in range(nodes)]
+    machines = (Node(f"node-{number}", {"cpu": _CPU, "memory": _MEMORY, "pods": 110}) for number in range(nodes))
     began_s = time.process_time()
-    day = Player(machines, pods, first_of_best).play()
-    return day, time.process_time() - began_s
+    player = pods_player(Kubernetes(State(tuple(machines)), arrivals=tuple(pods)))
+    player.finish()
+    return player, time.process_time() - began_s
 
 
 @pytest.mark.parametrize(("load", "apart", "most_events"), [(0.95, 0.0, 300), (1.1, 0.0, 300), (0.95, 0.05, 1000)])
 def test_a_day(load: float, apart: float, most_events: int) -> None:
     day, took_s = played(100, load, apart)
     events = took_s / day.cycles / bare_event_s()
+    evictions = sum(one.was_ended for each in day.executions.values() for one in each)
     print(
-        f"\nload {load}, {apart:.0%} apart: {day.cycles:,} cycles, {day.evictions:,} evictions, {took_s:.1f} s of CPU,"
+        f"\nload {load}, {apart:.0%} apart: {day.cycles:,} cycles, {evictions:,} evictions, {took_s:.1f} s of CPU,"
         f" {day.cycles / took_s:,.0f} cycles a second; a cycle as {events:.0f} events of a heap"
     )
     assert events <= most_events

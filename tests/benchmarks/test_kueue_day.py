@@ -12,8 +12,9 @@ from random import Random
 import pytest
 from bare_heap import bare_event_s
 
-from emulator.policies.kueue.model import first_name
-from emulator.policies.kueue.player import Day, Player
+from emulator.loops.play import RunningSetDetector
+from emulator.policies.kueue.scheduler import workloads_player
+from emulator.policies.schedulers.play import Player
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
     Arrival,
@@ -74,24 +75,23 @@ def arrivals(queues: int, workloads: int, load: float) -> list[Arrival]:
     return found
 
 
-def played(queues: int, workloads: int, load: float, fair: bool) -> tuple[Day, float]:
-    """A day, and the processor seconds that it took."""
-    player = Player(cluster(queues, fair), arrivals(queues, workloads, load), first_name)
+def played(queues: int, workloads: int, load: float, fair: bool) -> tuple[Player, float]:
+    """A day without endless preemption, and the processor seconds that it took."""
+    player, detector = workloads_player(cluster(queues, fair), arrivals(queues, workloads, load)), RunningSetDetector()
     began_s = time.process_time()
-    day = player.play()
-    return day, time.process_time() - began_s
+    assert not any(detector.look(player, cycle) for cycle in player.play())
+    return player, time.process_time() - began_s
 
 
 def as_events(workloads: int, load: float, fair: bool) -> tuple[int, float]:
     """The evictions of a day without a circle, and as how many events of a bare heap a workload is."""
     day, took_s = played(50, workloads, load, fair)
     events = took_s / workloads / bare_event_s()
-    evictions = sum(len(each.evictions) for each in day.histories.values())
+    evictions = sum(one.was_ended for each in day.executions.values() for one in each)
     print(
         f"\n{'fair sharing' if fair else 'classical'}, load {load:g}: {day.cycles:,} cycles, {evictions:,} evictions,"
         f" {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
     )
-    assert day.loop is None
     return evictions, events
 
 

@@ -13,8 +13,7 @@ from random import Random
 import pytest
 from bare_heap import bare_event_s
 
-from emulator.policies.slurm.decisions import Decision
-from emulator.policies.slurm.player import Player
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
 
 pytestmark = pytest.mark.slow
@@ -62,19 +61,15 @@ def jobs(count: int, nodes: int, load: float, week_ns: int) -> list[Job]:
 def played(nodes: int, load: float, mode: Mode, days: int = 7) -> tuple[float, int, float]:
     """The processor seconds of a play, how often a job was looked at, and the share of CPUs that were busy."""
     until_ns = days * _WEEK_NS // 7
-    drawn, looked = jobs(40 * nodes * days // 7, nodes, load, until_ns), 0
-
-    def look(_: int, decision: Decision) -> None:
-        nonlocal looked
-        looked += 1
-
+    drawn = jobs(40 * nodes * days // 7, nodes, load, until_ns)
     began_s = time.process_time()
-    stays = Player(cluster(nodes, mode), drawn, on_decision=look).play()
+    player = jobs_player(cluster(nodes, mode), drawn)
+    executions = player.finish()
     took_s = time.process_time() - began_s
     cpus = {job.name: job.nodes * job.cpus for job in drawn}
-    spans = ((name, min(stay.end_ns or 0, until_ns) - stay.start_ns) for name, each in stays.items() for stay in each)
+    spans = ((name, min(one.end_ns or 0, until_ns) - one.start_ns) for name, each in executions.items() for one in each)
     busy_ns = sum(max(0, span_ns) * cpus[name] for name, span_ns in spans)
-    return took_s, looked, busy_ns / (nodes * _CPUS * until_ns)
+    return took_s, player.cycles, busy_ns / (nodes * _CPUS * until_ns)
 
 
 @pytest.mark.parametrize(

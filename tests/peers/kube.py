@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
+from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.placement import Placement
-from emulator.policies.kubernetes.player import Player, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
-from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
+from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler, pods_of, pods_player
 from emulator.policies.policy import SchedulerAllocation
+from emulator.policies.schedulers.play import Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import (
@@ -252,36 +252,27 @@ def _unwanted(mine: Mapping[str, Any], want: Mapping[str, Any] | None) -> str | 
 
 def differs_in_day(day: Mapping[str, Any]) -> str | None:
     """The first decision that differs, else the first pod of which something else became, else a sum."""
-    classes, answer, decisions = classes_of(day), day["answer"], list[list[Any]]()
-    player = Player(
-        map(node_of, day["nodes"]),
-        _arrivals(day, classes),
-        head_of_heap,
-        _budgets(day),
-        lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
-    )
-    played = player.play()
+    answer, cluster = day["answer"], imported_day(day)
+    player = pods_player(cluster, head_of_heap)
+    decisions = [_line(player.now_ns, decision) for cycle in player.play() for decision in cycle.decisions]
     for number, (mine, recorded) in enumerate(zip_longest(decisions, answer["decisions"]), 1):
         if mine != recorded:
             return f"decision {number} of {len(answer['decisions'])}: {mine}, recorded {recorded}"
+    pods = {name: (created_ns, one) for name, created_ns, one in pods_of(cluster.arrivals, player.executions)}
+    evicted = [one for _, one in pods.values() if one is not None and one.was_ended]
     for recorded in answer["runs"]:
-        mine = _run(recorded["pod"], played.runs.pop(recorded["pod"], None))
+        mine = _run(recorded["pod"], *pods.pop(recorded["pod"], (0, None)))
         if mine != recorded:
             return f"run {mine}, recorded {recorded}"
     mine = {
-        "further runs": list(played.runs),
+        "further runs": list(pods),
         "preemptions": sum(line[2] == "preempt" for line in decisions),
-        "evictions": played.evictions,
-        "lost": played.lost_ns // SECOND_NS,
-        "end": played.end_ns // SECOND_NS,
+        "evictions": len(evicted),
+        "lost": sum(one.lost_ns for one in evicted) // SECOND_NS,
+        "end": player.now_ns // SECOND_NS,
     }
     recorded = {name: answer.get(name, []) for name in mine}
     return None if mine == recorded else f"{mine}, recorded {recorded}"
-
-
-def _budgets(day: Mapping[str, Any]) -> Iterator[BudgetSpec]:
-    for each in day.get("budgets", ()):
-        yield BudgetSpec(each["name"], each["selector"] or {}, each["min_available"])
 
 
 def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
@@ -296,7 +287,7 @@ def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> I
             yield Arrival(named, submit_ns, duration_ns, grace_ns, replacement)
 
 
-def _line(at_ns: int, decision: Decision | GangCycle) -> list[Any]:
+def _line(at_ns: int, decision: object) -> list[Any]:
     assert isinstance(decision, Decision), "the recorded days have no gangs"
     head = [at_ns // SECOND_NS, decision.pod.name]
     if decision.outcome is Outcome.BOUND:
@@ -304,17 +295,16 @@ def _line(at_ns: int, decision: Decision | GangCycle) -> list[Any]:
     return [*head, "fail"] if decision.node is None else [*head, "preempt", decision.node, list(decision.victims)]
 
 
-def _run(name: str, run: Run | None) -> dict[str, Any]:
-    """A run as it is recorded: what is left out there is left out."""
-    if run is None:
-        return {}
-    seconds = {
-        what: None if at_ns is None else at_ns // SECOND_NS
-        for what, at_ns in (("submit", run.submit_ns), ("start", run.start_ns), ("end", run.end_ns))
-    }
-    more = {"node": run.node, "by": run.by, "lost": run.lost_ns // SECOND_NS or None}
-    gone = {} if run.gone_ns is None else {"gone": run.gone_ns // SECOND_NS}
-    return {"pod": name, **seconds, **{what: value for what, value in more.items() if value is not None}, **gone}
+def _run(name: str, created_ns: int, one: Execution | None) -> dict[str, Any]:
+    """A pod as it is recorded: what is left out there is left out."""
+    times_ns = (created_ns, None, None) if one is None else (created_ns, one.start_ns, one.end_ns)
+    seconds = [None if at_ns is None else at_ns // SECOND_NS for at_ns in times_ns]
+    found: dict[str, Any] = {"pod": name, **dict(zip(("submit", "start", "end"), seconds, strict=True))}
+    if one is not None:
+        gone_s = None if one.gone_ns is None else one.gone_ns // SECOND_NS
+        more = {"node": one.nodes[0], "by": one.by, "lost": one.lost_ns // SECOND_NS or None, "gone": gone_s}
+        found |= {what: value for what, value in more.items() if value is not None}
+    return found
 
 
 # ---- days by the rules in the whole machines ----

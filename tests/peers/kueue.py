@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from emulator.experiment.load import load_experiment
 from emulator.loops.fixes import fixes
+from emulator.loops.play import Loop, RunningSetDetector
 from emulator.loops.search import search, shrunk
+from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.decisions import Incoming, State, assign, victims
 from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
-from emulator.policies.kueue.player import History, Player
-from emulator.policies.kueue.returns import Loop
+from emulator.policies.kueue.scheduler import workloads_player
+from emulator.policies.schedulers.play import End, Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kueue import (
@@ -190,32 +193,45 @@ def arrivals_of(day: Mapping[str, Any]) -> list[Arrival]:
 
 def differs_in_day(record: Mapping[str, Any]) -> str | None:
     """The workload that differs first; else the loop, if it is another."""
-    player = Player(
-        cluster_of(record), arrivals_of(record), first_name, record["release"] * SECOND_NS, record["batch"] * SECOND_NS
-    )
-    day, answer = player.play(), record["answer"]
-    found = []
+    player = workloads_player(cluster_of(record), arrivals_of(record), record["release"] * SECOND_NS)
+    detector, loop, decided = RunningSetDetector(), None, defaultdict[str, list[Any]](list)
+    for cycle in player.play():
+        for decision in cycle.decisions:
+            assert isinstance(decision, Decision)
+            if decision.outcome is Outcome.ADMITTED:
+                decided[decision.workload.name].append(list(map(dict, decision.assignment.flavors)))
+            for victim in decision.victims:
+                if victim.name in decision.evicted:
+                    decided[victim.name].append(victim.reason.value)
+        if loop := detector.look(player, cycle):
+            break
+    answer, found = record["answer"], []
     for outcome in answer["outcomes"]:
-        mine, recorded = _lines(day.histories[outcome["name"]]), _recorded_lines(outcome)
+        name = outcome["name"]
+        mine, recorded = _lines(player.executions[name], decided[name], player.now_ns), _recorded_lines(outcome)
         differences = [line[0] for line in (*mine, *recorded) if (line in mine) != (line in recorded)]
         if differences:
             found.append((min(differences), outcome["name"], mine, recorded))
     if found:
         at, name, mine, recorded = min(found, key=lambda each: each[:2])
         return f"{len(found)} of {len(answer['outcomes'])} workloads; first at {at}: {name} {mine}, recorded {recorded}"
-    loop = None if day.loop is None else _seconds_of(day.loop)
-    return None if loop == answer.get("loop") else f"loop {loop}, recorded {answer.get('loop')}"
+    seconds = None if loop is None else _seconds_of(loop)
+    return None if seconds == answer.get("loop") else f"loop {seconds}, recorded {answer.get('loop')}"
 
 
-def _lines(history: History) -> list[tuple[Any, ...]]:
-    """What became of a workload, as (time, what, details)."""
-    flavors = [(each.at_ns // SECOND_NS, "admitted", list(map(dict, each.flavors))) for each in history.admissions]
-    evictions = [
-        (each.at_ns // SECOND_NS, "evicted", each.by, each.reason.value, each.lost_ns // SECOND_NS)
-        for each in history.evictions
-    ]
-    finish = [] if history.finish_ns is None else [(history.finish_ns // SECOND_NS, "finished")]
-    return sorted([*flavors, *evictions, *finish], key=lambda line: line[0])
+def _lines(executions: Iterable[Execution], decided: Sequence[Any], now_ns: int) -> list[tuple[Any, ...]]:
+    """What became of a workload, as (time, what, details); ``decided``: the flavors of each admission and the reason of
+    each eviction.  One that is evicted when the play ends has not been ended yet."""
+    found, details = list[tuple[Any, ...]](), iter(decided)
+    for one in executions:
+        end_ns = one.end_ns if one.by is None or one.end_ns is not None else now_ns
+        found.append((one.start_ns // SECOND_NS, "admitted", next(details)))
+        if one.by is not None:
+            lost_s = ((end_ns or 0) - one.start_ns) // SECOND_NS
+            found.append(((end_ns or 0) // SECOND_NS, "evicted", one.by, next(details), lost_s))
+        elif one.end is End.DONE:
+            found.append(((end_ns or 0) // SECOND_NS, "finished"))
+    return sorted(found, key=lambda line: line[0])
 
 
 def _recorded_lines(outcome: Mapping[str, Any]) -> list[tuple[Any, ...]]:

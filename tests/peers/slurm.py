@@ -32,7 +32,7 @@ from analysis.papers.slurm_runs import (
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.slurm.player import Stay
+from emulator.policies.schedulers.play import Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Slurm
@@ -92,7 +92,7 @@ def in_machines(cluster: Cluster, jobs: Iterable[Job], folder: Path, **keys: Any
     return {name: sorted(stays) for name, stays in found.items()}
 
 
-def played(stays: Mapping[str, Sequence[Stay]]) -> Stays:
+def played(stays: Mapping[str, Sequence[Execution]]) -> Stays:
     """The same of a play: of stays in which the job worked."""
     times = {name: [(stay.start_ns, stay.end_ns or 0) for stay in each] for name, each in stays.items()}
     return {name: [each for each in stays if each[0] < each[1]] for name, stays in times.items()}

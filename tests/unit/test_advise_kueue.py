@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_kueue import SECOND_NS, queue, workload
 
-from analysis.advise.kueue import DAYS, PLAYS, drawn, results_of, words
+from analysis.advise.sites import DAYS, SiteQuestion, WayResult, drawn, kueue_question
 from emulator.intervals import Spread
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
 from tests.commands import invoked, run_natjam
@@ -24,40 +24,54 @@ def arrivals() -> list[Arrival]:
     return sorted([*low, *high], key=lambda each: each.workload.created_ns)
 
 
-def mean(found: Spread | None) -> float:
-    assert found is not None
-    return found.mean
+def asked(day: list[Arrival]) -> SiteQuestion:
+    return kueue_question(Path("site.yaml"), Kueue(ONE_QUEUE, arrivals=tuple(day)))
+
+
+def said(day: list[Arrival]) -> list[str]:
+    question = asked(day)
+    return [*question.words([*question.results()])]
+
+
+def mean(found: WayResult, key: str) -> float:
+    value = found.value(key)
+    assert value is not None
+    return value
 
 
 def test_what_a_minimum_runtime_means() -> None:
-    days: list[None] = []
-    found = {each.minimum_runtime: each for each in results_of(ONE_QUEUE, arrivals(), lambda: days.append(None))}
+    days: list[str] = []
+    question = asked(arrivals())
+    found = {each.name: each for each in question.results(lambda way: days.append(way.name))}
     assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
-    assert len(days) == PLAYS == DAYS * len(found)
+    assert len(days) == DAYS * len(found)
     never, at_once, minute = found["no preemption"], found["0"], found["1 min"]
-    assert (mean(never.evictions), mean(never.lost_pod_h)) == (0, 0)
-    assert mean(found["1 h"].evictions) == 0, "all end before"
-    assert found["1 h"].urgent_wait_s == never.urgent_wait_s, "and the time that is over then wakes nobody"
-    waits = [mean(each.urgent_wait_s) for each in (at_once, minute, found["5 min"], never)]
+    assert (mean(never, "evictions"), mean(never, "lost_pod_h")) == (0, 0)
+    assert mean(found["1 h"], "evictions") == 0, "all end before"
+    assert found["1 h"].measures["urgent_wait_s"] == never.measures["urgent_wait_s"], (
+        "the time that is over wakes nobody"
+    )
+    waits = [mean(each, "urgent_wait_s") for each in (at_once, minute, found["5 min"], never)]
     assert waits == sorted(waits), waits
     assert waits[0] < waits[-1]
-    assert at_once.evictions is not None
-    assert at_once.evictions.mean > 0
-    assert at_once.evictions.low is not None
-    assert at_once.evictions.low < at_once.evictions.mean
-    assert {each.loops for each in found.values()} == {0}
+    evictions = at_once.measures["evictions"]
+    assert isinstance(evictions, Spread)
+    assert evictions.mean > 0
+    assert evictions.low is not None
+    assert evictions.low < evictions.mean
+    assert {each.value("loops") for each in found.values()} == {0}
 
 
 def test_what_is_said_if_only_urgent_workloads_end() -> None:
     low = Arrival(workload("low", "q", 2000, 0, 0), None)
     high = Arrival(workload("high", "q", 2000, 10, 10), 10 * SECOND_NS)
-    assert next(words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))).endswith(" s, and no other ends.")
+    assert next(iter(said([low, high]))).endswith(" s, and no other ends.")
 
 
 def test_what_is_said_if_no_urgent_workload_starts() -> None:
     """All need more than the queue has."""
     low, high = (Arrival(workload(name, "q", 10**9, at, at), 10 * SECOND_NS) for name, at in (("low", 0), ("high", 10)))
-    without, with_it, *_ = words(list(results_of(ONE_QUEUE, [low, high], lambda: None)))
+    without, with_it, *_ = said([low, high])
     assert without == "Without preemption no urgent workload starts, and no other ends."
     assert with_it.startswith("With it no urgent workload starts, and 0")
 

@@ -14,9 +14,9 @@ from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
-from emulator.policies.kubernetes.player import Day, Player
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
 from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.scheduler import pods_of, pods_player
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import Terms, Victims, first_of_best
 from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
@@ -26,6 +26,7 @@ from emulator.sites.kubernetes import (
     BudgetSpec,
     Effect,
     Group,
+    Kubernetes,
     Node,
     Pending,
     Pod,
@@ -226,24 +227,27 @@ def test_who_may_not_preempt_or_need_not() -> None:
         victims(State(state.nodes), pod("in", 4), first_of_best)
 
 
-def _play(grace_s: int, replacement: Replacement, min_available: int = 0) -> Day:
+def _cluster(grace_s: int, replacement: Replacement) -> Kubernetes:
     low = [
         Arrival(pod(f"low-{number}", 2, labels={"app": "web"}), 0, 100 * SECOND_NS, grace_s * SECOND_NS, replacement)
         for number in (0, 1)
     ]
     high = Arrival(pod("high", 2, 9), 10 * SECOND_NS, 50 * SECOND_NS)
-    budgets = [BudgetSpec("web", {"app": "web"}, min_available)]
-    return Player([node("n")], [*low, high], first_of_best, budgets).play()
+    budgets = (BudgetSpec("web", {"app": "web"}, 0),)
+    return Kubernetes(State((node("n"),)), budgets=budgets, arrivals=(*low, high))
 
 
 def test_pods_that_are_there_already_and_one_that_never_ends() -> None:
     here = Arrival(pod("here", 2), -30 * SECOND_NS, 100 * SECOND_NS, node="n")
     service = Arrival(pod("service", 1), 0)
     waits = Arrival(pod("waits", 2), 5 * SECOND_NS, 10 * SECOND_NS)
-    runs = Player([node("n")], [here, service, waits], first_of_best).play().runs
-    assert (runs["here"].start_ns, runs["here"].end_ns) == (-30 * SECOND_NS, 70 * SECOND_NS)
-    assert (runs["service"].start_ns, runs["service"].end_ns) == (0, None)
-    assert (runs["waits"].start_ns, runs["waits"].end_ns) == (70 * SECOND_NS, 80 * SECOND_NS)
+    executions = pods_player(Kubernetes(State((node("n"),)), arrivals=(here, service, waits))).finish()
+    times_ns = {name: [(one.start_ns, one.end_ns) for one in each] for name, each in executions.items()}
+    assert times_ns == {
+        "here": [(-30 * SECOND_NS, 70 * SECOND_NS)],
+        "service": [(0, None)],
+        "waits": [(70 * SECOND_NS, 80 * SECOND_NS)],
+    }
 
 
 @pytest.mark.parametrize(
@@ -257,15 +261,16 @@ def test_pods_that_are_there_already_and_one_that_never_ends() -> None:
 def test_a_victim_holds_its_room_for_its_grace_and_its_replacement_starts_anew(
     replacement: Replacement, runs: dict[str, tuple[int, int, int]]
 ) -> None:
-    day = _play(5, replacement)
-    assert (day.evictions, day.lost_ns) == (1, 10 * SECOND_NS)
-    assert day.runs["low-1"].by == "high"
+    cluster = _cluster(5, replacement)
+    pods = pods_of(cluster.arrivals, pods_player(cluster).finish())
+    (victim,) = [one for _, _, one in pods if one is not None and one.was_ended]
+    assert (victim.by, victim.lost_ns, victim.gone_ns) == ("high", 10 * SECOND_NS, 15 * SECOND_NS)
     seconds = {
-        name: tuple(None if at is None else at // SECOND_NS for at in (run.submit_ns, run.start_ns, run.end_ns))
-        for name, run in day.runs.items()
+        name: tuple(at // SECOND_NS for at in (created_ns, one.start_ns, one.end_ns) if at is not None)
+        for name, created_ns, one in pods
+        if one is not None
     }
     assert seconds == {"low-0": (0, 0, 100), "low-1": (0, 0, 10), "high": (10, 15, 65), **runs}
-    assert day.runs["low-1"].gone_ns == 15 * SECOND_NS
 
 
 def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:

@@ -14,8 +14,8 @@ from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
-from emulator.policies.kubernetes.player import Player
-from emulator.policies.kubernetes.terms import first_of_best
+from emulator.policies.kubernetes.scheduler import pods_player
+from emulator.policies.schedulers.play import Player
 from emulator.policies.schedulers.protocol import CannotGoOnError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -39,38 +39,46 @@ LOW = [Arrival(pod(f"low-{number}"), 0, 100 * S, 3 * S) for number in range(3)]
 GANG = [Arrival(pod(f"g-{number}", 9, "g"), (5 + number) * S, 20 * S) for number in range(2)]
 
 
+def player_of(*arrivals: Arrival) -> Player:
+    return pods_player(Kubernetes(State(NODES, groups=(PAIR,)), arrivals=arrivals))
+
+
+def evictions(player: Player) -> int:
+    return sum(one.was_ended for each in player.executions.values() for one in each)
+
+
 def test_a_gang_waits_until_enough_of_it_are_there_and_starts_when_its_victims_are_gone() -> None:
-    said: list[tuple[float, Outcome, list[str]]] = []
-
-    def keep(at_ns: int, decision: Decision | GangCycle) -> None:
-        said.append((at_ns / S, decision.outcome, [*decision.bound, *decision.evicted]))
-
-    day = Player(NODES, [*LOW, *GANG], first_of_best, on_decision=keep, groups=(PAIR,)).play()
-    of_gang = [each for each in said if 0 < each[0] < 10 and each[1] is not Outcome.FAILS]
+    player = player_of(*LOW, *GANG)
+    decided: list[tuple[float, Outcome, list[str]]] = []
+    for cycle in player.play():
+        (decision,) = cycle.decisions
+        assert isinstance(decision, Decision | GangCycle)
+        decided.append((player.now_ns / S, decision.outcome, [*decision.bound, *decision.evicted]))
+    of_gang = [each for each in decided if 0 < each[0] < 10 and each[1] is not Outcome.FAILS]
     assert of_gang == [
         (6, Outcome.PREEMPTS, ["low-1", "low-2"]),
         (9, Outcome.BOUND, ["g-0", "g-1"]),
     ]
-    assert {day.runs[name].start_ns for name in ("g-0", "g-1")} == {9 * S}
-    assert day.evictions == 2
+    assert {player.executions[name][0].start_ns for name in ("g-0", "g-1")} == {9 * S}
+    assert evictions(player) == 2
 
 
 def test_a_gang_with_too_few_pods_is_never_tried() -> None:
-    day = Player(NODES, GANG[:1], first_of_best, groups=(PAIR,)).play()
-    assert (day.cycles, day.runs["g-0"].start_ns) == (0, None)
+    player = player_of(*GANG[:1])
+    assert (player.finish(), player.cycles) == ({"g-0": []}, 0)
 
 
 def test_who_comes_in_a_victims_place_at_once_does_not_take_the_room_of_the_gang() -> None:
     low = [replace(each, grace_ns=0) for each in LOW]
-    day = Player(NODES, [*low, *GANG], first_of_best, groups=(PAIR,)).play()
-    assert (day.evictions, day.runs["g-0"].start_ns) == (2, 6 * S)
+    player = player_of(*low, *GANG)
+    assert (player.finish()["g-0"][0].start_ns, evictions(player)) == (6 * S, 2)
 
 
 def test_evictions_that_go_round_in_a_circle_end_the_play() -> None:
     gang = [replace(each, pod=replace(each.pod, priority=-1)) for each in GANG]
     low = [replace(each, grace_ns=0) for each in LOW]
     with pytest.raises(CannotGoOnError, match="at 6 s evictions of low-1 go round in a circle"):
-        Player(NODES, [*low, *gang], first_of_best, groups=(PAIR,)).play()
+        player_of(*low, *gang).finish()
 
 
 def drawn(random: Random) -> Kubernetes:
@@ -96,12 +104,9 @@ def test_no_gang_runs_with_fewer_than_it_needs_when_it_starts(seed: int) -> None
     needs = {group.name: group.min_count for group in cluster.state.groups}
     first: Counter[str] = Counter()
 
-    def look(_: int, decision: Decision | GangCycle) -> None:
+    for decision in (each for cycle in pods_player(cluster).play() for each in cycle.decisions):
         if isinstance(decision, GangCycle) and decision.bound and not first[decision.pod.group]:
             first[decision.pod.group] = len(decision.bound)
-
-    state = cluster.state
-    Player(state.nodes, cluster.arrivals, first_of_best, on_decision=look, groups=state.groups).play()
     assert first, "some gang starts"
     assert all(count >= needs[group] for group, count in first.items())
 
@@ -110,10 +115,8 @@ def test_no_gang_runs_with_fewer_than_it_needs_when_it_starts(seed: int) -> None
 def test_gangs_go_through_the_machines_as_they_are_played(seed: int, tmp_path: Path) -> None:
     """In the last two a pod is evicted when it was just bound, and holds its room for its grace without a process."""
     cluster = drawn(Random(f"gangs-{seed}"))
-    state = cluster.state
-    played = Player(state.nodes, cluster.arrivals, first_of_best, groups=state.groups).play()
-    runs = ((name.partition(".")[0], run) for name, run in played.runs.items() if run.start_ns is not None)
-    expected = {(name, run.node, run.start_ns) for name, run in runs if run.start_ns != run.end_ns}
+    played = ((name, one) for name, each in pods_player(cluster).finish().items() for one in each)
+    expected = {(name, one.nodes[0], one.start_ns) for name, one in played if one.start_ns != one.end_ns}
     write_saved(tmp_path / "mine.yaml", cluster, ())
     attempts = simulated_history(resolve(load_experiment(tmp_path / "mine.yaml"))).attempts
     assert {(row.job, row.node, row.launched_ns) for row in attempts if row.kind == "pod"} == expected

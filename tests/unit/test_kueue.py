@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.policies.kueue.cycle import Outcome
+from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
 from emulator.policies.kueue.model import Admitted, first_name
-from emulator.policies.kueue.player import Player
 from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.scheduler import workloads_player
 from emulator.policies.kueue.why import why
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
@@ -183,13 +183,12 @@ def test_a_day_is_the_same_in_single_cycles() -> None:
     record = next(each for each in records(RECORDS / "loops.jsonl.gz") if not each["release"])
     arrivals = [Arrival(each.workload, each.duration_ns) for each in peer.arrivals_of(record)]
     told: list[tuple[int, Outcome, str]] = []
-    player = Player(
-        peer.cluster_of(record),
-        arrivals,
-        first_name,
-        on_decision=lambda now_ns, _, each: told.append((now_ns, each.outcome, each.workload.name)),
-    )
-    player.play()
+    player = workloads_player(peer.cluster_of(record), arrivals)
+    for each in (each for played in player.play() for each in played.decisions):
+        assert isinstance(each, Decision)
+        told.append((player.now_ns, each.outcome, each.workload.name))
+        if each.outcome is Outcome.PREEMPTS:
+            break
     state, alone = State(peer.cluster_of(record)), []
     end_ns = next(now_ns for now_ns, outcome, _ in told if outcome is Outcome.PREEMPTS)
     for arrival in sorted(arrivals, key=lambda each: each.workload.created_ns):

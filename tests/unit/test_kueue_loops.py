@@ -15,9 +15,9 @@ from emulator.experiment.load import load_experiment
 from emulator.loops.changes import applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import fixes
+from emulator.loops.play import RunningSetDetector
 from emulator.loops.search import loop_of, search, shrunk, story, told
-from emulator.policies.kueue.model import first_name
-from emulator.policies.kueue.player import Player
+from emulator.policies.kueue.scheduler import workloads_player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kueue import (
@@ -75,11 +75,11 @@ def test_recorded_loops_are_found_from_their_configuration_and_shrunk(found: lis
 def test_what_is_found_goes_round_by_the_measure_of_the_records_too(found: list[Plan]) -> None:
     """The same set of workloads runs for the eleventh time, after evictions and without an arrival or an end."""
     for plan in found:
-        day = Player(plan.cluster, plan.arrivals, first_name, plan.release_ns).play()
-        assert day.loop is not None
+        player, detector = workloads_player(plan.cluster, plan.arrivals, plan.release_ns), RunningSetDetector()
+        loop = next(loop for cycle in player.play() if (loop := detector.look(player, cycle)))
         by_state = loop_of(plan)
         assert by_state is not None
-        assert set(day.loop.workloads) >= set(by_state.workloads)
+        assert set(loop.workloads) >= set(by_state.workloads)
 
 
 def test_the_story_names_each_eviction_of_one_round_with_its_reason(found: list[Plan]) -> None:

@@ -13,7 +13,7 @@ from emulator.core.messages import JobState
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kueue.returns import MOST_IN_VAIN
+from emulator.policies.kueue.scheduler import MAX_WITHOUT_PROGRESS
 from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -102,7 +102,7 @@ def test_short_turns_of_work_that_is_kept_are_no_circle(tmp_path: Path) -> None:
         run(tmp_path, of, arrivals, {"mechanism": "kill"})
     history = run(tmp_path, of, arrivals, {"mechanism": "suspend"})
     assert {job.state for job in history.jobs} == {JobState.SUCCEEDED}
-    assert max(job.suspensions for job in history.jobs) > MOST_IN_VAIN
+    assert max(job.suspensions for job in history.jobs) > MAX_WITHOUT_PROGRESS
 
 
 def test_who_would_not_be_admitted_to_an_empty_cluster_waits_as_in_kueue(tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from emulator.experiment.sites.site import LONGEST_NAME, short
 from emulator.files.yaml_values import dump_yaml
-from emulator.policies.kubernetes.player import Player
-from emulator.policies.kubernetes.terms import first_of_best
+from emulator.policies.kubernetes.scheduler import pods_player
 from emulator.records.replay import replay_journal
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -65,12 +64,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_happens_in_the_machines_is_what_is_played(folder: Path) -> None:
-    played = Player(CLUSTER.state.nodes, CLUSTER.arrivals, first_of_best).play()
+    played = [(name, one) for name, each in pods_player(CLUSTER).finish().items() for one in each]
     attempts = load_runs(find_runs([folder / "run"])).attempts
     mine = {(row.job, row.node, row.launched_s) for row in attempts.itertuples() if row.kind == "pod"}
-    runs = ((name.partition(".")[0], run) for name, run in played.runs.items() if run.start_ns is not None)
-    assert mine == {(name, run.node, max(0, run.start_ns or 0) / S) for name, run in runs}
-    assert played.evictions == 1
+    assert mine == {(name, one.nodes[0], max(0, one.start_ns) / S) for name, one in played}
+    assert sum(one.was_ended for _, one in played) == 1
 
 
 def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -14,15 +15,16 @@ from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
+from emulator.policies.schedulers.play import Costs, End, Execution
+from emulator.policies.schedulers.play import Outcome as PlayOutcome
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
 from emulator.policies.slurm.main_scheduler import main_pass
-from emulator.policies.slurm.outcome import outcomes
 from emulator.policies.slurm.placement import place
-from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
@@ -131,9 +133,9 @@ def test_a_start_that_is_missing_or_late_is_beyond() -> None:
 def test_a_job_that_fits_nowhere_is_refused_and_the_play_ends() -> None:
     run = next(run for run in RUNS if run["config"] == "requeue")
     smaller = {**run, "slurm_conf": run["slurm_conf"].replace("CPUs=8", "CPUs=4")}
-    stays = simulated(smaller)
+    executions = simulated(smaller)
     refused = {each["name"] for each in run["jobs"] if each["cpus"] == 8}
-    assert {name for name, each in stays.items() if not each} == refused
+    assert {name for name, each in executions.items() if not each} == refused
     assert {each["name"] for each, within in zip(run["jobs"], hold(smaller).within, strict=True) if within}.isdisjoint(
         refused
     )
@@ -187,8 +189,8 @@ def test_the_youngest_goes_first_if_the_site_says_so() -> None:
     jobs = [job("a", 4, 8), job("high", 1, 8, 10, 30)]
     jobs[:1] = [job(f"low{number}", 1, 8, 100, number) for number in range(4)]
     for youngest, victim in ((False, "low0"), (True, "low3")):
-        stays = Player(cluster(youngest_first=youngest), jobs).play()
-        assert [name for name, each in stays.items() if each[0].by == "high"] == [victim]
+        executions = jobs_player(cluster(youngest_first=youngest), jobs).finish()
+        assert [name for name, each in executions.items() if each[0].by == "high"] == [victim]
 
 
 def test_a_blocked_job_blocks_its_partition_and_its_nodes_for_lower_tiers() -> None:
@@ -246,37 +248,39 @@ def test_a_preemptor_blocks_others_until_its_victims_have_gone_and_then_they_are
     """As in ``requeue-defaults 1`` at 40.5 s, where the next run by the clock would be 3 s later."""
     delays = {"batch_sched_delay_ns": 3 * SECOND_NS, "sched_interval_ns": 60 * SECOND_NS, "backfills": False}
     jobs = [job("low0", 1, 8), job("low1", 3, 8), job("high0", 1, 4, 20, 9.9), job("high1", 4, 4, 20, 9.95)]
-    stays = Player(cluster(**delays), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
-    at_s = {name: [stay.start_ns / SECOND_NS for stay in each] for name, each in stays.items()}
+    executions = jobs_player(cluster(**delays), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
+    at_s = {name: [one.start_ns / SECOND_NS for one in each] for name, each in executions.items()}
     assert (at_s["high0"], at_s["high1"]) == ([10.1], [10.2])
-    assert [stays[name][0].by for name in ("low0", "low1")] == ["high0", "high1"]
-    assert [stays[name][0].end_ns for name in ("low0", "low1")] == [10 * SECOND_NS, 10_100_000_000]
+    assert [executions[name][0].by for name in ("low0", "low1")] == ["high0", "high1"]
+    assert [executions[name][0].end_ns for name in ("low0", "low1")] == [10 * SECOND_NS, 10_100_000_000]
 
 
 # ---- whole plays ----
 
 
 def test_jobs_of_one_pass_are_launched_the_later_the_more_they_are() -> None:
-    stays = Player(cluster(), [job(f"low{n}", 1, 8) for n in range(3)], Costs(launch_ns=5, launch_more_ns=2)).play()
-    assert {each[0].start_ns for each in stays.values()} == {9}
+    executions = jobs_player(
+        cluster(), [job(f"low{n}", 1, 8) for n in range(3)], Costs(launch_ns=5, launch_more_ns=2)
+    ).finish()
+    assert {each[0].start_ns for each in executions.values()} == {9}
 
 
 def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it() -> None:
     """Of ``low0`` the time limit is over when ``high0`` could be seen; ``low1`` is ended while it is launched."""
     jobs = [job("low0", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high0", 4, 8, 6, 25)]
-    stays = Player(cluster(Mode.OFF), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
-    assert (stays["low0"][0].end_ns, stays["high0"][0].start_ns) == (30 * SECOND_NS, 31 * SECOND_NS)
+    executions = jobs_player(cluster(Mode.OFF), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
+    assert (executions["low0"][0].end_ns, executions["high0"][0].start_ns) == (30 * SECOND_NS, 31 * SECOND_NS)
     costs = Costs(launch_ns=2 * SECOND_NS, gone_ns=SECOND_NS // 10)
-    stays = Player(cluster(), [job("low1", 4, 8), job("high1", 4, 8, 6, 0.9)], costs).play()
-    assert (stays["low1"][0].end_ns, stays["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
+    executions = jobs_player(cluster(), [job("low1", 4, 8), job("high1", 4, 8, 6, 0.9)], costs).finish()
+    assert (executions["low1"][0].end_ns, executions["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
 
 
 def test_who_is_stopped_on_its_way_out_takes_no_more_turns() -> None:
     """The time limit of ``low`` is over as ``high`` is put over it; else turns would change for ever."""
     jobs = [job("low", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high", 4, 8, 6, 29.5)]
-    stays = Player(cluster(Mode.SUSPEND, gang=True), jobs, Costs(gone_ns=SECOND_NS // 10)).play()
-    assert (stays["low"][0].end_ns, stays["high"][0].start_ns) == (30 * SECOND_NS, 30 * SECOND_NS)
-    assert stays["high"][0].end_ns == 36 * SECOND_NS
+    executions = jobs_player(cluster(Mode.SUSPEND, gang=True), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
+    assert (executions["low"][0].end_ns, executions["high"][0].start_ns) == (30 * SECOND_NS, 30 * SECOND_NS)
+    assert executions["high"][0].end_ns == 36 * SECOND_NS
 
 
 def with_grace(grace_s: int) -> Cluster:
@@ -287,19 +291,20 @@ def with_grace(grace_s: int) -> Cluster:
 def test_a_victim_with_grace_that_nobody_waits_for_any_more_goes_when_limits_are_looked_at() -> None:
     """As in ``requeue-grace 2`` at 51.6 s."""
     first, short = job("low0", 3, 8, 500, limit_ns=None), job("low1", 1, 8, 13)
-    stays = Player(with_grace(10), [first, short, job("high", 1, 8, 5, 12)]).play()
-    assert (stays["high"][0].start_ns, stays["low0"][0].end_ns) == (13 * SECOND_NS, 30 * SECOND_NS)
+    executions = jobs_player(with_grace(10), [first, short, job("high", 1, 8, 5, 12)]).finish()
+    assert (executions["high"][0].start_ns, executions["low0"][0].end_ns) == (13 * SECOND_NS, 30 * SECOND_NS)
 
 
 def test_a_victim_with_grace_works_until_it_is_over() -> None:
     of = with_grace(10)
-    stays = Player(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)]).play()
-    first, second = stays["low"]
+    executions = jobs_player(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)]).finish()
+    first, second = executions["low"]
     assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
-    assert stays["high"][0].start_ns == 30 * SECOND_NS
+    assert executions["high"][0].start_ns == 30 * SECOND_NS
     assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
-    [mine, _] = outcomes(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)], stays)
-    assert (mine.preempted, mine.lost_node_h, mine.completion_s) == (1, 4 * 30 / 3600, 96.0)
+    mine = PlayOutcome()
+    mine.add(0, executions["low"])
+    assert (mine.preempted, mine.lost_h, mine.completion_s) == (1, 4 * 30 / 3600, 96.0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -318,29 +323,29 @@ def test_whatever_comes_nodes_are_never_over_full_and_work_is_done_once(mode: Mo
         )
         for number in range(40)
     ]
-    stays = Player(of, jobs).play()
+    executions = jobs_player(of, jobs).finish()
     for each in jobs:
-        *before, last = stays[each.name]
-        assert all(stay.end is End.REQUEUED for stay in before)
+        *before, last = executions[each.name]
+        assert all(one.end is End.REQUEUED for one in before)
         worked_ns = (last.end_ns or 0) - last.start_ns - sum(until - since for since, until in last.stopped)
         assert last.end in (End.DONE, End.TIMEOUT) or (mode is Mode.CANCEL and last.end is End.CANCELLED)
         if last.end is End.DONE:
             assert worked_ns == each.length_ns
         if last.end is End.TIMEOUT:  # limits are looked at every 30 s
             assert (each.limit_ns or 0) <= worked_ns < min(each.length_ns, (each.limit_ns or 0) + 30 * SECOND_NS)
-    _never_over_full(jobs, stays)
+    _never_over_full(jobs, executions)
 
 
-def _never_over_full(jobs: list[Job], stays: dict[str, list[Stay]]) -> None:
+def _never_over_full(jobs: list[Job], executions: Mapping[str, Sequence[Execution]]) -> None:
     cpus = {each.name: each.cpus for each in jobs}
     changes: list[tuple[int, int, str]] = []
-    for name, each in stays.items():
-        for stay in each:
-            edges = [stay.start_ns, *(edge for stop in stay.stopped for edge in stop), stay.end_ns or 0]
+    for name, each in executions.items():
+        for one in each:
+            edges = [one.start_ns, *(edge for stop in one.stopped for edge in stop), one.end_ns or 0]
             for since, until in list(pairwise(edges))[::2]:
                 if since < until:
-                    changes += [(since, cpus[name], node) for node in stay.nodes]
-                    changes += [(until, -cpus[name], node) for node in stay.nodes]
+                    changes += [(since, cpus[name], node) for node in one.nodes]
+                    changes += [(until, -cpus[name], node) for node in one.nodes]
     used = dict.fromkeys(NODES, 0)
     for _, change, node in sorted(changes):
         used[node] += change
@@ -354,9 +359,9 @@ def test_a_requeued_job_that_saves_goes_on_from_its_last_save() -> None:
     jobs = [Job("a", "low", 1, 1, 600 * SECOND_NS), Job("b", "high", 1, 1, 60 * SECOND_NS, submit_ns=250 * SECOND_NS)]
 
     def last_end_and_lost_ns(costs: Costs) -> tuple[int, int]:
-        stays = Player(cluster, jobs, costs).play()["a"]
-        assert [stay.end for stay in stays] == [End.REQUEUED, End.DONE]
-        return stays[-1].end_ns or 0, sum(stay.lost_ns for stay in stays)
+        executions = jobs_player(cluster, jobs, costs).finish()["a"]
+        assert [one.end for one in executions] == [End.REQUEUED, End.DONE]
+        return executions[-1].end_ns or 0, sum(one.lost_ns for one in executions)
 
     (plain_ns, lost_ns), (saved_ns, little_ns) = map(
         last_end_and_lost_ns, (Costs(), Costs(save_period_ns=100 * SECOND_NS))

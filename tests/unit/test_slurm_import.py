@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.advise.slurm import result_of, site_candidates
+from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
@@ -409,9 +409,10 @@ def test_advice_where_qos_decide() -> None:
         Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
         Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
     ]
-    found = [result_of(candidate, jobs) for candidate in site_candidates(cluster)]
-    lost_s = {(each.mode, each.exempt, each.grace): each.lost_node_h * 3600 for each in found}
-    waits_s = {(each.mode, each.exempt, each.grace): each.urgent_wait_s for each in found}
+    found = [*slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs))).results()]
+    by_way = {(each.name, each.settings["exempt"], each.settings["grace"]): each for each in found}
+    lost_s = {way: 3600 * (each.value("lost_node_h") or 0) for way, each in by_way.items()}
+    waits_s = {way: each.value("urgent_wait_s") for way, each in by_way.items()}
     assert lost_s["REQUEUE", "0", "0"] == pytest.approx(200, abs=5)
     assert lost_s["CANCEL", "5 min", "0"] == pytest.approx(300, abs=5)
     assert (waits_s["OFF", "0", "0"], waits_s["CANCEL", "5 min", "0"]) == (400, pytest.approx(100, abs=5))

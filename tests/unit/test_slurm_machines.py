@@ -20,6 +20,7 @@ from emulator.core.messages import JobState
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
+from emulator.policies.schedulers.play import NO_COSTS
 from emulator.policies.schedulers.protocol import (
     ContainerEnded,
     ContainerStarted,
@@ -33,8 +34,7 @@ from emulator.policies.schedulers.protocol import (
     Reclaim,
     SchedulerDecision,
 )
-from emulator.policies.slurm.player import NO_COSTS, Player
-from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
+from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler, jobs_player
 from emulator.records.history import HistoryBuilder
 from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
@@ -112,7 +112,7 @@ def test_drawn_sites_do_too(site: tuple[Cluster, list[Job]], has_costs: bool) ->
     of, jobs = site
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
         ours = in_machines(of, jobs, Path(folder), **({} if has_costs else NOTHING_COSTS))
-    theirs = Player(of, jobs, recorded_costs() if has_costs else NO_COSTS).play()
+    theirs = jobs_player(of, jobs, recorded_costs() if has_costs else NO_COSTS).finish()
     assert [*differences(ours, played(theirs))] == []
 
 

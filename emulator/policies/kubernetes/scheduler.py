@@ -17,7 +17,7 @@ run without an end, and those that fit nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,6 +29,7 @@ from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.play import Execution, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
@@ -37,15 +38,18 @@ from emulator.policies.schedulers.protocol import (
     CannotGoOnError,
     ContainerEnded,
     ContainerStopped,
+    Cycle,
     Event,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     JobWaits,
+    NodeUp,
     Reclaim,
     Scheduler,
     details_of,
 )
-from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Node, Pod, PodDetails, Replacement
+from emulator.sites.kubernetes import Arrival, Bound, BudgetSpec, Group, Kubernetes, Node, Pod, PodDetails, Replacement
 from emulator.vocabulary import Frozen, Mechanism
 
 UNPLACED = "it fits on no node, and nothing more is to happen"
@@ -133,6 +137,8 @@ class KubeScheduler(Scheduler):
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
         self._cancels: list[CancelJob] = []
+        self._cycles: list[Cycle] = []
+        """Of this decision."""
 
     def _begin(self, terms: Terms) -> None:
         """With the cluster without a pod."""
@@ -157,7 +163,8 @@ class KubeScheduler(Scheduler):
             self._instant.gone.append(pod)
         self._take_in(now_ns)
         cancels, self._cancels = self._cancels, []
-        return Answer([*self._cluster.carry_out(), *cancels], self._until_ns())
+        cycles, self._cycles = self._cycles, []
+        return Answer([*self._cluster.carry_out(), *cancels], self._until_ns(), cycles=cycles)
 
     @property
     def _is_over(self) -> bool:
@@ -295,12 +302,19 @@ class KubeScheduler(Scheduler):
 
     def _carry_out(self, decision: Decision | GangCycle) -> None:
         """What a cycle means for the machines."""
-        for pod, node in decision.bound.items():
+        bound, evicted = decision.bound, decision.evicted
+        if not (bound or evicted):
+            self._cycles.append(Cycle((decision,)))
+            return
+        starts = {self._job_of[pod]: (node,) for pod, node in bound.items()}
+        victims = dict.fromkeys((self._job_of[pod] for pod in evicted), decision.pod.name)
+        self._cycles.append(Cycle((decision,), starts, victims))
+        for pod, node in bound.items():
             job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
                 self._goes_on(job)
             self._bound(job, node, text_of(decision))
-        for pod in decision.evicted:
+        for pod in evicted:
             self._evict(pod, decision)
 
     def _bound(self, job: _Job, node: str, why: str) -> None:
@@ -338,3 +352,40 @@ class KubeScheduler(Scheduler):
     def _end_the_rest(self) -> None:
         for name, job in self._jobs.items():
             self._cancels.append(CancelJob(name, ENDLESS if job.pod in self._snapshot else UNPLACED, fails=False))
+
+
+def pods_player(cluster: Kubernetes, ties: Ties = first_of_best) -> Player:
+    """A play of the pods of a cluster.  It counts nothing itself: kube-scheduler knows what each node has."""
+    rules = KubeRules(cluster.state.nodes, cluster.budgets, groups=cluster.state.groups)
+    nodes = (NodeUp(node.name, "", 1) for node in cluster.state.nodes)
+    return Player(KubeScheduler(rules, ties), nodes, map(_played, cluster.arrivals))
+
+
+def _played(arrival: Arrival) -> PlayedJob:
+    pod, group = arrival.pod, GroupFacts("pod", 1, True)
+    times = {"submitted_ns": arrival.submit_ns, "grace_ns": arrival.grace_ns, "deadline_ns": None}
+    submitted = JobSubmitted(pod.name, "", pod.priority, (group,), **times, details=arrival.details)
+    return PlayedJob(submitted, arrival.duration_ns)
+
+
+def pods_of(
+    arrivals: Iterable[Arrival], executions: Mapping[str, Sequence[Execution]]
+) -> list[tuple[str, int, Execution | None]]:
+    """The pods of a play, in the order in which they were created: the name of each, when it was created, and its
+    execution; None: it was never on a node."""
+    found: list[tuple[str, int, Execution | None]] = []
+    for each in sorted(arrivals, key=lambda each: each.submit_ns):
+        created_ns: int | None = each.submit_ns
+        for number, one in enumerate([*executions[each.pod.name], None]):
+            if created_ns is None:
+                break
+            found.append((f"{each.pod.name}.{number}" if number else each.pod.name, created_ns, one))
+            created_ns = None if one is None else _replaced_ns(each.replacement, one)
+    return sorted(found, key=lambda pod: pod[1])
+
+
+def _replaced_ns(replacement: Replacement, execution: Execution) -> int | None:
+    """When a new pod comes in the place of one with this execution; None: never."""
+    if replacement is Replacement.NEVER or not execution.was_ended:
+        return None
+    return execution.end_ns if replacement is Replacement.TERMINATING else execution.gone_ns

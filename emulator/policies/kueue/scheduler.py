@@ -30,10 +30,10 @@ from msgspec.structs import replace
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Flavors, first_name
-from emulator.policies.kueue.returns import Evictions
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.play import PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
@@ -42,7 +42,9 @@ from emulator.policies.schedulers.protocol import (
     CannotGoOnError,
     ContainerEnded,
     ContainerStopped,
+    Cycle,
     Event,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     NodeGone,
@@ -52,14 +54,43 @@ from emulator.policies.schedulers.protocol import (
     SchedulerDecision,
     details_of,
 )
-from emulator.sites.kueue import Cluster, PodSet, Workload, WorkloadDetails
-from emulator.vocabulary import Frozen, Mechanism
+from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload, WorkloadDetails
+from emulator.vocabulary import SECOND_NS, Frozen, Mechanism
 
 FLAVOR = "flavor"
 """The label of a node that says which flavor it is."""
 UNADMITTED = "Kueue does not admit it, and nothing that could change this is to happen"
 _NEXT_CYCLE_NS = 1
 """From a cycle that evicts to the next one, which so sees those gone who leave at once."""
+
+
+MAX_EVICTIONS, MAX_WITHOUT_PROGRESS = 1000, 100
+"""Of one workload, while nobody arrives or ends; the second if its work is lost each time."""
+_MAX_NAMED = 5
+
+
+class _EvictionCounter:
+    """Counts the evictions of each workload: too many of one are endless preemption."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def forget(self) -> None:
+        """Somebody arrived or ended."""
+        self._counts.clear()
+
+    def count(self, workload: Workload, loses_work: bool) -> bool:
+        """Count one; whether it is one too many.  ``loses_work``: the workload restarts each time."""
+        key = workload.name, workload.queue
+        self._counts[key] += 1
+        return self._counts[key] > (MAX_WITHOUT_PROGRESS if loses_work else MAX_EVICTIONS)
+
+    def most_evicted(self) -> str:
+        """Those that were evicted about as often as the one that was most often, and how often."""
+        counts = self._counts.most_common()
+        found = [(key, count) for key, count in counts if 2 * count >= counts[0][1]]
+        named = [f"{name} of queue {queue} {count} times" for (name, queue), count in found[:_MAX_NAMED]]
+        return ", ".join(named) + (f", and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else "")
 
 
 @dataclass(slots=True)
@@ -129,9 +160,11 @@ class KueueScheduler(Scheduler):
         """When the next cycle is due; None: it would find nothing new."""
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
-        self._evictions = Evictions()
+        self._evictions = _EvictionCounter()
         self._kills = True
         """Whether what is evicted is killed."""
+        self._decided: list[Cycle] = []
+        """The cycles of this decision."""
 
     def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -157,7 +190,8 @@ class KueueScheduler(Scheduler):
             self._cycle_ns = None
             decided += self._cycles(now_ns)
             decided += self._end_the_rest()
-        return Answer(decided, self._until_ns(now_ns))
+        cycles, self._decided = self._decided, []
+        return Answer(decided, self._until_ns(now_ns), cycles=cycles)
 
     def _until_ns(self, now_ns: int) -> int | None:
         times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
@@ -287,9 +321,14 @@ class KueueScheduler(Scheduler):
 
     def _cycles(self, now_ns: int) -> Iterable[SchedulerDecision]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
+            victims = {victim: each.workload.name for each in decisions for victim in each.evicted}
+            starts = dict[str, Sequence[str]]()
+            self._decided.append(Cycle(decisions, starts, victims))
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
                     yield from self._start(decision)
+                    stay = self._jobs[decision.workload.name].stay
+                    starts[decision.workload.name] = () if stay is None else [node for _, node in stay.places]
                 for victim in decision.evicted:
                     job = self._jobs[victim]
                     if self._evictions.count(job.workload, job.starts_anew):
@@ -302,18 +341,18 @@ class KueueScheduler(Scheduler):
     def _circle(self, now_ns: int) -> str:
         return (
             f"at {now_ns / 1e9:.0f} s evictions go round in a circle: since anybody arrived or ended,"
-            f" {self._evictions.circle()}; natjam loops tells why, and what ends it"
+            f" {self._evictions.most_evicted()}; natjam loops tells why, and what ends it"
         )
 
     def _end_the_rest(self) -> Iterable[SchedulerDecision]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
-        jobs, is_quiet = self._jobs.values(), self._cycle_ns is None and self._controller.wake_ns is None
-        if not is_quiet or any(job.is_evicted for job in jobs):
+        if self._cycle_ns is not None or self._controller.wake_ns is not None:
             return
-        stay = ((name, job) for name, job in self._jobs.items() if not self._all_came or not job.is_endless)
-        if any(job.held or self._cluster.stopped(name) for name, job in stay):
-            return
+        for name, job in self._jobs.items():
+            stays = not (self._all_came and job.is_endless) and (job.held or self._cluster.stopped(name))
+            if stays or job.is_evicted:
+                return
         for name, job in self._jobs.items():
             if not job.is_given_up:
                 job.is_given_up = job.is_queued
@@ -363,3 +402,29 @@ class KueueScheduler(Scheduler):
         """Without containers that are known it is looked at again: they become known, or its quota is free."""
         if job.stay is None or not job.stay.containers:
             self._changed[job.workload.name] = None
+
+
+def workloads_player(
+    cluster: Cluster, arrivals: Iterable[Arrival], release_ns: int = 0, minimum_runtime_ns: int = 0
+) -> Player:
+    """A play of workloads on one node for all flavors: Kueue counts their quotas.  ``minimum_runtime_ns``: how long
+    each runs before it may be preempted."""
+    scheduler = KueueScheduler(KueueRules(cluster, release_s=release_ns / SECOND_NS))
+    played = (_played(arrival, minimum_runtime_ns) for arrival in arrivals)
+    return Player(scheduler, [NodeUp("cluster", "", 1)], played)
+
+
+def _played(arrival: Arrival, minimum_runtime_ns: int) -> PlayedJob:
+    workload = arrival.workload
+    groups = tuple(GroupFacts(podset.name, podset.count, True) for podset in workload.podsets)
+    submitted = JobSubmitted(
+        workload.name,
+        workload.queue,
+        workload.priority,
+        groups,
+        None,
+        workload.created_ns,
+        minimum_runtime_ns=minimum_runtime_ns,
+        details=arrival.details,
+    )
+    return PlayedJob(submitted, arrival.duration_ns)

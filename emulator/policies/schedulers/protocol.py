@@ -9,7 +9,7 @@ a line (``docs/outside.md``).  Times are emulated nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -258,6 +258,17 @@ SchedulerDecision: TypeAlias = Give | ReclaimAny | Reclaim | CancelJob | Done
 """All that a scheduler decides, and the end of a process' answer."""
 
 
+class Cycle(NamedTuple):
+    """What one cycle, or pass, of a scheduler has decided about jobs, before anything of it is done."""
+
+    decisions: Sequence[object]
+    """As its rules have them, with reasons."""
+    starts: Mapping[str, Sequence[str]] = {}
+    """Jobs that are to be on nodes, and the node of each task."""
+    victims: Mapping[str, str] = {}
+    """Jobs that are to leave their nodes, or have to after their grace, and for whom, as the rules name it."""
+
+
 class Answer(NamedTuple):
     """What a scheduler decides."""
 
@@ -267,6 +278,8 @@ class Answer(NamedTuple):
     """Until when they hold if nothing happens: then it decides again; None: as long as nothing happens."""
     lines: Sequence[tuple[int, str]] = ()
     """Of a process outside: the line of each decision, by its number from 1 and its text."""
+    cycles: Sequence[Cycle] = ()
+    """The cycles that led to the decisions, for those who look at a scheduler; not all have any."""
 
 
 class Question(NamedTuple):

@@ -12,16 +12,19 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.play import NO_COSTS, Costs, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     Answer,
     CancelJob,
     CannotGoOnError,
+    Cycle,
     Event,
+    GroupFacts,
     JobEnded,
     JobSubmitted,
     JobWaits,
@@ -98,19 +101,22 @@ class SlurmScheduler(Scheduler):
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        if over := [*self._over(now_ns)]:
-            return Answer([*over, *self._carried_out(now_ns)], now_ns)
+        if self._next_end_ns() <= now_ns:  # the schedulers see those gone who leave at once
+            return Answer([*self._over(now_ns), *self._carried_out(now_ns)], now_ns)
         if self._controller.slice_ns <= now_ns:
             self._controller.change_turns()
         decided: list[SchedulerDecision] = []
+        cycles: list[Cycle] = []
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
+                starts = {decision.job: decision.nodes} if decision.outcome is Outcome.STARTS else {}
+                cycles.append(Cycle((decision,), starts, dict.fromkeys(decision.victims, decision.job)))
                 decided += self._carry_out(decision, now_ns)
             for stay in self._started:
                 stay.beside = len(self._started) - 1
             self._started.clear()
         self._share(now_ns)
-        return Answer([*decided, *self._carried_out(now_ns)], self._until_ns(now_ns))
+        return Answer([*decided, *self._carried_out(now_ns)], self._until_ns(now_ns), cycles=cycles)
 
     # ---- what has happened ----
 
@@ -170,8 +176,6 @@ class SlurmScheduler(Scheduler):
 
     def _over(self, now_ns: int) -> Iterator[SchedulerDecision]:
         """The time limit, or the grace, of running jobs is over."""
-        if self._next_end_ns() > now_ns:
-            return
         for stay in [stay for stay in self._limited() if self._controller.ends_ns(stay.running) <= now_ns]:
             if stay.running.preempted:
                 yield from self._evict(stay, now_ns)
@@ -279,3 +283,27 @@ class SlurmScheduler(Scheduler):
             self._going.remove(stay)
             self._leave(stay, now_ns)
         return decided
+
+
+def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, boot_ns: int = 0) -> Player:
+    """A play of the jobs of a site; ``boot_ns``: when the controller started, in their time.  Jobs that fit nowhere are
+    refused, and have no executions.
+
+    Raises:
+        KeyError: a job names a partition that is not there.
+    """
+    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
+    nodes = (NodeUp(name, "", 1, {CPU: 1000 * cpus}) for name, cpus in cluster.nodes.items())
+    fitting = [job for job in jobs if cluster.can_hold(job.partition, job.nodes, job.cpus)]
+    modes = {each.name: each.mode for each in cluster.qos or cluster.partitions}
+    played = (_played(job, modes[job.qos if cluster.qos else job.partition]) for job in fitting)
+    player = Player(scheduler, nodes, played, costs)
+    for job in jobs:
+        player.executions.setdefault(job.name, [])
+    return player
+
+
+def _played(job: Job, mode: Mode) -> PlayedJob:
+    group = GroupFacts("task", job.nodes, True, {CPU: 1000 * job.cpus})
+    submitted = JobSubmitted(job.name, job.partition, job.priority, (group,), None, job.submit_ns, details=job.details)
+    return PlayedJob(submitted, job.length_ns, stops=mode is Mode.SUSPEND)

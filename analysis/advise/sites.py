@@ -1,0 +1,440 @@
+"""Advice for an imported site: its jobs played by its own scheduler's rules, under each way to preempt.
+
+Of a site of Slurm urgent are the partitions of the highest PriorityTier; where QOS decide, those that may preempt
+others and that nobody may preempt.  All others get one PreemptMode, one GraceTime and one PreemptExemptTime at a time.
+Checkpoints and images in place of REQUEUE are run through the whole machines, simulated, as they have costs of their
+own.  Nothing is drawn, so there is one answer for each way, without an interval.
+
+Of a cluster with Kueue urgent are the workloads of the highest priority.  Days of its workloads are played with no
+preemption, and with a minimum runtime that is swept: how long a workload runs before it may be preempted; Kueue has
+none so far.  The days have the recorded times of arrivals, and at each a workload drawn from the recorded ones, so that
+what is said holds for such days and not for one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from matplotlib.figure import Figure
+from msgspec.structs import replace
+
+from analysis.figures import style
+from analysis.report.variants import interval_cell
+from emulator.core.messages import JobState
+from emulator.display.tables import Column, FittedTable, names, new_table, numbers
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.intervals import Spread, spread_of
+from emulator.loops.play import RunningSetDetector
+from emulator.policies.kueue.scheduler import workloads_player
+from emulator.policies.schedulers.play import NO_COSTS, Costs, Outcome
+from emulator.policies.schedulers.protocol import CannotGoOnError
+from emulator.policies.slurm.scheduler import jobs_player
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.sites import kueue, slurm
+from emulator.sites.kueue import Arrival, Kueue
+from emulator.sites.slurm import Job, Mode, Slurm
+from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen
+from workloads.saved import write_saved
+
+Measures = Mapping[str, float | None]
+"""What a day of a site gives, by the keys of ``advise.json``."""
+
+
+LOOPS = "loops"
+"""How many of the drawn days went round in a circle, and count for no other measure."""
+
+
+class Way(Frozen):
+    """One way to preempt."""
+
+    settings: Mapping[str, str]
+    """What is set, by the keys of ``advise.json``."""
+    play: Callable[[int], Measures | None]
+    """Plays the day with this number; None: it went round in a circle."""
+
+    @property
+    def name(self) -> str:
+        """Its first setting."""
+        return next(iter(self.settings.values()))
+
+
+class WayResult(Frozen):
+    """What a way means for the site's jobs."""
+
+    settings: Mapping[str, str]
+    measures: Mapping[str, float | Spread | None]
+    """Where days are drawn, means over them.  None: no day had any."""
+
+    @property
+    def name(self) -> str:
+        """Its first setting."""
+        return next(iter(self.settings.values()))
+
+    def value(self, key: str) -> float | None:
+        """A measure, or the mean of it."""
+        found = self.measures[key]
+        return found.mean if isinstance(found, Spread) else found
+
+    def text(self, key: str, form: str = ",.0f") -> str:
+        """A setting or a measure as people read it; ``form`` is that of a number without an interval."""
+        if key in self.settings:
+            return self.settings[key]
+        found = self.measures[key]
+        if found is None:
+            return "-"
+        return interval_cell(found).text if isinstance(found, Spread) else format(found, form)
+
+
+class SiteQuestion(Frozen):
+    """What is asked about a site, and how the answer is shown."""
+
+    ways: tuple[Way, ...]
+    days: int
+    """How many of each way are played."""
+    facts: Mapping[str, Any]
+    """What ``advise.json`` has beside the ways."""
+    heads: tuple[str, ...]
+    """What is said above the table."""
+    title: str
+    columns: tuple[tuple[Column, str, str], ...]
+    """Of the table: head, key and form of each."""
+    words: Callable[[Sequence[WayResult]], Iterable[str]]
+    """What the figures say, in sentences."""
+    has_figure: bool = False
+
+    def results(self, on_day: Callable[[Way], None] = lambda way: None) -> Iterator[WayResult]:
+        """Play all ways.  ``on_day`` is called before each day.  Raises ConfigError: a way cannot be run; RunError."""
+        for way in self.ways:
+            days = []
+            for number in range(self.days):
+                on_day(way)
+                days.append(way.play(number))
+            ended = [day for day in days if day is not None]
+            if self.days == 1:
+                yield WayResult(way.settings, dict(ended[0]))
+                continue
+            keys = [key for _, key, _ in self.columns if key not in (*way.settings, LOOPS)]
+            means = {key: spread_of(day[key] for day in ended) for key in keys}
+            yield WayResult(way.settings, {**means, LOOPS: len(days) - len(ended)})
+
+    def table(self, found: Sequence[WayResult]) -> FittedTable:
+        """One row for each way."""
+        table = new_table(self.title, [column for column, _, _ in self.columns], also_in="advise.json")
+        last = found[0].name
+        for each in found:
+            if self.has_figure and each.name != last:
+                table.add_section()
+            last = each.name
+            table.add_row(*(each.text(key, form) for _, key, form in self.columns))
+        return table
+
+
+# ---- Slurm ----
+
+_NO_TIME = 0
+_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}
+"""Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
+_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": HOUR_NS}
+"""How often programs save, for the ways in which a requeued job goes on."""
+_IN_MACHINES = {
+    "checkpoint": ("scheduler.mechanism=checkpoint",),
+    "image, SSD": ("scheduler.mechanism=image", "storage.tier=ssd", "protocol.kill_timeout_s=600"),
+}
+"""What may take the place of REQUEUE in ``natjam run``, with what an experiment needs for it."""
+_PLACES = 50
+"""Of names along an axis of the picture: points that are nearer to each other share one."""
+WAIT = "OFF"
+_REQUEUE_SAVED = "REQUEUE, saved"
+
+
+def urgent_names(cluster: slurm.Cluster) -> frozenset[str]:
+    """The partitions, or QOS, whose jobs are urgent."""
+    if cluster.qos:
+        victims = {name for each in cluster.qos for name in each.preempts}
+        return frozenset(each.name for each in cluster.qos if each.preempts and each.name not in victims)
+    highest = max(each.tier for each in cluster.partitions)
+    return frozenset(each.name for each in cluster.partitions if each.tier == highest)
+
+
+def is_urgent(job: Job, cluster: slurm.Cluster) -> bool:
+    """Whether a job is of an urgent partition, or QOS."""
+    return _decides(job, cluster) in urgent_names(cluster)
+
+
+def _decides(job: Job, cluster: slurm.Cluster) -> str:
+    """The QOS or the partition by which a job is urgent or not."""
+    return job.qos if cluster.qos else job.partition
+
+
+def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
+    """What is asked about a site of Slurm.  Raises ConfigError: there are no urgent jobs, or no others."""
+    cluster, urgent = site.cluster, urgent_names(site.cluster)
+    why = "may preempt others, and nobody them" if cluster.qos else "the highest PriorityTier"
+    called = f"{', '.join(sorted(urgent))} ({why})"
+    sides = {is_urgent(job, cluster) for job in site.jobs}
+    if sides != {True, False}:
+        missing = "urgent" if True not in sides else "other"
+        raise ConfigError(
+            f"{file}: slurm.jobs: there are no {missing} jobs (urgent: those of {called}); give natjam import slurm a"
+            " table with --sacct that has both"
+        )
+    columns = (
+        (names("PreemptMode")[0], "mode", ""),
+        (names("saves", importance=3)[0], "saves", ""),
+        (numbers("exempt", importance=4)[0], "exempt", ""),
+        (numbers("grace", importance=4)[0], "grace", ""),
+        (numbers("urgent\nwait s", importance=4)[0], "urgent_wait_s", ",.0f"),
+        (numbers("longest\nwait s", importance=2)[0], "urgent_longest_wait_s", ",.0f"),
+        (numbers("others'\ncompletion s", importance=4)[0], "other_completion_s", ",.0f"),
+        (numbers("lost\nnode-h", importance=4)[0], "lost_node_h", ",.2f"),
+        (numbers("lost %", importance=1)[0], "lost_share", ".1%"),
+        (numbers("unfinished", importance=1)[0], "others_unfinished", ","),
+        (numbers("preempted", importance=1)[0], "preempted", ","),
+    )
+    return SiteQuestion(
+        tuple(_slurm_ways(cluster, site.jobs)),
+        1,
+        {"urgent": sorted(urgent)},
+        (f"urgent: the jobs of {called}",),
+        "what each way means for the site's jobs",
+        columns,
+        _slurm_words,
+        has_figure=True,
+    )
+
+
+def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[Way]:
+    """Waiting, each PreemptMode with the times swept, REQUEUE of programs that save what they have done, and
+    checkpoints and images in its place."""
+
+    def way(mode: str, chosen: slurm.Cluster, costs: Costs = NO_COSTS, keys: Sequence[str] = (), **swept: str) -> Way:
+        settings = {"mode": mode, "exempt": "0", "grace": "0", "saves": "-", **swept}
+        return Way(settings, lambda _: _slurm_day(chosen, jobs, costs, keys))
+
+    yield way(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
+    # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
+    yield way(Mode.SUSPEND.value, _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME))
+    for mode in (Mode.REQUEUE, Mode.CANCEL):
+        for exempt, exempt_ns in _SWEPT_NS.items():
+            yield way(mode.value, _with_mode(cluster, mode, exempt_ns, _NO_TIME), exempt=exempt)
+        for grace, grace_ns in _SWEPT_NS.items():
+            if grace_ns:
+                yield way(mode.value, _with_mode(cluster, mode, _NO_TIME, grace_ns), grace=grace)
+    requeued = _with_mode(cluster, Mode.REQUEUE, _NO_TIME, _NO_TIME)
+    for saves, period_ns in _SAVES_NS.items():
+        yield way(_REQUEUE_SAVED, requeued, Costs(save_period_ns=period_ns), saves=saves)
+    for mechanism, keys in _IN_MACHINES.items():
+        yield way(mechanism, requeued, keys=keys, saves="when told")
+
+
+def _with_mode(cluster: slurm.Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> slurm.Cluster:
+    urgent = urgent_names(cluster)
+    gang = cluster.settings.gang or mode is Mode.SUSPEND
+    settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
+    if cluster.qos:
+        terms: dict[str, object] = {"mode": mode, "grace_ns": grace_ns, "exempt_ns": exempt_ns}
+        qos = tuple(each if each.name in urgent else replace(each, **terms) for each in cluster.qos)
+        return replace(cluster, qos=qos, settings=settings)
+    partitions = tuple(
+        each if each.name in urgent else replace(each, mode=mode, grace_ns=grace_ns) for each in cluster.partitions
+    )
+    return replace(cluster, partitions=partitions, settings=settings)
+
+
+def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: Sequence[str]) -> Measures:
+    """Play the jobs, or run them with these keys of an experiment.
+
+    ``others_unfinished``: other jobs that were cancelled for urgent ones, or never ended.  ``lost_node_h``: node-hours
+    of work that was ended, and is done again or never; with images also those spent on them.
+
+    Raises:
+        ConfigError: they are no experiment.
+        RunError: they cannot be run.
+    """
+    urgent, others = Outcome(), Outcome()
+    urgent_here = urgent_names(cluster)
+    sides = {job.name: urgent if _decides(job, cluster) in urgent_here else others for job in jobs}
+    if keys:
+        _run(cluster, jobs, keys, sides)
+    else:
+        executions = jobs_player(cluster, jobs, costs).finish()
+        for job in jobs:
+            sides[job.name].add(job.submit_ns, executions[job.name])
+    lost_ns = urgent.lost_ns + others.lost_ns
+    return {
+        "urgent_wait_s": urgent.wait_s,
+        "urgent_longest_wait_s": urgent.longest_wait_s,
+        "other_completion_s": others.completion_s,
+        "others_unfinished": others.jobs - len(others.completions_ns),
+        "preempted": urgent.preempted + others.preempted,
+        "lost_node_h": lost_ns / HOUR_NS,
+        "lost_share": lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+    }
+
+
+def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str], sides: Mapping[str, Outcome]) -> None:
+    with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
+        path = Path(folder) / "site.yaml"
+        write_saved(path, Slurm(cluster, tuple(jobs)), ())
+        run = resolve(load_experiment(path, [*keys, "engine=sim"]))
+    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
+        side = sides[job.name]
+        side.jobs += 1
+        side.waits_ns += [] if row.start_ns is None else [row.start_ns - row.submit_ns]
+        if row.state is JobState.SUCCEEDED and row.completion_ns is not None:
+            side.completions_ns.append(row.completion_ns)
+        side.preempted += (row.suspensions + row.kills) // job.nodes
+        side.lost_ns += row.lost_work_ns + row.overhead_ns
+
+
+def _slurm_words(found: Sequence[WayResult]) -> Iterator[str]:
+    by_mode = {each.name: each for each in reversed(found)}  # the first of each mode
+    wait = by_mode[WAIT]
+    yield f"Without preemption urgent jobs wait {wait.text('urgent_wait_s')} s on average."
+    yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."
+    for mode, each in sorted(by_mode.items(), key=lambda item: item[1].value("lost_node_h") or 0):
+        if each is not wait:
+            yield (
+                f"{mode}: they wait {each.text('urgent_wait_s')} s; {each.text('lost_node_h', ',.2f')} node-hours"
+                f" ({each.text('lost_share', '.1%')} of all work) are lost; other jobs take"
+                f" {each.text('other_completion_s')} s (without preemption {wait.text('other_completion_s')} s)."
+            )
+
+
+def ways_figure(found: Sequence[WayResult]) -> Figure:
+    """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept, else a point."""
+    figure, (panel,) = style.new_figure(width=6.4, height=4.2)
+    labels: dict[tuple[int, int], list[str]] = {}
+    widest_s, highest = (max(each.value(key) or 0 for each in found) or 1 for key in ("urgent_wait_s", "lost_node_h"))
+    lines = _lines(found)
+    swept = [label for label, points in lines.items() if len(points) > 1]
+    for label, points in lines.items():
+        shown = [
+            (wait_s, each.value("lost_node_h") or 0, name or label)
+            for each, name in points
+            if (wait_s := each.value("urgent_wait_s")) is not None
+        ]
+        look: dict[str, Any] = {"color": style.GREY}
+        if label in swept:
+            look = {"label": label, **style.line(swept.index(label))}
+        panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], marker="o", **look)
+        for x, y, name in shown:
+            labels.setdefault((round(_PLACES * x / widest_s), round(_PLACES * y / highest)), []).append(name)
+    for (x, y), same in labels.items():
+        at = x * widest_s / _PLACES, y * highest / _PLACES
+        text = ", ".join(dict.fromkeys(same))
+        panel.annotate(text, at, xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3)
+    panel.margins(0.1)
+    style.finish(panel, "mean wait of urgent jobs, s", "node-hours lost", "better: to the left and down", legend=False)
+    style.legend_below(figure)
+    return figure
+
+
+def _lines(found: Sequence[WayResult]) -> dict[str, list[tuple[WayResult, str]]]:
+    lines: dict[str, list[tuple[WayResult, str]]] = {}
+    for each in found:
+        mode, exempt, grace, saves = each.settings.values()
+        if mode in _IN_MACHINES or mode == WAIT:
+            lines.setdefault(mode, []).append((each, ""))
+        elif saves != "-":
+            lines.setdefault(_REQUEUE_SAVED, []).append((each, saves))
+        else:
+            swept = "" if mode == Mode.SUSPEND else ", GraceTime" if grace != "0" else ", PreemptExemptTime"
+            name = grace if grace != "0" else exempt if swept else ""
+            lines.setdefault(f"{mode}{swept}", []).append((each, name))
+    return lines
+
+
+# ---- Kueue ----
+
+_MINIMUM_NS = {"0": 0, "1 min": MINUTE_NS, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS}
+"""The minimum runtimes that are swept."""
+DAYS = 20
+RELEASE_NS = 5 * 10**9
+"""From an eviction until the quota is free: as in most of the days that Kueue was recorded with."""
+
+
+def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
+    """What is asked about a cluster with Kueue.  Raises ConfigError: all workloads have one priority."""
+    cluster, arrivals = site.cluster, site.arrivals
+    if len({arrival.workload.priority for arrival in arrivals}) < 2:
+        raise ConfigError(
+            f"{file}: kueue.arrivals: all workloads have one priority, so none is urgent; give natjam import kueue"
+            " Workloads, or a table with --arrivals, of several priorities"
+        )
+    never = replace(cluster, queues=tuple(replace(queue, preemption=kueue.Preemption()) for queue in cluster.queues))
+    ways = [Way({"minimum_runtime": "no preemption"}, partial(_kueue_day, never, arrivals, 0))]
+    ways += [
+        Way({"minimum_runtime": name}, partial(_kueue_day, cluster, arrivals, minimum_ns))
+        for name, minimum_ns in _MINIMUM_NS.items()
+    ]
+    heads = numbers(
+        "urgent\nwait s", "others'\ncompletion s", "evictions\na day", "lost pod-h\na day", "days\nin a circle"
+    )
+    keys = ("minimum_runtime", "urgent_wait_s", "other_completion_s", "evictions", "lost_pod_h", LOOPS)
+    columns = zip([*names("minimum runtime"), *heads], keys, strict=True)
+    return SiteQuestion(
+        tuple(ways),
+        DAYS,
+        {"release_s": RELEASE_NS / 1e9},
+        (),
+        f"what each means for {DAYS} days like this one (mean, 95% interval)",
+        tuple((column, key, ",") for column, key in columns),
+        _kueue_words,
+    )
+
+
+def drawn(arrivals: Sequence[Arrival], number: int) -> list[Arrival]:
+    """A day like the recorded one; the first is that one."""
+    if not number:
+        return list(arrivals)
+    random, found = Random(f"kueue-day/{number}"), []
+    for arrival in arrivals:
+        like, at = random.choice(arrivals), arrival.workload
+        found.append(replace(like, workload=replace(like.workload, name=at.name, created_ns=at.created_ns)))
+    return found
+
+
+def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: int, number: int) -> Measures | None:
+    arrivals = drawn(recorded, number)
+    player, detector = workloads_player(cluster, arrivals, RELEASE_NS, minimum_ns), RunningSetDetector()
+    try:
+        if any(detector.look(player, cycle) for cycle in player.play()):
+            return None
+    except CannotGoOnError:  # another measure of the same
+        return None
+    most = max(each.workload.priority for each in arrivals)
+    urgent, others = Outcome(), Outcome()
+    for workload in (each.workload for each in arrivals):
+        side = urgent if workload.priority == most else others
+        side.add(workload.created_ns, player.executions[workload.name])
+    return {
+        "urgent_wait_s": urgent.wait_s,
+        "other_completion_s": others.completion_s,
+        "evictions": urgent.preempted + others.preempted,
+        "lost_pod_h": urgent.lost_h + others.lost_h,
+    }
+
+
+def _kueue_words(found: Sequence[WayResult]) -> Iterator[str]:
+    wait, *swept = found
+    ends = wait.measures["other_completion_s"] is not None
+    others = f"the others take {wait.text('other_completion_s')} s" if ends else "no other ends"
+    yield f"Without preemption {_urgent(wait)}, and {others}."
+    has_lost = swept[0].measures["lost_pod_h"] is not None
+    again = f", and {swept[0].text('lost_pod_h')} pod-hours a day are done again" if has_lost else ""
+    yield f"With it {_urgent(swept[0])}{again}."
+    if loops := [each.name for each in found if each.value(LOOPS)]:
+        yield f"Some days went round in a circle ({', '.join(loops)}): natjam loops tells why."
+
+
+def _urgent(found: WayResult) -> str:
+    starts = found.measures["urgent_wait_s"] is not None
+    return f"urgent workloads wait {found.text('urgent_wait_s')} s" if starts else "no urgent workload starts"
