@@ -124,10 +124,9 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
     }
     rows = [((classes[priority] or "-", f"{priority:,}"), outcome) for priority, outcome in outcomes.items()]
     results_console().print(outcome_table(("class", "priority"), POD_FIGURES, rows))
-    evictions = counted(sum(outcome.preempted for outcome in outcomes.values()), "eviction")
-    say(
-        f"{counted(player.decisions, 'scheduling cycle')}, {evictions}; {player.decisions / took_s:,.0f} cycles a second"
-    )
+    cycles, evictions = player.decisions, sum(outcome.preempted for outcome in outcomes.values())
+    counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evictions, 'eviction')}"
+    say(f"{counts}; {cycles / took_s:,.0f} cycles a second")
     if out is not None:
         write_csv(out, _POD_COLUMNS, _pod_rows(cluster, executions))
         say(f"{out}: every pod's node, start and end")

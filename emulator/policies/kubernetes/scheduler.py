@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-What happens is taken in at each instant in the order of ``player``: those leave whose grace is over, then some finish,
+What happens is taken in at each instant in this order: those leave whose grace is over, then some finish,
 then some arrive, then kube-scheduler looks at those who wait for long; then one cycle follows another until no pod is
 ready.  So it only decides when all that happens at an instant has been told.
 
