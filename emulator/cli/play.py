@@ -27,7 +27,7 @@ JOB_FIGURES = ("jobs", "wait s", "longest wait s", "completion s", "preempted", 
 POD_FIGURES = ("pods", "placed", "wait s", "longest wait s", "evictions", "lost pod-h")
 _JOB_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
 _POD_COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
-_CYCLES_BETWEEN_UPDATES = 100
+_CYCLES_BETWEEN_UPDATES = 20
 
 
 def play(
@@ -124,8 +124,9 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
     }
     rows = [((classes[priority] or "-", f"{priority:,}"), outcome) for priority, outcome in outcomes.items()]
     results_console().print(outcome_table(("class", "priority"), POD_FIGURES, rows))
-    evictions = counted(sum(outcome.preempted for outcome in outcomes.values()), "eviction")
-    say(f"{counted(player.cycles, 'scheduling cycle')}, {evictions}; {player.cycles / took_s:,.0f} cycles a second")
+    cycles, evictions = player.decisions, sum(outcome.preempted for outcome in outcomes.values())
+    counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evictions, 'eviction')}"
+    say(f"{counts}; {cycles / took_s:,.0f} cycles a second")
     if out is not None:
         write_csv(out, _POD_COLUMNS, _pod_rows(cluster, executions))
         say(f"{out}: every pod's node, start and end")
@@ -139,9 +140,9 @@ def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
     started = set[str]()
     try:
         with WorkDisplay(results_console(stderr=True)) as display:
-            for cycle in player.play():
+            for number, cycle in enumerate(player.play(), start=1):
                 started.update(cycle.starts)
-                if player.cycles % _CYCLES_BETWEEN_UPDATES == 0:
+                if number % _CYCLES_BETWEEN_UPDATES == 0:
                     display.update(WorkStatus("playing", len(started) / len(player.executions), None))
     except CannotGoOnError as error:
         raise RunError(f"{file}: {error}") from None

@@ -59,11 +59,11 @@ def played(nodes: int, load: float, apart: float = 0.0) -> tuple[Player, float]:
 @pytest.mark.parametrize(("load", "apart", "most_events"), [(0.95, 0.0, 300), (1.1, 0.0, 300), (0.95, 0.05, 1000)])
 def test_a_day(load: float, apart: float, most_events: int) -> None:
     day, took_s = played(100, load, apart)
-    events = took_s / day.cycles / bare_event_s()
+    events = took_s / day.decisions / bare_event_s()
     evictions = sum(one.was_ended for each in day.executions.values() for one in each)
     print(
-        f"\nload {load}, {apart:.0%} apart: {day.cycles:,} cycles, {evictions:,} evictions, {took_s:.1f} s of CPU,"
-        f" {day.cycles / took_s:,.0f} cycles a second; a cycle as {events:.0f} events of a heap"
+        f"\nload {load}, {apart:.0%} apart: {day.decisions:,} cycles, {evictions:,} evictions, {took_s:.1f} s of CPU,"
+        f" {day.decisions / took_s:,.0f} cycles a second; a cycle as {events:.0f} events of a heap"
     )
     assert events <= most_events
 
@@ -88,6 +88,6 @@ def test_a_cycle_does_not_cost_more_with_more_nodes() -> None:
     costs_s = []
     for nodes in (20, 100):
         day, took_s = played(nodes, 0.95)
-        costs_s.append(took_s / day.cycles)
+        costs_s.append(took_s / day.decisions)
     print(f"\n{costs_s[1] / costs_s[0]:.2f} times on 100 nodes what a cycle takes on 20")
     assert costs_s[1] <= 2.5 * costs_s[0]

@@ -89,8 +89,8 @@ def as_events(workloads: int, load: float, fair: bool) -> tuple[int, float]:
     events = took_s / workloads / bare_event_s()
     evictions = sum(one.was_ended for each in day.executions.values() for one in each)
     print(
-        f"\n{'fair sharing' if fair else 'classical'}, load {load:g}: {day.cycles:,} cycles, {evictions:,} evictions,"
-        f" {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
+        f"\n{'fair sharing' if fair else 'classical'}, load {load:g}: {day.decisions:,} decisions,"
+        f" {evictions:,} evictions, {took_s:.1f} s of CPU; a workload as {events:.0f} events of a heap"
     )
     return evictions, events
 

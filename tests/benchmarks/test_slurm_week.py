@@ -69,7 +69,7 @@ def played(nodes: int, load: float, mode: Mode, days: int = 7) -> tuple[float, i
     cpus = {job.name: job.nodes * job.cpus for job in drawn}
     spans = ((name, min(one.end_ns or 0, until_ns) - one.start_ns) for name, each in executions.items() for one in each)
     busy_ns = sum(max(0, span_ns) * cpus[name] for name, span_ns in spans)
-    return took_s, player.cycles, busy_ns / (nodes * _CPUS * until_ns)
+    return took_s, player.decisions, busy_ns / (nodes * _CPUS * until_ns)
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,7 @@ def evictions(player: Player) -> int:
 def test_a_gang_waits_until_enough_of_it_are_there_and_starts_when_its_victims_are_gone() -> None:
     player = player_of(*LOW, *GANG)
     decided: list[tuple[float, Outcome, list[str]]] = []
-    for cycle in player.play():
-        (decision,) = cycle.decisions
+    for decision in (each for cycle in player.play() for each in cycle.decisions):
         assert isinstance(decision, Decision | GangCycle)
         decided.append((player.now_ns / S, decision.outcome, [*decision.bound, *decision.evicted]))
     of_gang = [each for each in decided if 0 < each[0] < 10 and each[1] is not Outcome.FAILS]
@@ -65,7 +64,7 @@ def test_a_gang_waits_until_enough_of_it_are_there_and_starts_when_its_victims_a
 
 def test_a_gang_with_too_few_pods_is_never_tried() -> None:
     player = player_of(*GANG[:1])
-    assert (player.finish(), player.cycles) == ({"g-0": []}, 0)
+    assert (player.finish(), player.decisions) == ({"g-0": []}, 0)
 
 
 def test_who_comes_in_a_victims_place_at_once_does_not_take_the_room_of_the_gang() -> None:

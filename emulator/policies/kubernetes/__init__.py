@@ -2,8 +2,7 @@
 
 In come plain frozen values (``model``): nodes, classes, budgets, the pods that are bound and those that wait.  Out come
 decisions that say why.  ``decisions`` has the questions as functions; ``gangs`` places pods that start together or not
-at all.  ``controller`` runs cycle after cycle: for ``player``, which plays arrivals through whole days in virtual time,
-and for ``scheduler``, which decides in an experiment.
+at all.  ``controller`` runs cycle after cycle for ``scheduler``, which decides in experiments and in plays.
 
 They follow kube-scheduler 1.36 with its default profile, as Kubernetes' documents
 (https://kubernetes.io/docs/concepts/scheduling-eviction/) and its recorded answers (``tests/peers/kube.py``) show it.

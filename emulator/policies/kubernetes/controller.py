@@ -1,8 +1,8 @@
 """kube-scheduler with the pods that it sees: who is on which node, who waits, and one cycle after another.
 
 It reads no clock and knows nobody who runs.  A caller says what has happened, and carries out what each cycle decides:
-the player in virtual time (``player``), or the machines of an experiment (``scheduler``).  Within an instant each event
-takes a microsecond, so that no two pods have the same age.
+``scheduler``, in experiments and in plays.  Within an instant each event takes a microsecond, so that no two pods have
+the same age.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-What happens is taken in at each instant in the order of ``player``: those leave whose grace is over, then some finish,
+What happens is taken in at each instant in this order: those leave whose grace is over, then some finish,
 then some arrive, then kube-scheduler looks at those who wait for long; then one cycle follows another until no pod is
 ready.  So it only decides when all that happens at an instant has been told.
 
@@ -137,8 +137,9 @@ class KubeScheduler(Scheduler):
         """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
         self._cancels: list[CancelJob] = []
+        self._decisions: list[object] = []
+        """Of cycles since the last one that changed anything."""
         self._cycles: list[Cycle] = []
-        """Of this decision."""
 
     def _begin(self, terms: Terms) -> None:
         """With the cluster without a pod."""
@@ -163,7 +164,7 @@ class KubeScheduler(Scheduler):
             self._instant.gone.append(pod)
         self._take_in(now_ns)
         cancels, self._cancels = self._cancels, []
-        cycles, self._cycles = self._cycles, []
+        cycles, self._cycles, self._decisions = [*self._cycles, Cycle(self._decisions)], [], []
         return Answer([*self._cluster.carry_out(), *cancels], self._until_ns(), cycles=cycles)
 
     @property
@@ -303,12 +304,13 @@ class KubeScheduler(Scheduler):
     def _carry_out(self, decision: Decision | GangCycle) -> None:
         """What a cycle means for the machines."""
         bound, evicted = decision.bound, decision.evicted
+        self._decisions.append(decision)
         if not (bound or evicted):
-            self._cycles.append(Cycle((decision,)))
             return
         starts = {self._job_of[pod]: (node,) for pod, node in bound.items()}
         victims = dict.fromkeys((self._job_of[pod] for pod in evicted), decision.pod.name)
-        self._cycles.append(Cycle((decision,), starts, victims))
+        self._cycles.append(Cycle(self._decisions, starts, victims))
+        self._decisions = []
         for pod, node in bound.items():
             job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
@@ -373,15 +375,16 @@ def pods_of(
 ) -> list[tuple[str, int, Execution | None]]:
     """The pods of a play, in the order in which they were created: the name of each, when it was created, and its
     execution; None: it was never on a node."""
-    found: list[tuple[str, int, Execution | None]] = []
+    first, later = list[tuple[str, int, Execution | None]](), list[tuple[str, int, Execution | None]]()
     for each in sorted(arrivals, key=lambda each: each.submit_ns):
         created_ns: int | None = each.submit_ns
         for number, one in enumerate([*executions[each.pod.name], None]):
             if created_ns is None:
                 break
-            found.append((f"{each.pod.name}.{number}" if number else each.pod.name, created_ns, one))
+            name = f"{each.pod.name}.{number}" if number else each.pod.name
+            (later if number else first).append((name, created_ns, one))
             created_ns = None if one is None else _replaced_ns(each.replacement, one)
-    return sorted(found, key=lambda pod: pod[1])
+    return sorted([*first, *later], key=lambda pod: pod[1])
 
 
 def _replaced_ns(replacement: Replacement, execution: Execution) -> int | None:

@@ -1,7 +1,7 @@
 """Kueue's scheduler with what it remembers: who waits, what is admitted, and when those set aside are woken.
 
 It reads no clock and knows nobody who runs.  A caller says what has happened, and carries out what each cycle decides:
-the player in virtual time (``player``), or the machines of an experiment (``scheduler``).
+``scheduler``, in experiments and in plays, or a search for loops (``emulator.loops.play``).
 """
 
 from __future__ import annotations

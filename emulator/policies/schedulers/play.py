@@ -207,8 +207,8 @@ class Player:
         """How many jobs have been submitted, or done."""
         self.changed_ns = 0
         """When the last one was."""
-        self.cycles = 0
-        """Of the scheduler, so far."""
+        self.decisions = 0
+        """Of the scheduler's rules, so far."""
         self.now_ns = min((job.submitted.submitted_ns for job in self._jobs.values()), default=0)
         self._scheduler, self._costs = scheduler, costs
         self._played: dict[str, _Job] = {}
@@ -224,7 +224,7 @@ class Player:
             self._at(job.submitted.submitted_ns, lambda job=job, number=number: self._submit(job, number))
 
     def play(self) -> Iterator[Cycle]:
-        """Play until nothing is left to happen: each cycle of the scheduler, when what it decides is known in
+        """Play until nothing is left to happen: the cycles of the scheduler, each when what it decides is known in
         ``executions`` and ``running``.  Raises CannotGoOnError."""
         while (at_ns := self._next_ns()) is not None:
             self.now_ns = at_ns
@@ -241,7 +241,7 @@ class Player:
             self._until_ns = answer.valid_until_ns
             evicted = list[tuple[_Job, _Run]]()
             for cycle in answer.cycles:
-                self.cycles += 1
+                self.decisions += len(cycle.decisions)
                 if cycle.starts or cycle.victims:
                     evicted += self._note(cycle)
                 yield cycle

@@ -259,10 +259,10 @@ SchedulerDecision: TypeAlias = Give | ReclaimAny | Reclaim | CancelJob | Done
 
 
 class Cycle(NamedTuple):
-    """What one cycle, or pass, of a scheduler has decided about jobs, before anything of it is done."""
+    """What a cycle of a scheduler has decided about jobs, before anything of it is done."""
 
     decisions: Sequence[object]
-    """As its rules have them, with reasons."""
+    """As its rules have them, with reasons; first those of the cycles just before that have changed nothing."""
     starts: Mapping[str, Sequence[str]] = {}
     """Jobs that are to be on nodes, and the node of each task."""
     victims: Mapping[str, str] = {}

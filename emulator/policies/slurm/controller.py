@@ -9,8 +9,8 @@ happened since.  A preemptor waits for its victims; when one has gone, the main 
 and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone,
 and may start when ``cred_expire`` is over, in whole seconds.
 
-Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: the
-player of whole days in virtual time (``player``), and the machines of an experiment (``scheduler``).
+Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: that
+is ``scheduler``, in experiments and in plays.
 """
 
 from __future__ import annotations

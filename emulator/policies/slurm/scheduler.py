@@ -106,17 +106,22 @@ class SlurmScheduler(Scheduler):
         if self._controller.slice_ns <= now_ns:
             self._controller.change_turns()
         decided: list[SchedulerDecision] = []
-        cycles: list[Cycle] = []
+        cycles, decisions = list[Cycle](), list[object]()
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
-                starts = {decision.job: decision.nodes} if decision.outcome is Outcome.STARTS else {}
-                cycles.append(Cycle((decision,), starts, dict.fromkeys(decision.victims, decision.job)))
+                decisions.append(decision)
+                if decision.outcome is Outcome.STARTS or decision.victims:
+                    starts = {decision.job: decision.nodes} if decision.outcome is Outcome.STARTS else {}
+                    cycles.append(Cycle(decisions, starts, dict.fromkeys(decision.victims, decision.job)))
+                    decisions = []
                 decided += self._carry_out(decision, now_ns)
             for stay in self._started:
                 stay.beside = len(self._started) - 1
             self._started.clear()
         self._share(now_ns)
-        return Answer([*decided, *self._carried_out(now_ns)], self._until_ns(now_ns), cycles=cycles)
+        return Answer(
+            [*decided, *self._carried_out(now_ns)], self._until_ns(now_ns), cycles=[*cycles, Cycle(decisions)]
+        )
 
     # ---- what has happened ----
 
