@@ -55,7 +55,7 @@ TOTALS = {
 """What whole runs are compared by: column of the runs, and its name, factor and unit in the table."""
 ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
-_MOST_EVICTIONS = 30
+_MAX_EVICTIONS = 30
 """On a terminal; ``compare.json`` has all."""
 _KEYS = ("variant", "run_number", "name", "queue")
 
@@ -372,9 +372,9 @@ def _changes_table(title: str, evictions: Sequence[Eviction]) -> Table:
     title = f"{title} (jobs: {len(_job_names(evictions)):,}, evictions: {len(evictions):,})"
     columns = [*numbers("at, s"), *names("job", "queue", "for"), *numbers("lost s")]
     table = new_table(title, columns, also_in="compare.json")
-    for each in evictions[:_MOST_EVICTIONS]:
+    for each in evictions[:_MAX_EVICTIONS]:
         by = ", ".join(each.requesters) or "-"
         table.add_row(f"{each.t_s:,.0f}", each.job, each.queue, by, f"{each.lost_s:,.0f}")
-    if len(evictions) > _MOST_EVICTIONS:
-        table.caption = f"and {len(evictions) - _MOST_EVICTIONS:,} more"
+    if len(evictions) > _MAX_EVICTIONS:
+        table.caption = f"and {len(evictions) - _MAX_EVICTIONS:,} more"
     return table

@@ -53,7 +53,7 @@ class Decision(Frozen):
 
     @property
     def job(self) -> str:
-        """Of a choice of tasks: whose they are."""
+        """The job whose tasks were chosen."""
         return self.candidates[0]["job"]
 
     def to_json(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _in_time(decision: Decision) -> tuple[float, bool]:
 
 
 def _joined(found: list[Eviction]) -> list[Eviction]:
-    """Of a job whose tasks go together a scheduler names one container, and the job chooses all: one eviction each."""
+    """One eviction for each task, where a scheduler names one container of a job whose tasks go together."""
     own: dict[str, list[Decision]] = defaultdict(list)
     for eviction in found:
         if eviction.decision.by == Chooser.RELEASER:

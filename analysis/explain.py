@@ -45,7 +45,7 @@ class Explanation:
     attempt: str | None
     job: str | None = None
     waits: Sequence[Wait] = ()
-    """Of the requested job, where containers have several sizes: what it waited for."""
+    """What the requested job waited for, where containers have several sizes."""
     cancelled: Sequence[str] = ()
     """Jobs that were ended for others, of those requested."""
 

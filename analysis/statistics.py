@@ -67,12 +67,12 @@ class Difference(Frozen):
     spread: Spread
     """Over the runs (pairs of runs of one seed): of the mean difference of each run's jobs."""
     percentiles: dict[int, float]
-    """Of the jobs of all runs together."""
+    """Percentiles of the jobs of all runs together."""
     a_lower: float
     """Share of jobs whose ``a`` is lower; the share of equal ones is ``1 - a_lower - b_lower``."""
     b_lower: float
     p_value: float | None
-    """Of Student's paired test over the runs that the mean difference is 0; None for one run, or without deviation."""
+    """The p value of Student's paired test that the mean difference is 0; None for one run, or without deviation."""
 
 
 def compare_pairs(differences: ArrayLike, runs: ArrayLike) -> Difference:

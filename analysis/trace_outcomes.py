@@ -31,7 +31,7 @@ from workloads.importers import open_entry
 from workloads.record import WorkloadJob
 
 _SECONDS = ",.1f"
-MOST_JOBS = 60
+MAX_JOBS = 60
 """Up to this many jobs are shown one by one."""
 
 
@@ -127,7 +127,7 @@ def tables(outcomes: Comparison) -> Iterator[Table]:
     for job in sorted(outcomes.own, key=lambda job: outcomes.priorities[job] or 0):
         groups.setdefault(str(outcomes.priorities[job]), []).append(job)
     yield _grouped(outcomes, {**(groups if len(groups) > 1 else {}), "all": list(outcomes.own)})
-    if len(outcomes.own) <= MOST_JOBS:
+    if len(outcomes.own) <= MAX_JOBS:
         yield _by_job(outcomes)
 
 

@@ -70,7 +70,7 @@ class Verification:
     programs: int = 0
     """Tasks that are programs; each counts as one expected file."""
     programs_compared: int = 0
-    """Of these, those whose files were compared with their digest of the commit."""
+    """How many of these had their files compared with the digest of the commit."""
     files_given: int = 0
     """Files of programs whose SHA-256 the experiment gives."""
     files_cancelled: int = 0

@@ -30,7 +30,7 @@ _SMALL_OUTPUT_KEYS = 20_000
 """Below this, one process verifies in less time than two need to start."""
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
 PACKING_NAME, HOLDERS_NAME = "packing.svg", "holders.svg"
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """Runs with more changes of shares get no picture of them, because it would not be readable."""
 LARGEST_ATTEMPTS = 5_000
 """Runs with more attempts get pictures only on request, because these take as long as the simulation."""
@@ -127,7 +127,7 @@ def _draw_shares(directory: Path, jobs: list[Mapping[str, Any]], capacity: Capac
     from analysis.figures.shares import holders, packing, steps_of
 
     steps = steps_of(pyarrow.parquet.read_table(directory / SHARES_NAME))
-    if len(steps) > MOST_STEPS:
+    if len(steps) > MAX_STEPS:
         return
     for step in steps:
         step["available"] = capacity.at(round(step["start_s"] * 10**9))

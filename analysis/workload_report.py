@@ -15,7 +15,7 @@ from workloads.record import Trace
 
 _BAR_WIDTH = 40
 _BARS = [*numbers("", "", importance=ALWAYS), *words("")]
-_MOST_HOURS = 48
+_MAX_HOURS = 48
 _SOURCE_STYLE = {"measured": "green", "modelled": "yellow", "mixed": "yellow"}
 
 
@@ -75,10 +75,10 @@ def _hours(inspection: Inspection) -> Table:
     counts = inspection.hourly
     table = new_table("submissions in each hour", _BARS, plain=True)
     highest = max(counts)
-    for hour, count in enumerate(counts[:_MOST_HOURS]):
+    for hour, count in enumerate(counts[:_MAX_HOURS]):
         table.add_row(str(hour), f"{count:,}", _bar(count, highest))
-    if len(counts) > _MOST_HOURS:
-        table.add_row("", "", f"and {len(counts) - _MOST_HOURS} hours more")
+    if len(counts) > _MAX_HOURS:
+        table.add_row("", "", f"and {len(counts) - _MAX_HOURS} hours more")
     return table
 
 

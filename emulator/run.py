@@ -189,14 +189,14 @@ def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> di
 def _shares_over_time(experiment: Experiment) -> dict[str, Any]:
     """The summary of a fluid run, with what every job held over time; for runs with many jobs neither that nor the
     jobs."""
-    from emulator.fluid.session import MOST_PENALISED, simulated
+    from emulator.fluid.session import MAX_PENALISED, simulated
 
     run = resolve(experiment)
     jobs = run.jobs
     history = HistoryBuilder(list(map(_without_tasks, jobs)))  # nothing happens to tasks here
     result, outcome = simulated(run, history.follow)
     summary = summary_of(run, history.finish(), result, None)
-    if len(jobs) > MOST_PENALISED:
+    if len(jobs) > MAX_PENALISED:
         return summary | {"jobs": [], "left_out": f"{len(jobs)} jobs"}
     summary["shares"] = [
         {

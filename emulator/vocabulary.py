@@ -119,7 +119,7 @@ class Mechanism(StrEnum):
     IMAGE = "image"
 
 
-TakingBack = Literal["kill", "suspend", "checkpoint", "image"]
+ReclaimMechanism = Literal["kill", "suspend", "checkpoint", "image"]
 """What may happen to a task that is taken back: all but ``wait``."""
 
 
@@ -204,14 +204,14 @@ class JobFacts(Frozen, gc=True, dict=True):
             return MASTER_GROUP
         raise KeyError(name)
 
-    def meant(self, group: str) -> str:
+    def resolve_group(self, group: str) -> str:
         """The name of the group that a user means: of a job of programs, ``reduce`` means its programs."""
         is_other = group == REDUCE and all(each.name != REDUCE for each in self.groups)
         return TASKS if is_other and any(each.name == TASKS for each in self.groups) else group
 
-    def lacks(self, group: str, task: int) -> str | None:
+    def missing_task(self, group: str, task: int) -> str | None:
         """Why it has no such task, in words; None: it has it."""
-        name = self.meant(group)
+        name = self.resolve_group(group)
         count = sum(each.count for each in self.groups if each.name == name)
         words = {MAP: "maps", REDUCE: "reduces", TASKS: "tasks"}.get(name, f"tasks in its group '{name}'")
         return f"'{self.name}' has {count} {words}, counted from 0" if task >= count else None

@@ -6,7 +6,7 @@ from simulated import SECOND_NS
 
 from emulator.core.effects import Effect, Send
 from emulator.core.messages import (
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Ask,
@@ -44,18 +44,18 @@ class Bench:
     def tick(self) -> list[Effect]:
         return self(Tick(0))
 
-    def ask(self, job: str, ask: Ask) -> Answer | None:
+    def ask(self, job: str, ask: Ask) -> AllocateResponse | None:
         """Send a heartbeat of a master that has applied all answers so far."""
         application = self.machine.state.applications.get(job)
         return self.ask_from(application.master if application else "", job, ask)
 
-    def told(self, job: str, ask: Ask) -> Answer:
+    def told(self, job: str, ask: Ask) -> AllocateResponse:
         """The same, where the answer has something to tell."""
         answer = self.ask(job, ask)
         assert answer is not None
         return answer
 
-    def ask_from(self, master: str, job: str, ask: Ask) -> Answer | None:
+    def ask_from(self, master: str, job: str, ask: Ask) -> AllocateResponse | None:
         """The same from the master in this container."""
         number = self.now_ns + SECOND_NS
         effects = self(ApplicationHeartbeat(job, number, self.answers.get(job, 0), ask, container=master))
@@ -69,7 +69,7 @@ class Bench:
     ) -> list[Effect]:
         return self(SubmitJob(JobFacts(job, queue, map_reduce(maps, reduces), priority=priority)))
 
-    def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
+    def running_job(self, job: str, ask: Ask, queue: str = "research") -> AllocateResponse:
         """Submit ``job``, start its master, and let node-1 serve its ask."""
         self.submit(job, queue)
         assert len(sent(self.node(), StartContainer)) == 1

@@ -203,7 +203,7 @@ NO_TRACE = frozenset(
             "ClusterState.attention",
             "QueueLedger._attention",
             "QueueLedger._views",
-            "MasterNews._changed",
+            "MasterUpdates._changed",
             "ByQueues._all_asked",
             "ByQueues._decision",
             "CommandLedger.due_ns",
@@ -313,7 +313,7 @@ class CheckedCluster(SimulatedCluster):
             self.invariants.look(self, address)
         if machine.revision == revision:
             assert before is None or freeze(machine, NO_TRACE) == before, f"{address}: {message} has left a trace"
-            if self.repeat_empty_heartbeats and getattr(message, "says_nothing", False):
+            if self.repeat_empty_heartbeats and getattr(message, "is_empty", False):
                 super().tell(address, message)
 
     def _record(self, record: Record) -> None:

@@ -17,7 +17,7 @@ _STANDARD = NormalDist()
 P95_STANDARD_DEVIATIONS = _STANDARD.inv_cdf(0.95)
 """The 95th percentile of a Normal distribution, in standard deviations above the mean."""
 _LEAST = 2.0**-54
-_MOST_LOG = 700.0
+_MAX_LOG = 700.0
 """exp() of a larger number overflows."""
 
 
@@ -28,7 +28,7 @@ def normal(rng: Random, mean: float = 0.0, std: float = 1.0) -> float:
 
 def lognormal(rng: Random, median: float, sigma: float) -> float:
     """A draw from the LogNormal distribution whose logarithm has standard deviation ``sigma``."""
-    return math.exp(min(_MOST_LOG, normal(rng, math.log(median), sigma)))
+    return math.exp(min(_MAX_LOG, normal(rng, math.log(median), sigma)))
 
 
 def lognormal_of_mean(rng: Random, mean: float, std: float) -> float:

@@ -10,7 +10,7 @@ from emulator.vocabulary import HOUR_NS
 from workloads.histogram import LogHistogram
 from workloads.record import JOB_COLUMNS, TASK_COLUMNS, Header, Trace, WorkloadJob
 
-_MOST_NAMES = 50
+_MAX_NAMES = 50
 """Most queues to count separately; the others are counted together."""
 NOT_IN_IT = "not in it"
 SHARES = (0.1, 0.5, 0.9, 0.99)
@@ -69,7 +69,7 @@ class Inspection:
             self.last_finish_ns = max(job.finish_ns, self.last_finish_ns or 0)
         self.by_hour[job.submit_ns // HOUR_NS] += 1
         queue = job.queue or "none"
-        self.by_queue[queue if queue in self.by_queue or len(self.by_queue) < _MOST_NAMES else "others"] += 1
+        self.by_queue[queue if queue in self.by_queue or len(self.by_queue) < _MAX_NAMES else "others"] += 1
         if job.priority is not None:
             self.by_priority[job.priority] += 1
         if job.outcome is not None:

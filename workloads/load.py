@@ -28,7 +28,7 @@ from emulator.errors import ConfigError
 from emulator.vocabulary import counted
 from workloads.record import WorkloadTask
 
-_LEAST_FACTOR, _MOST_FACTOR = 1e-9, 1e6
+_LEAST_FACTOR, _MAX_FACTOR = 1e-9, 1e6
 _STEPS = 100
 """Most steps of each bisection, more than enough for the precision of a double."""
 
@@ -143,12 +143,12 @@ def find_factors(
 
 def _largest(holds: Callable[[float], bool]) -> float:
     """The largest factor for which ``holds`` is true; it is then true for all smaller ones."""
-    return _MOST_FACTOR if holds(_MOST_FACTOR) else _bisected(holds)[0]
+    return _MAX_FACTOR if holds(_MAX_FACTOR) else _bisected(holds)[0]
 
 
 def _smallest(holds: Callable[[float], bool], load: float) -> float:
     """The smallest factor for which ``holds`` is true; it is then true for all larger ones."""
-    if not holds(_MOST_FACTOR):
+    if not holds(_MAX_FACTOR):
         raise ConfigError(f"load: the jobs of the window cannot offer {load:g}; lower it, or choose another window_s")
     if holds(_LEAST_FACTOR):
         return _LEAST_FACTOR
@@ -157,7 +157,7 @@ def _smallest(holds: Callable[[float], bool], load: float) -> float:
 
 def _bisected(holds: Callable[[float], bool]) -> tuple[float, float]:
     """Two neighbouring factors: ``holds`` is true for the first and all smaller ones, and false for the second."""
-    low, high = _LEAST_FACTOR, _MOST_FACTOR
+    low, high = _LEAST_FACTOR, _MAX_FACTOR
     for _ in range(_STEPS):
         middle = (low * high) ** 0.5
         if middle in (low, high):

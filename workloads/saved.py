@@ -27,7 +27,7 @@ _LONGEST_HEADER = 80
 SavedT = TypeVar("SavedT", bound=Frozen)
 
 
-class NotTaken(Frozen):
+class NotImported(Frozen):
     """Something that an import leaves behind, in the words of the file that it was found in."""
 
     what: str

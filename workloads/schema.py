@@ -14,12 +14,12 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import LARGEST_TIME_S, Seconds
-from emulator.vocabulary import MAP, MASTER, REDUCE, Details, TakingBack
+from emulator.vocabulary import MAP, MASTER, REDUCE, Details, ReclaimMechanism
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
-MOST_TASKS_A_CONTAINER = 100_000
+MAX_TASKS_A_CONTAINER = 100_000
 """Most tasks that are drawn for each container of a cluster."""
 MAX_KEYS = 10_000_000
 """Most keys that one reduce may walk."""
@@ -195,7 +195,7 @@ class JobEntry(Strict):
     checkpoint_period_s: Length | None = None
     """How often a task saves by itself: if it is killed or fails, only its work since then is lost.  Null: as its queue
     says."""
-    mechanism: TakingBack | None = None
+    mechanism: ReclaimMechanism | None = None
     """What happens to its tasks when they are taken back.  Null: as its queue says."""
     details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=not_)
     """What it is to kube-scheduler, Kueue or Slurm: ``{kind: kubernetes | kueue | slurm, ...}``, with the fields of
@@ -348,7 +348,7 @@ class PoissonEntry(Strict):
             if pair is not None and pair[0] >= pair[1]:
                 raise ValueError(f"{name}: the first number must be below the second, not {list(pair)}")
         jobs = self.load * self.span_s / self.task_s * self.pieces
-        if jobs > MOST_TASKS_A_CONTAINER:
+        if jobs > MAX_TASKS_A_CONTAINER:
             raise ValueError(f"{jobs:.0f} tasks for each container are too many; lower load or span_s, or raise task_s")
         return self
 
@@ -363,7 +363,7 @@ class GoogleDayEntry(Strict):
 
     jobs: Annotated[int, Field(ge=1, le=100_000)] = 15_000
     tasks: Annotated[int, Field(ge=1, le=5_000_000)] = 600_000
-    """Of all jobs together."""
+    """The tasks of all jobs together."""
     span_s: Length = 86400.0
     """How long jobs arrive."""
     machine_memory_gb: Rate = 96.0
@@ -445,9 +445,9 @@ class TraceEntry(Strict):
     path: str
     """The trace; a relative path is relative to the experiment file."""
     columns: dict[str, str] = Field(default_factory=dict)
-    """Of a table: the column of each field, as ``submit: Submit``; fields with units as ``length_ms`` too."""
+    """The column of each field of a table, as ``submit: Submit``; fields with units as ``length_ms`` too."""
     machine: Machine | None = None
-    """Of Google's trace: what its largest machine has, of which requests are shares; null: requests are not read."""
+    """What the largest machine of Google's trace has, of which requests are shares; null: requests are not read."""
     lenient: bool = False
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
     gangs: bool = False

@@ -33,7 +33,7 @@ from emulator.intervals import Spread, spread_of
 from emulator.loops.play import RunningSetDetector
 from emulator.policies.kueue.scheduler import workloads_player
 from emulator.policies.schedulers.play import NO_COSTS, Costs, Outcome
-from emulator.policies.schedulers.protocol import CannotGoOnError
+from emulator.policies.schedulers.protocol import SchedulerError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
@@ -149,7 +149,7 @@ _IN_MACHINES = {
 }
 """What may take the place of REQUEUE in ``natjam run``, with what an experiment needs for it."""
 _PLACES = 50
-"""Of names along an axis of the picture: points that are nearer to each other share one."""
+"""The number of places for names along an axis of the picture: points that are nearer to each other share one."""
 WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
 
@@ -408,7 +408,7 @@ def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: 
     try:
         if any(detector.look(player, cycle) for cycle in player.play()):
             return None
-    except CannotGoOnError:  # another measure of the same
+    except SchedulerError:  # another measure of the same
         return None
     most = max(each.workload.priority for each in arrivals)
     urgent, others = Outcome(), Outcome()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from analysis.demo.rows import VARIANTS
 from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
-from emulator.records.gaps import MOST_OVERRUNNING
+from emulator.records.gaps import MAX_OVERRUNNING
 from emulator.records.history.overheads import OVERRUN_TOLERANCE_REAL_NS
 from emulator.records.lag import LagRecorder
 from emulator.run import LAG_BOUND_HEARTBEATS
@@ -84,7 +84,7 @@ _RUN_S, _START_REAL_S = 205.0, 4.0
 """How long one run takes, emulated, and the start and end of its hosts beside it."""
 _AROUND_REAL_S = 10.0
 """The start and end of Ray, the report and the picture."""
-_MOST_TIMES = 2.0
+_MAX_TIMES = 2.0
 """So much longer than without them the demonstration may take because of runs that are made again."""
 
 
@@ -106,7 +106,7 @@ def choose_scale(load: Load, schedule_s: float, heartbeat_s: float) -> float:
 
 def _last_in_time_real_ms(burst_real_ms: Sequence[float]) -> float:
     """When the last launch was ready of those that have to be in time."""
-    return burst_real_ms[-1 - int(MOST_OVERRUNNING * len(burst_real_ms))]
+    return burst_real_ms[-1 - int(MAX_OVERRUNNING * len(burst_real_ms))]
 
 
 def slower(scale: float) -> float:
@@ -125,7 +125,7 @@ def expected_real_s(scale: float, runs: int = len(VARIANTS)) -> float:
 
 def most_real_s(scale: float) -> float:
     """How long all runs of a demonstration that begins at ``scale`` may take, those made again included."""
-    return _MOST_TIMES * expected_real_s(scale)
+    return _MAX_TIMES * expected_real_s(scale)
 
 
 def scale_text(load: Load, scale: float) -> str:

@@ -42,7 +42,7 @@ class Case:
 
     name: str
     label: str
-    """With which the names of its live runs begin, unique among cases."""
+    """The prefix of the names of its live runs, unique among cases."""
     experiment: Experiment
     repeats: int
     draws: bool

@@ -12,22 +12,22 @@ from analysis.frames import DataFrame, Series
 from emulator.vocabulary import counted
 
 FEWEST_VALUES = 5
-"""Of fewer values a distribution would say more than is known: each is a mark."""
-MOST_DOTS = 30
+"""The fewest values that are drawn as a distribution; of fewer, each is a mark."""
+MAX_DOTS = 30
 """With more jobs, only the distribution is readable."""
 
 
 def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion time, s") -> Figure:
     """Per-job differences, ``a`` minus ``b``: left of 0 are the jobs that ``a`` finished earlier.
 
-    The papers' CDF; for up to ``MOST_DOTS`` jobs, one dot for each, with its name.  Each queue has a colour.
+    The papers' CDF; for up to ``MAX_DOTS`` jobs, one dot for each, with its name.  Each queue has a colour.
 
     Args:
         pairs: from ``analysis.statistics.pair_jobs``.
         a, b: names of the two sides.
         quantity: what is compared, with its unit.
     """
-    few = len(pairs) <= MOST_DOTS
+    few = len(pairs) <= MAX_DOTS
     figure, (panel,) = style.new_figure(width=6, height=max(2.0, 0.24 * len(pairs) + 1.2) if few else 3.8)
     ordered = pairs.sort_values("difference", ascending=False).reset_index(drop=True)
     queues = sorted(pairs["queue"].unique())

@@ -22,7 +22,7 @@ from analysis.figures import style
 from emulator.policies.capacity import Capacity
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.VERMILLION)
-MOST_JOBS = 20
+MAX_JOBS = 20
 """Most jobs with an area each; more jobs share one area."""
 _BINS = 400
 """Time spans in the picture of a run of tasks."""
@@ -70,7 +70,7 @@ def draw_holders(panel: Axes, steps: Sequence[Mapping[str, Any]], jobs: Sequence
     names = [job["name"] for job in jobs]
     edges_h = [value / 3600 for step in steps for value in (step["start_s"], step["end_s"])]
     held = {name: [float(step["containers"].get(name, 0)) for step in steps for _ in range(2)] for name in names}
-    if len(names) > MOST_JOBS:
+    if len(names) > MAX_JOBS:
         held = {"all jobs": [sum(column) for column in zip(*held.values(), strict=True)]}
     colours = [_COLOURS[place % len(_COLOURS)] for place in range(len(held))]
     areas = panel.stackplot(edges_h, *held.values(), labels=list(held), colors=colours, alpha=0.8, linewidth=0)
@@ -79,7 +79,7 @@ def draw_holders(panel: Axes, steps: Sequence[Mapping[str, Any]], jobs: Sequence
         area.set_edgecolor("white")
     line = [step["available"] for step in steps for _ in range(2)]
     panel.plot(edges_h, line, color=style.BLACK, linewidth=2, label="available, f(t)")
-    if len(names) <= MOST_JOBS:
+    if len(names) <= MAX_JOBS:
         for job, colour in zip(jobs, colours, strict=False):
             if job["deadline_s"] is not None:
                 panel.axvline(job["deadline_s"] / 3600, color=colour, linestyle="--", linewidth=1.2)

@@ -74,7 +74,7 @@ class Held:
 
     @property
     def beyond(self) -> list[str]:
-        """Which bounds it is beyond."""
+        """The bounds that it is beyond."""
         theirs, ours = self.lost_s
         found = [f"mean of {name}" for name, (a, b) in self.means.items() if abs(b / a - 1) > MEAN_BOUND]
         if fmean(self.within) < JOBS_WITHIN:

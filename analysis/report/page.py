@@ -28,7 +28,7 @@ from emulator.vocabulary import Frozen
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
 _COMPRESSION_LEVEL = 6
-MOST_TOGETHER = 6
+MAX_TOGETHER = 6
 """Most runs drawn over one another: the number of kinds of curves."""
 
 
@@ -68,7 +68,7 @@ def render_report(runs: Sequence[ReportRun], baseline: str | None = None) -> str
             differences_grid=differences_grid(differences) if differences else None,
             interval_charts=interval_charts(variants) if variants else [],
             difference_charts=difference_charts(differences) if differences else [],
-            most_together=MOST_TOGETHER,
+            most_together=MAX_TOGETHER,
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
             style=style(),
             scripts=scripts("report.js"),

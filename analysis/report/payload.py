@@ -39,7 +39,7 @@ class RunTables(Frozen):
     operations: pyarrow.Table
     decisions: pyarrow.Table
     nodes: Sequence[NodeSettings]
-    """Of the cluster, in the order to show."""
+    """The nodes of the cluster, in the order to show."""
     end_s: float
     """When the run ended, or now."""
     available: Capacity | None = None

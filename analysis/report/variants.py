@@ -19,7 +19,7 @@ from emulator.records.measures import by_queue, figure_of, known, mean
 from emulator.vocabulary import Frozen
 
 _NEUTRAL_COLOUR = 3
-MOST_ON_TERMINAL = 40
+MAX_ON_TERMINAL = 40
 """Most variants in the closing table of a campaign."""
 _Summary = Mapping[str, Any]
 Measure = Callable[[_Summary], float | None]
@@ -91,7 +91,7 @@ def variants_grid(variants: Sequence[VariantRuns], shown: Sequence[str] | None =
 def campaign_table(variants: Sequence[VariantRuns]) -> FittedTable:
     """The last table of a campaign on a terminal."""
     grid = variants_grid(variants, short_names([one.name for one in variants]))
-    return on_terminal("means over the runs (95% interval)", grid, "campaign.parquet", MOST_ON_TERMINAL)
+    return on_terminal("means over the runs (95% interval)", grid, "campaign.parquet", MAX_ON_TERMINAL)
 
 
 def interval_cell(found: Spread | None, sign: bool = False) -> Cell:
@@ -170,7 +170,7 @@ def baseline_among(baseline: str, variants: Sequence[str]) -> int:
 def differences_table(found: Differences) -> FittedTable:
     """For the terminal."""
     title = f"minus {found.baseline}, seed by seed: mean difference (95% interval)"
-    return on_terminal(title, differences_grid(found), "the page of natjam report", MOST_ON_TERMINAL)
+    return on_terminal(title, differences_grid(found), "the page of natjam report", MAX_ON_TERMINAL)
 
 
 def differences_grid(found: Differences) -> Grid:

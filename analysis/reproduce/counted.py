@@ -37,7 +37,7 @@ class _Event(NamedTuple):
     evicted: bool
     scheduling_class: int
     task: int | None
-    """Which task was evicted, from 0; None: a SCHEDULE."""
+    """The number of the task that was evicted, from 0; None: a SCHEDULE."""
     preempted: bool = False
 
 

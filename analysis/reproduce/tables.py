@@ -18,7 +18,7 @@ from analysis.reproduce.needs import cost_of
 from analysis.reproduce.record import ClaimResult
 from analysis.reproduce.reproduced import FOUND, FOUND_IN_FULL, Reproduced, Reproduction
 from analysis.reproduce.values import fitted_claims
-from analysis.reproduce.verdict import MOST_SEEDS, NUMBERS_WITHIN, WORDS, Finding, Verdict, finding
+from analysis.reproduce.verdict import MAX_SEEDS, NUMBERS_WITHIN, WORDS, Finding, Verdict, finding
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.vocabulary import counted
 
@@ -196,7 +196,7 @@ def reason(found: Finding | ClaimResult, figure: str, engine: str) -> str:
         return found.why
     seeds = found.deciding_seeds
     if seeds is None:
-        return f"{found.why}. Not even {MOST_SEEDS:,} seeds would decide it"
+        return f"{found.why}. Not even {MAX_SEEDS:,} seeds would decide it"
     return f"{found.why}. {seeds:,} seeds would decide it: {cost_of(all_figures()[figure], seeds, engine)}"
 
 

@@ -27,7 +27,7 @@ TIE_OF_SINGLE_RUNS = 0.01
 """The same for single runs, or for an order that must hold at many points: as a share of the larger mean."""
 ENOUGH_SEEDS = 20
 """With so many seeds a claim may be undecided even if no number of them would decide it."""
-MOST_SEEDS = 1_000_000
+MAX_SEEDS = 1_000_000
 """More are not counted."""
 WORDS = {True: "held", False: "failed", None: "undecided"}
 _ROUNDING = 1e-9
@@ -173,10 +173,10 @@ def _undecided(spread: Spread, least: float, most: float) -> Finding | None:
 
 def seeds_to_decide(deviation: float, away: float) -> int | None:
     """With how many seeds the mean is sure to be on its side of the nearest limit, which is ``away`` from it, if mean
-    and standard deviation stay as they are; None: with more than ``MOST_SEEDS``."""
-    if half_of_interval(deviation, MOST_SEEDS) > away:
+    and standard deviation stay as they are; None: with more than ``MAX_SEEDS``."""
+    if half_of_interval(deviation, MAX_SEEDS) > away:
         return None
-    return bisect.bisect_left(range(MOST_SEEDS), -away, lo=2, key=lambda seeds: -half_of_interval(deviation, seeds))
+    return bisect.bisect_left(range(MAX_SEEDS), -away, lo=2, key=lambda seeds: -half_of_interval(deviation, seeds))
 
 
 def misses(claim: Claim, part: str | None, mean: Value) -> str:

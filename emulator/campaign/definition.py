@@ -38,7 +38,7 @@ from emulator.files.yaml_positions import Document, read_document
 from emulator.files.yaml_values import Location, dotted
 
 LARGEST_SEED_COUNT = 100_000
-MOST_VARIANTS = 10_000
+MAX_VARIANTS = 10_000
 LONGEST_NAME = 200
 
 Name = Annotated[
@@ -110,8 +110,8 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
                 f"{path}: variant '{entry.name}' has no experiment; add 'experiment: FILE' to the campaign"
             )
     points = list(_grid_points(file))
-    if len(entries) * len(points) > MOST_VARIANTS:
-        raise ConfigError(f"{path}: the grid and the variants make more than {MOST_VARIANTS} experiments")
+    if len(entries) * len(points) > MAX_VARIANTS:
+        raise ConfigError(f"{path}: the grid and the variants make more than {MAX_VARIANTS} experiments")
     variants, import_dirs, problems = [], {}, VariantProblems(document)
     for number, entry in enumerate(entries):
         experiment_path = located(entry.experiment or file.experiment or "", path.parent)

@@ -137,7 +137,7 @@ class CampaignDirectory:
         """Store the plan, and return the runs that are still to be made.
 
         A finished run that is not as this campaign has made it, or whose experiment has read other files, is set aside:
-        it is moved, and made anew.
+        it is moved, and made again.
 
         Raises:
             ConfigError: an existing run was planned for another experiment, or cannot be moved.

@@ -66,7 +66,7 @@ class CampaignResult:
     found_done: int
     """Runs that had been made before."""
     set_aside: dict[str, str]
-    """By name of a run, why what lay there was not taken; it was made anew."""
+    """By name of a run, why what lay there was not taken; it was made again."""
     failures: dict[str, str]
     """By name of a run, why it counts as failed."""
 

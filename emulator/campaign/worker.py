@@ -31,7 +31,7 @@ class RunTask:
     run: RunExperiment
     """Makes the run; a function that every process of a campaign can import."""
     inputs_sha256: str
-    """Of what the experiment reads."""
+    """The digest of what the experiment reads."""
     campaign: Path | None = None
     """Where the digest of what was made is kept at once; None: the outcome has it for who keeps it."""
 
@@ -45,7 +45,7 @@ class MadeRun:
     """Why it counts as failed: a job failed, its output differs, or it did not finish.  None: it succeeded."""
     real_s: float
     summary_sha256: str | None = None
-    """Of the ``summary.json`` that it has left; None: it left none, or the digest is kept already."""
+    """The digest of the ``summary.json`` that it left; None: it left none, or the digest is kept already."""
 
 
 def run_batch(batch: Sequence[RunTask]) -> list[MadeRun]:

@@ -104,7 +104,7 @@ class _AheadRecorder(Recorder):
 
 
 class FaultyCluster(SimulatedCluster):
-    """See the module's theory of operation; ``Invariants`` checks it all the time."""
+    """A cluster with faults, which ``Invariants`` checks all the time (see the module's theory of operation)."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class FaultyCluster(SimulatedCluster):
         self._pauses[address] += 1
 
     def go_on(self, address: str) -> None:
-        """Its pause is over, and it is told all that it has missed, unless another pause lasts."""
+        """Its pause is over, and it receives all that it has missed, unless another pause lasts."""
         self._pauses[address] -= 1
         if not self._pauses[address]:
             for message in self._held.pop(address, ()):

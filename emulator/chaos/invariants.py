@@ -89,7 +89,7 @@ class Invariants:
         self._containers: set[str] = set()
         """All containers that were launched."""
         self._given_up: set[str] = set()
-        """Nodes that have not registered anew since."""
+        """Nodes that have not resynced since."""
         self._registrations: dict[str, int] = {}
         self._launched: list[Launch] = []
         """Launches since the last check."""
@@ -196,7 +196,7 @@ class Invariants:
         if not node.resources:
             require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
         require(fits(held, node.resources), f"{node.name} has {node.resources}, and its processes hold {held}")
-        most, room_bytes = node.max_suspended, node.room_bytes
+        most, room_bytes = node.max_suspended, node.capacity_bytes
         require(stopped <= most, f"{node.name} holds {stopped} stopped processes, and may hold {most}")
         require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
 

@@ -16,7 +16,7 @@ from emulator.vocabulary import Frozen
 
 T = TypeVar("T")
 
-_MOST_FAULTS = 6
+_MAX_FAULTS = 6
 _SHORTEST_NS, _LONGEST_NS = 100_000_000, 60_000_000_000
 _PICKS = 1 << 20
 
@@ -37,13 +37,13 @@ class FaultKind(StrEnum):
     NODE_DEATH = "node-death"
     """A node dies with all that runs on it."""
     SILENT_DEATH = "silent-death"
-    """The same, but nobody is told; it must be noticed by its silence."""
+    """The same, but nobody is notified; it must be noticed by its silence."""
     NODE_RETURN = "node-return"
     """A node is gone with all that runs on it, and known to be; after a while it is there again, with nothing."""
     NODE_RESTART = "node-restart"
     """The same, but it is there again before anybody has missed it."""
     FALSE_DEATH = "false-death"
-    """The ResourceManager is told that a living node is lost."""
+    """The ResourceManager is notified that a living node is lost."""
     PAUSE = "pause"
     """A machine does nothing for a while, and then handles all messages it has missed."""
     PARTITION = "partition"
@@ -85,7 +85,7 @@ class Fault(Frozen):
     """Selects its target: number ``pick`` modulo the number of possible targets."""
 
     def target(self, among: Sequence[T]) -> T | None:
-        """Which of ``among`` it hits; None if there are none."""
+        """The one of ``among`` that it hits; None if there are none."""
         return among[self.pick % len(among)] if among else None
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def draw_faults(seed: int, span_ns: int, kinds: Sequence[FaultKind]) -> tuple[Fa
     random = keyed_random(seed, "chaos")
     longest_ns = max(2 * _SHORTEST_NS, min(_LONGEST_NS, span_ns // 4))
     faults = []
-    for _ in range(1 + random.randrange(_MOST_FAULTS)):
+    for _ in range(1 + random.randrange(_MAX_FAULTS)):
         kind = kinds[random.randrange(len(kinds))]
         doublings = random.randrange((longest_ns // _SHORTEST_NS).bit_length())
         for_ns = min(longest_ns, (_SHORTEST_NS << doublings) + random.randrange(_SHORTEST_NS << doublings))

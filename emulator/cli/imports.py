@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from workloads.saved import NotTaken
+    from workloads.saved import NotImported
     from workloads.yarn.settings import LeftOut
 
-_MOST_SHOWN = 40
+_MAX_SHOWN = 40
 """Lines about what is not carried over, on the terminal."""
 
 _Out = Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)]
@@ -267,18 +267,18 @@ def _check_out(out: Path) -> None:
         raise ConfigError(f"--out {out}: must be a file ending in .yaml")
 
 
-def _said_head(system: str, paths: Sequence[Path], left_out: Sequence[NotTaken]) -> list[str]:
+def _said_head(system: str, paths: Sequence[Path], left_out: Sequence[NotImported]) -> list[str]:
     """The comments of a written file: what it was made from, and what is not carried over, which is shown too."""
     lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
     lines += ["Not carried over:", *(f"  {each}" for each in left_out)] if left_out else []
-    for line in lines[1:_MOST_SHOWN]:
+    for line in lines[1:_MAX_SHOWN]:
         say(line)
-    if len(lines) > _MOST_SHOWN:
-        say(f"  and {len(lines) - _MOST_SHOWN:,} more, at the head of the written file")
+    if len(lines) > _MAX_SHOWN:
+        say(f"  and {len(lines) - _MAX_SHOWN:,} more, at the head of the written file")
     return lines
 
 
-def _left_out(unread: Sequence[NotTaken]) -> str:
+def _left_out(unread: Sequence[NotImported]) -> str:
     return f"{len(unread):,} fields and objects not carried over"
 
 

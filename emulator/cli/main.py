@@ -160,7 +160,7 @@ def run(
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
       natjam run site.yaml                    # a cluster or site that natjam import has written
     """
-    from emulator.display.closing_tables import MOST_JOBS, closing_tables
+    from emulator.display.closing_tables import MAX_JOBS, closing_tables
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
@@ -212,8 +212,8 @@ def run(
         else:
             console.print(Text(disturbed, "bold yellow"), soft_wrap=True)
     if found:
-        more = f"; and {len(found) - MOST_JOBS:,} more" if len(found) > MOST_JOBS else ""
-        raise RunError("; ".join(found[:MOST_JOBS]) + more)
+        more = f"; and {len(found) - MAX_JOBS:,} more" if len(found) > MAX_JOBS else ""
+        raise RunError("; ".join(found[:MAX_JOBS]) + more)
 
 
 def _say_what_is_left(out_dir: Path) -> None:

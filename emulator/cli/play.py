@@ -135,7 +135,7 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
 def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
     """Play to the end, and show how many of the jobs have started.  Raises RunError."""
     from emulator.display.work_display import WorkDisplay, WorkStatus
-    from emulator.policies.schedulers.protocol import CannotGoOnError
+    from emulator.policies.schedulers.protocol import SchedulerError
 
     started = set[str]()
     try:
@@ -144,7 +144,7 @@ def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
                 started.update(cycle.starts)
                 if number % _CYCLES_BETWEEN_UPDATES == 0:
                     display.update(WorkStatus("playing", len(started) / len(player.executions), None))
-    except CannotGoOnError as error:
+    except SchedulerError as error:
         raise RunError(f"{file}: {error}") from None
     return player.executions
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from emulator.sites.kubernetes import Kubernetes, Pod, State
 
 _SAMPLED_NODES = 100
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -82,14 +82,12 @@ def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
     if len(found) == 1:
         return found[0], cluster.partial.get(found[0].name, ())
     if found:
-        raise ConfigError(
-            f"POD {name}: {', '.join(each.name for each in found[:_MOST_NAMES])} have this name; name one"
-        )
+        raise ConfigError(f"POD {name}: {', '.join(each.name for each in found[:_MAX_NAMES])} have this name; name one")
     on = next((each.node for each in cluster.state.bound if each.pod.name == name), None)
     if on is not None:
         raise ConfigError(f"POD {name}: it is on {printable(on)} already; name a pod that waits, or a manifest's file")
-    names = ", ".join(printable(each.name) for each in waiting[:_MOST_NAMES])
-    there = f"these wait: {names}{', ...' * (len(waiting) > _MOST_NAMES)}" if names else "no pod waits"
+    names = ", ".join(printable(each.name) for each in waiting[:_MAX_NAMES])
+    there = f"these wait: {names}{', ...' * (len(waiting) > _MAX_NAMES)}" if names else "no pod waits"
     raise ConfigError(f"POD {name}: no pod of this name waits; {there}; or name a manifest's file, such as pod.yaml")
 
 

@@ -100,7 +100,7 @@ class FirstKey(_Completion):
     cost: RealCost
     """From the launch order to this moment, without the padding of a profile and the wait for maps."""
     lost: tuple[str, ...] = ()
-    """Of the containers whose work it was to go on from, those whose work it did not find: what they had saved is
+    """The containers whose work it was to continue, and did not find: what they had saved is
     damaged or gone, and is done again."""
     keys_left: int = 0
     """If work was lost: the keys that need not be done again."""
@@ -140,11 +140,11 @@ class Exited(_Completion):
     keys_done: int
     reason: str = ""
     output_sha256: str = ""
-    """Of a program that has succeeded: the digest of its directory at its commit (``emulator.storage.tree_digest``)."""
+    """The digest of a succeeded program's directory at its commit (``emulator.storage.tree_digest``)."""
 
 
-class DecidedOutside(_Completion):
-    """Answer to ``AskOutside``: the lines of the process, without the last, ``Done``."""
+class ExternalDecisions(_Completion, tag="DecidedOutside"):
+    """Answer to ``AskExternalScheduler``: the lines of the process, without the last, ``Done``."""
 
     question: int
     first_line: int
@@ -172,6 +172,6 @@ Completion: TypeAlias = (
     | Paged
     | Committing
     | Exited
-    | DecidedOutside
+    | ExternalDecisions
 )
 """All of it."""

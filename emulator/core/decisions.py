@@ -49,7 +49,7 @@ class PolicyError(Exception):
 def allocate(
     policy: AllocationPolicy, view: ClusterView, accepted: AllocationDecision | None = None
 ) -> AllocationDecision:
-    """Which queue is served next, and who may take back from whom; ``accepted``: an earlier decision on the same
+    """Which queue is served next, and who may reclaim from whom; ``accepted``: an earlier decision on the same
     queues, which need not be checked again.  Raises PolicyError."""
     decision = policy.function(view)
     if decision == accepted and accepted is not None and accepted.valid_until_ns is None:
@@ -101,7 +101,7 @@ def _lasting(policy: AllocationPolicy, decision: DecisionT, view: ClusterView) -
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:
-    """The containers that an allocation would take back in this round, and from which jobs.  Raises PolicyError."""
+    """The containers that an allocation would reclaim in this round, and from which jobs.  Raises PolicyError."""
     returned = pace.takes(view)
     items = _items(returned)
     if items is None or not all(isinstance(item, Take) and any(item.amount) for item in items):

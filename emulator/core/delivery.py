@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-*Numbered news* (``NumberedNews``): each piece matters and is applied once.  A piece has a higher number than the one
+*Numbered news* (``NumberedUpdates``): each piece matters and is applied once.  A piece has a higher number than the one
 before.  It is repeated until the receiver says that it has heard that number; only then is the next piece sent.
 
 *The latest value* (``LatestValue``): only the newest matters.  It is said until the receiver acknowledges its number;
@@ -34,23 +34,23 @@ from emulator.core.messages import (
     node_address,
 )
 
-NewsT = TypeVar("NewsT")
+UpdateT = TypeVar("UpdateT")
 ContainerCommand = StartContainer | SuspendContainer | ResumeContainer | KillContainer
 
 
-class NumberedNews(Generic[NewsT]):
+class NumberedUpdates(Generic[UpdateT]):
     """News for one receiver; see the module's theory of operation."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
         """Number of the last piece."""
-        self._last: NewsT | None = None
+        self._last: UpdateT | None = None
 
-    def unheard(self, heard: int) -> NewsT | None:
+    def unacknowledged(self, heard: int) -> UpdateT | None:
         """The piece to repeat to a receiver whose last was ``heard``; None: it has all that was sent."""
         return self._last if heard < self.number else None
 
-    def send(self, number: int, news: NewsT) -> NewsT:
+    def send(self, number: int, news: UpdateT) -> UpdateT:
         """The next piece; the one before must have been heard."""
         assert number > self.number, f"{number} after {self.number}"
         self.number, self._last = number, news
@@ -65,25 +65,25 @@ class LatestValue:
     """It is said again after this time; 0: whenever there is an opportunity."""
     number: int = 0
     """Under which it was last said."""
-    unheard: bool = False
+    is_unacknowledged: bool = False
     """Whether it was said and not acknowledged."""
-    _said_ns: int = 0
+    _sent_ns: int = 0
 
-    def say(self, number: int, now_ns: int) -> None:
+    def send(self, number: int, now_ns: int) -> None:
         """It is said under ``number``: higher for a new value."""
         assert number >= self.number, f"{number} after {self.number}"
-        self.number, self.unheard, self._said_ns = number, True, now_ns
+        self.number, self.is_unacknowledged, self._sent_ns = number, True, now_ns
 
     def acknowledge(self, number: int) -> bool:
         """The receiver has what was said under ``number``; returns whether this was waited for."""
-        was_awaited = self.unheard and number >= self.number
-        self.unheard = self.unheard and not was_awaited
+        was_awaited = self.is_unacknowledged and number >= self.number
+        self.is_unacknowledged = self.is_unacknowledged and not was_awaited
         return was_awaited
 
     @property
     def due_ns(self) -> int | None:
         """When it must be said again; None: it is known, or was never said."""
-        return self._said_ns + self.retry_ns if self.unheard else None
+        return self._sent_ns + self.retry_ns if self.is_unacknowledged else None
 
 
 _S = ContainerState
@@ -135,7 +135,7 @@ class CommandLedger:
         self._expect(sent.due_ns)
         return Send(sent.to, command)
 
-    def settle(self, report: ContainerReport) -> None:
+    def acknowledge(self, report: ContainerReport) -> None:
         """Forget the command if this report shows that it was carried out or is no longer possible."""
         sent = self._open.get(report.container)
         if sent is None:

@@ -42,9 +42,9 @@ class ReadProgress(_Effect):
     containers: tuple[str, ...]
 
 
-class AskOutside(_Effect, rename={"events": "news"}):
-    """Notify the process that decides from outside, a new one if the events begin with ``Begin``; what it decides comes
-    back in exactly one ``DecidedOutside``."""
+class AskExternalScheduler(_Effect, tag="AskOutside", rename={"events": "news"}):
+    """Notify the external scheduler, in a new process if the events begin with ``SchedulerStarted``; what it decides
+    comes back in exactly one ``ExternalDecisions``."""
 
     question: int
     events: tuple[Event, ...]
@@ -173,7 +173,7 @@ class ExplainTaskEviction(_Effect):
 
 
 class ExplainScheduler(_Effect):
-    """Why a scheduler that says who gets what gave, or took back, this container."""
+    """Why a scheduler that says who gets what gave, or reclaimed, this container."""
 
     job: str
     """That has the container."""
@@ -207,7 +207,7 @@ Effect: TypeAlias = (
     Send
     | SetTimer
     | ReadProgress
-    | AskOutside
+    | AskExternalScheduler
     | AllFinished
     | ExitApplication
     | Launch

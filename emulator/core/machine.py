@@ -11,7 +11,7 @@ position would depend on history.
 The contract for heartbeats that a driver may leave out:
 
 * The driver sends ``Tick`` at the times of a machine's ``heartbeat``; no machine sets a timer for it.
-* A message changes something, so ``revision`` grows, unless its handler calls ``leaves_no_trace``.  Only handlers of
+* A message changes something, so ``revision`` grows, unless its handler calls ``skip_journal``.  Only handlers of
   ticks, heartbeats and responses may do so.  A message that changed nothing and has no content is not journalled, and a
   run without it is the same run.
 * ``heartbeat_due_ns`` gives the earliest time at which a tick may matter, never too late.  A decision of a policy holds
@@ -71,7 +71,7 @@ class PeriodicMachine(Machine, Protocol):
         ...
 
     @property
-    def heard_id(self) -> int:
+    def received_id(self) -> int:
         """Id of the last news of the ResourceManager that it has received; -1 if it never waits for any."""
         ...
 
@@ -95,7 +95,7 @@ class StateMachine:
         self.address = address
         self.revision = 0
         """Grows with every message that changes something."""
-        self._traceless = False
+        self._skips_journal = False
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message; see ``Machine``."""
@@ -103,20 +103,20 @@ class StateMachine:
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for this machine")
         effects = handler(self, message, now_ns)
-        if self._traceless:
-            self._traceless = False
+        if self._skips_journal:
+            self._skips_journal = False
         else:
             self.revision += 1
         return effects
 
     @property
-    def heard_id(self) -> int:
+    def received_id(self) -> int:
         """See ``PeriodicMachine``."""
         return -1
 
-    def leaves_no_trace(self) -> None:
+    def skip_journal(self) -> None:
         """The message being handled (a tick, a heartbeat or a response) has changed nothing."""
-        self._traceless = True
+        self._skips_journal = True
 
 
 class IllegalTransition(Exception):

@@ -154,7 +154,7 @@ class AllocatedContainer(Frozen):
     """How many other jobs start in the same pass of the scheduler."""
 
 
-class Answer(Frozen):
+class AllocateResponse(Frozen):
     """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
 
     id: int
@@ -231,10 +231,10 @@ class NodeHeartbeat(_Message):
     heard_id: int = -1
     """Id of the last response with news."""
     registration: int = 0
-    """From this instant on the node has nothing of what was there before: it was started anew, or emptied."""
+    """From this instant on the node has nothing of what was there before: it was restarted, or emptied."""
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it reports nothing."""
         return not self.freed
 
@@ -250,7 +250,7 @@ class NodeHeartbeatResponse(_Message):
     """The node was given up: whatever still runs there has been replaced and must end."""
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it has no news."""
         return not self.finished_jobs and not self.shut_down
 
@@ -275,7 +275,7 @@ class ApplicationHeartbeat(_Message):
     """The ApplicationMaster's; one whose node was taken for dead may still be there beside the next."""
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it only repeats what is known."""
         return self.ask is None and self.final_state is None
 
@@ -284,12 +284,12 @@ class ApplicationHeartbeatResponse(_Message):
     """ResourceManager to ApplicationMaster; acknowledges all heartbeats up to ``id``."""
 
     id: int
-    answer: Answer | None = None
+    answer: AllocateResponse | None = None
     ended: bool = False
     """The ResourceManager has recorded the job's final state."""
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it has no news."""
         return self.answer is None and not self.ended
 
@@ -312,7 +312,7 @@ class StartContainer(_Message):
     memory_bytes: int | None = None
     """Memory that the task uses; None: unknown, and it is charged with its whole container."""
     registration: int = 0
-    """Of the node that is meant."""
+    """The registration of the node that is meant."""
     work: Work = Work.KEYS
     """What its process does."""
     request: Resources = ()

@@ -39,7 +39,7 @@ class Charge(Enum):
 _IN_CONTAINER = (Charge.RUNNING, Charge.SET_ASIDE)
 
 
-class NoRoom(Exception):
+class InsufficientResourcesError(Exception):
     """The node lacks the requested resource; the message says how much it has.  Nothing was changed."""
 
 
@@ -100,7 +100,10 @@ class NodeLedger:
     # ---- changing ----
 
     def take(self, container: str, work: Work, memory_bytes: int | None = None, request: Resources = ()) -> None:
-        """A container starts; ``request``: what it asks for, if containers have several sizes.  Raises NoRoom."""
+        """A container starts; ``request``: what it requests, if containers have several sizes.
+
+        Raises InsufficientResourcesError.
+        """
         if work is Work.MASTER and self.node.masters_outside:
             self._entries[container] = _Entry((), 0, Charge.OUTSIDE)
             return
@@ -112,14 +115,14 @@ class NodeLedger:
         self.running_bytes += size_bytes
 
     def set_aside(self, container: str) -> None:
-        """A container will be stopped: reserve memory for it.  Raises NoRoom."""
+        """A container will be stopped: reserve memory for it.  Raises InsufficientResourcesError."""
         entry, node = self._entries[container], self.node
         if self.stopped >= node.max_suspended:
-            raise NoRoom(f"{node.name} holds {self.stopped} stopped processes, the most it may")
-        if self.stopped_bytes + entry.memory_bytes > node.room_bytes:
-            raise NoRoom(
-                f"{node.name} has {_gb(node.room_bytes)} GB of RAM and swap beside its containers, stopped processes"
-                f" hold {_gb(self.stopped_bytes)} of it, and this one has {_gb(entry.memory_bytes)}"
+            raise InsufficientResourcesError(f"{node.name} holds {self.stopped} stopped processes, the most it may")
+        if self.stopped_bytes + entry.memory_bytes > node.capacity_bytes:
+            raise InsufficientResourcesError(
+                f"{node.name} has {_gb(node.capacity_bytes)} GB of RAM and swap beside its containers,"
+                f" stopped processes hold {_gb(self.stopped_bytes)} of it, and this one has {_gb(entry.memory_bytes)}"
             )
         self._count_stopped(entry, 1)
         entry.charge = Charge.SET_ASIDE
@@ -143,7 +146,7 @@ class NodeLedger:
         self.charged = minus(self.charged, self.node.freed_by_stop(entry.needs))
 
     def resume(self, container: str) -> None:
-        """Its stopped process resumes.  Raises NoRoom."""
+        """Its stopped process resumes.  Raises InsufficientResourcesError."""
         entry = self._entries[container]
         self._charge(self.node.freed_by_stop(entry.needs))
         entry.charge = Charge.RUNNING
@@ -168,7 +171,9 @@ class NodeLedger:
         after, has = plus(self.charged, more), self.node.has
         if not fits(after, has):
             names = self.node.has_names
-            raise NoRoom(f"{self.node.name} lacks {written(lacking(after, has), names)} of {written(more, names)}")
+            raise InsufficientResourcesError(
+                f"{self.node.name} lacks {written(lacking(after, has), names)} of {written(more, names)}"
+            )
         self.charged = after
 
     def _held_by(self, entry: _Entry) -> Resources:

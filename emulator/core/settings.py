@@ -65,7 +65,7 @@ class NodeSettings:
     stopped_hold: tuple[bool, ...] = ()
     """For each resource, whether a stopped process goes on holding it."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Pairs (name, value) by which the file tells nodes apart."""
+    """Pairs (name, value) by which the file distinguishes nodes."""
     has: Resources = field(init=False, repr=False, compare=False)
     """What containers can have of it together, in thousandths: its resources; where all containers have one size, so
     many containers, or slots for maps and slots for other tasks."""
@@ -90,7 +90,7 @@ class NodeSettings:
         return length_ns * self.slowness_ppm // 1_000_000
 
     @property
-    def room_bytes(self) -> int:
+    def capacity_bytes(self) -> int:
         """RAM and swap beyond a full set of containers: what stopped processes may use together."""
         return max(0, self.memory_bytes + self.swap_bytes - self.reserved_bytes)
 
@@ -118,7 +118,7 @@ class NodeSettings:
         """What a process with this request makes free when it is stopped, and needs again when it resumes."""
         return minus(request, self.held_when_stopped(request))
 
-    def freed_for_certain(self, request: Resources, may_stop: bool) -> Resources:
+    def guaranteed_freed(self, request: Resources, may_stop: bool) -> Resources:
         """What taking a process with this request back makes free; ``may_stop``: it may be stopped for that."""
         return self.freed_by_stop(request) if may_stop else request
 
@@ -160,7 +160,7 @@ class News(StrEnum):
     ``mapreduce.tasktracker.outofband.heartbeat``, MAPREDUCE-2355)."""
     AT_ONCE = "at-once"
     """Whoever has news tells it at once, and free containers are offered whenever something has changed (kube-scheduler
-    and Kueue, which watch the API server; Slurm's controller).  Rounds of taking back keep their period."""
+    and Kueue, which watch the API server; Slurm's controller).  Rounds of reclaiming keep their period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class SchedulerSettings:
 
     @property
     def preempts(self) -> bool:
-        """Whether containers are ever taken back."""
+        """Whether containers are ever reclaimed."""
         return any(TRAITS[mechanism].frees_slot for mechanism in self.mechanism.among)
 
     @property
@@ -346,7 +346,7 @@ class Settings:
 
     @property
     def preemptor_period_ns(self) -> int:
-        """Time between two rounds of taking back."""
+        """Time between two rounds of reclaiming."""
         return self.scheduler.allocation.interval_ns or self.protocol.preemptor_period_ns
 
     @property

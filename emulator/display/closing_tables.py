@@ -16,7 +16,7 @@ from emulator.records.measures import ended_well, shown_state
 from emulator.records.summary import what_was_checked, what_was_not_checked, wrong_files
 from emulator.vocabulary import counted
 
-MOST_JOBS = 30
+MAX_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 _FILE = "summary.json"
 
@@ -27,7 +27,7 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         return [_metrics_table(summary)]
     title, jobs = _to_show(summary["jobs"])
     tables: list[RenderableType] = [on_terminal(title, jobs_grid(jobs), _FILE)]
-    if len(summary["jobs"]) > MOST_JOBS:
+    if len(summary["jobs"]) > MAX_JOBS:
         tables.insert(0, on_terminal("queues", queues_grid(summary["jobs"]), _FILE))
     shown = {job["name"] for job in jobs}
     if groups := [group for group in summary.get("groups", ()) if group["job"] in shown]:
@@ -60,7 +60,7 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         facts.add_row("costs", _calibration_text(summary["calibration"]))
     if "too_large" in summary:
         jobs = list(summary["too_large"])
-        shown = ", ".join([*jobs[:MOST_JOBS], "..."] if len(jobs) > MOST_JOBS else jobs)
+        shown = ", ".join([*jobs[:MAX_JOBS], "..."] if len(jobs) > MAX_JOBS else jobs)
         facts.add_row("left out", Text(f"{len(jobs):,} that no node is large enough for: {shown}"))
     if "left_out" in summary:
         facts.add_row("note", Text(summary["left_out"]))
@@ -86,17 +86,17 @@ def _web_text(facts: Mapping[str, Any]) -> str:
 
 def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
     """A title, and the jobs below it."""
-    if len(jobs) <= MOST_JOBS:
+    if len(jobs) <= MAX_JOBS:
         return "jobs", jobs
     ranked = sorted(jobs, key=lambda job: (ended_well(job), -(job["completion_s"] or 0)))
-    title = f"{MOST_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest"
-    return title, ranked[:MOST_JOBS]
+    title = f"{MAX_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest"
+    return title, ranked[:MAX_JOBS]
 
 
 def _metrics_table(summary: Mapping[str, Any]) -> Table:
     metrics = summary["metrics"]
     title = f"{summary['repeats']} repeats"
-    if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MOST_JOBS:
+    if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MAX_JOBS:
         metrics = {name: metric for name, metric in metrics.items() if not name.startswith("jobs.")}
         title += "; metrics of jobs are in summary.json"
     columns = [

@@ -47,7 +47,7 @@ class Grid(Frozen):
 
     @property
     def heads(self) -> list[str]:
-        """Of all columns."""
+        """The heads of all columns."""
         return [str(column.head) for column in self.columns]
 
     def is_text(self, column: int) -> bool:

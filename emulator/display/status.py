@@ -105,7 +105,7 @@ def unstarted_job_status(job: JobSpec, state: str | None) -> JobStatus:
     return JobStatus(job.name, job.queue, state or "submitted", 0, 0, 0, total, total)
 
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _ASKS = frozenset({AttemptState.NEW, AttemptState.UNASSIGNED})
 
 
@@ -128,14 +128,14 @@ def standstill(since_ns: int, now_ns: int, stuck: Iterable[str], waiting_jobs: I
         waiting_jobs: jobs that have not ended.
     """
     tasks = list(stuck)
-    jobs = ", ".join(list(waiting_jobs)[:_MOST_NAMED])
+    jobs = ", ".join(list(waiting_jobs)[:_MAX_NAMED])
     if not tasks:
         return (
             f"at {now_ns / 1e9:.0f} s no task runs, and {jobs} wait for containers that they cannot get: "
             "the cluster is too small for them, or the allocation policy gives them none"
         )
-    more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
+    more = f" and {len(tasks) - _MAX_NAMED} more" if len(tasks) > _MAX_NAMED else ""
     return (
         f"there was no progress from {since_ns / 1e9:.0f} s to {now_ns / 1e9:.0f} s, and {jobs} have not ended; stuck: "
-        f"{', '.join(tasks[:_MOST_NAMED])}{more}"
+        f"{', '.join(tasks[:_MAX_NAMED])}{more}"
     )

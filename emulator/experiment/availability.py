@@ -23,7 +23,7 @@ from workloads.draws import normal
 Containers = Annotated[int, Field(ge=0, le=10**9)]
 Point = tuple[Seconds, Containers]
 CurvePoint = tuple[Seconds, Containers | Annotated[float, Field(ge=0, le=10**9, allow_inf_nan=False)]]
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 SHORTEST_PERIOD_S = 60
 _ERROR_NS = 3600 * 10**9
 """How long each error of a forecast lasts."""
@@ -63,9 +63,9 @@ class Transactional(Strict):
     """``placeholder``: it holds them and does nothing.  ``web``: in live runs also a small HTTP service on the driver's
     machine, under a load that follows the containers withheld for it (``emulator.live.session.web``)."""
     requests_real_s: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 20.0
-    """Of ``web``: requests in a real second for each withheld container, on average."""
+    """Requests of ``web`` in a real second for each withheld container, on average."""
     request_real_ms: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 10.0
-    """Of ``web``: processor time of one request."""
+    """Processor time of one request of ``web``."""
 
 
 class Availability(Strict):
@@ -105,8 +105,8 @@ class Availability(Strict):
             raise ValueError(f"with a spline or a period_s the first time must be 0 s, not {points[0][0]:g}")
         if points and self.period_s is not None and points[-1][0] >= self.period_s:
             raise ValueError(f"the last time, {points[-1][0]:g} s, must be before period_s, {self.period_s:g}")
-        if self.spline and (self.period_s or self.spline[-1][0]) / self.step_s > MOST_STEPS:
-            raise ValueError(f"step_s {self.step_s:g} makes more than {MOST_STEPS} steps; raise it")
+        if self.spline and (self.period_s or self.spline[-1][0]) / self.step_s > MAX_STEPS:
+            raise ValueError(f"step_s {self.step_s:g} makes more than {MAX_STEPS} steps; raise it")
         return self
 
 
@@ -209,7 +209,7 @@ def _mistaken(capacity: Capacity, error: ForecastError, containers: int, seed: i
     """The capacity with errors: enough periods to fill four weeks, and one drawn error for each hour."""
     period_ns = capacity.period_ns
     periods = 1 if period_ns is None else -(-_ERRORS_NS // period_ns)
-    if periods * len(capacity.steps) > 10 * MOST_STEPS:
+    if periods * len(capacity.steps) > 10 * MAX_STEPS:
         raise ConfigError(
             f"cluster.availability.forecast: {periods * len(capacity.steps)} errors to draw; raise period_s"
         )

@@ -19,7 +19,7 @@ from emulator.experiment.checks.workload import workload_checks
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.sites.include import include_site, move_details
-from emulator.files.problems import MOST_PROBLEMS, Problem, describe, validation_problems
+from emulator.files.problems import MAX_PROBLEMS, Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
 
@@ -91,7 +91,7 @@ def _check(
         found += reference_checks(scheduler, workload, document)
     if workload is not None:
         found += workload_checks(workload, scheduler, cluster, engine)
-    return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
+    return [problem for one in found for problem in islice(one, MAX_PROBLEMS + 1)]
 
 
 def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:

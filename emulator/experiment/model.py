@@ -26,7 +26,7 @@ from emulator.policies.axes import ALLOCATION, AUTO
 from emulator.policies.policy import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.resources import vector_of
 from emulator.storage.objects import SCHEMES
-from emulator.vocabulary import TakingBack
+from emulator.vocabulary import ReclaimMechanism
 from workloads.schema import (
     BimodalEntry,
     Fraction,
@@ -86,7 +86,7 @@ class Protocol(Strict):
     speculation: Speculation | None = None
     """Null: stragglers get no second attempt; ``{}``: they get one, by the defaults."""
     news: Literal["heartbeat", "out-of-turn", "at-once"] = "heartbeat"
-    """How the scheduler is told: in heartbeats; also in one out of turn when a container ends (Hadoop 1); or at once
+    """How the scheduler is notified: in heartbeats; also in one out of turn when a container ends (Hadoop 1); at once
     (kube-scheduler, Kueue, Slurm).  See ``emulator.core.settings.News``."""
 
 
@@ -159,11 +159,11 @@ class NodeGroup(Strict):
 
     count: Annotated[int, Field(ge=1, le=100_000)]
     name: Name | None = None
-    """Of the only node of the group; null: its nodes are called ``node-1`` and so on, by their places."""
+    """The name of the group's only node; null: its nodes are called ``node-1`` and so on, by their places."""
     resources: Annotated[Resources, Field(min_length=1)]
     """What a node has: ``{cpu: 8, memory_gb: 32, gpu: 2}``, by any names."""
     labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
-    """What tells these nodes apart, for policies: ``{zone: a, flavor: spot}``."""
+    """What distinguishes these nodes, for policies: ``{zone: a, flavor: spot}``."""
 
     @model_validator(mode="after")
     def _one_name(self) -> NodeGroup:
@@ -314,8 +314,8 @@ class Queue(Strict):
     """How long a task of it runs, since it last started or resumed, before it may be a victim."""
     checkpoint_period_s: PositiveSeconds | None = None
     """How often a task of it saves by itself what it has done; null: never."""
-    mechanism: TakingBack | None = None
-    """What happens to a task of it that is taken back; null: ``scheduler.mechanism``."""
+    mechanism: ReclaimMechanism | None = None
+    """What happens to a task of it that is reclaimed; null: ``scheduler.mechanism``."""
 
 
 class Allocation(Strict):
@@ -409,11 +409,11 @@ class Scheduler(Strict):
     task_eviction: Policy | Choice = "srt"
     mechanism: Policy | Choice
     victims: Literal["reduces", "all"] = "reduces"
-    """Which tasks may be preempted: reduces, as in the papers, or maps too."""
+    """The tasks that may be preempted: reduces, as in the papers, or maps too."""
     placement: Policy | Placement = "prefer-local"
     resume_order: Policy | Choice = "suspended-first"
     fit: Policy | Choice = "offered"
-    """Which node a new container gets."""
+    """The rule that chooses the node of a new container."""
     epoch_s: PositiveSeconds = 0.5
     """How long shares are valid, under an allocation that gives shares (flex, section 4.2)."""
     triggers: tuple[TriggerEntry, ...] = ()

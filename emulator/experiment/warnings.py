@@ -11,7 +11,7 @@ from workloads.errors import Problems
 TOO_LARGE = "too_large"
 """Option of an allocation: the jobs of an imported cluster that are left out because no node is large enough, each with
 what it lacks."""
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 
 def too_large(experiment: Experiment) -> Mapping[str, str]:
@@ -24,8 +24,8 @@ def too_large_warning(experiment: Experiment) -> str | None:
     left_out = too_large(experiment)
     if not left_out:
         return None
-    named = [f"{name} ({lack})" for name, lack in list(left_out.items())[:_MOST_NAMED]]
-    more = f"; and {len(left_out) - _MOST_NAMED:,} more" if len(left_out) > _MOST_NAMED else ""
+    named = [f"{name} ({lack})" for name, lack in list(left_out.items())[:_MAX_NAMED]]
+    more = f"; and {len(left_out) - _MAX_NAMED:,} more" if len(left_out) > _MAX_NAMED else ""
     count = f"{len(left_out):,} job{'s' * (len(left_out) > 1)}"
     return f"no node is large enough for {count}, left out of the run: {'; '.join(named)}{more}"
 

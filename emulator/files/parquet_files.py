@@ -167,9 +167,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("its footer or the header of a page has a number that does not end")
 
 
-MOST_ROWS = 50_000_000
-_MOST_GROUP_BYTES = 2 * 2**30
-_MOST_BYTES = 4 * 2**30
+MAX_ROWS = 50_000_000
+_MAX_GROUP_BYTES = 2 * 2**30
+_MAX_BYTES = 4 * 2**30
 _VALUE_BYTES = 8
 _GIB = 2**30
 
@@ -189,9 +189,9 @@ def parquet_file(path: Path, whole: bool = False) -> pyarrow.parquet.ParquetFile
         raise ValueError("is not a file, but Parquet needs one that can be read at any place")
     file = pyarrow.parquet.ParquetFile(path)
     found = file.metadata
-    if found.num_rows > MOST_ROWS:
-        raise TooLargeError(f"has {found.num_rows:,} rows, above the {MOST_ROWS:,} that are read; split it")
-    most_bytes = _MOST_BYTES if whole else _MOST_GROUP_BYTES
+    if found.num_rows > MAX_ROWS:
+        raise TooLargeError(f"has {found.num_rows:,} rows, above the {MAX_ROWS:,} that are read; split it")
+    most_bytes = _MAX_BYTES if whole else _MAX_GROUP_BYTES
     total_bytes = 0
     for group, columns in enumerate(column_parts(path)):
         total_bytes = _group_bytes(path, file, group, columns, most_bytes) + (total_bytes if whole else 0)
@@ -215,9 +215,9 @@ def _group_bytes(
     total_bytes = 0
     for number, column in enumerate(columns):
         described, size_bytes, count = file.schema.column(number), column.unpacked_bytes, column.values
-        if count > MOST_ROWS:
+        if count > MAX_ROWS:
             where = f"in column '{column.path}' of row group {group + 1}"
-            raise TooLargeError(f"has {count:,} values {where}, above the {MOST_ROWS:,} that are read at once")
+            raise TooLargeError(f"has {count:,} values {where}, above the {MAX_ROWS:,} that are read at once")
         if described.max_repetition_level:
             _check_pages(path, column)
         if described.physical_type != "BYTE_ARRAY":

@@ -20,9 +20,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Problem = tuple[Location, str]
 """The location of a problem, and its message."""
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Most problems to report.  More at once help nobody, and a long list takes time to make."""
-_MOST_ERRORS = 10 * MOST_PROBLEMS
+_MAX_ERRORS = 10 * MAX_PROBLEMS
 """Most errors of the library to look at; several of them may be one problem."""
 _LONGEST_SUGGESTED_FROM = 1000
 """A name is compared with this many known ones; each comparison takes microseconds."""
@@ -71,7 +71,7 @@ def validated(document: Document, model: type[ModelT]) -> ModelT:
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
     """The problems of a failed validation.  A field that may have several types gets one problem, not one per type."""
     found: dict[Location, list[ErrorDetails]] = {}
-    for details in error.errors(include_url=False)[:_MOST_ERRORS]:
+    for details in error.errors(include_url=False)[:_MAX_ERRORS]:
         found.setdefault(_location(details, document), []).append(details)
     problems: list[Problem] = []
     outer = {location[:length] for location in found for length in range(len(location))}
@@ -107,9 +107,9 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
     for location, message in sorted(problems, key=order):
         field = f"{dotted(location)}: " if location else ""
         lines[f"{document.origin(location)}: {printable(field + message)}"] = None
-        if len(lines) > MOST_PROBLEMS:
+        if len(lines) > MAX_PROBLEMS:
             lines.popitem()
-            return "\n".join([*lines, f"{document.path}: has more problems than these {MOST_PROBLEMS}"])
+            return "\n".join([*lines, f"{document.path}: has more problems than these {MAX_PROBLEMS}"])
     return "\n".join(lines)
 
 

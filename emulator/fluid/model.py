@@ -93,7 +93,7 @@ def simulate(
 
 
 class _Simulation:
-    """See the module's theory of operation."""
+    """One simulation of the fluid model (see the module's theory of operation)."""
 
     def __init__(
         self,

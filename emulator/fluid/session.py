@@ -27,7 +27,7 @@ from emulator.records.run_directory import SHARES_NAME, RunDirectory
 from emulator.resolved import Resolved
 from emulator.vocabulary import Frozen
 
-MOST_PENALISED = 190
+MAX_PENALISED = 190
 """Runs with more jobs are not evaluated with FLEX's metrics, because that takes longer than the run."""
 
 
@@ -87,7 +87,7 @@ def simulated(run: Resolved, write: Callable[[Sequence[Record]], object]) -> tup
             "utilization": useful_ns / room_ns if room_ns else None,
         },
         "overheads": {},
-        "penalties": metrics_of(jobs, outcome.ends_ns, run.containers) if len(jobs) <= MOST_PENALISED else None,
+        "penalties": metrics_of(jobs, outcome.ends_ns, run.containers) if len(jobs) <= MAX_PENALISED else None,
         "decisions": {
             "n": len(took_real_ms),
             "real_ms": {"mean": sum(took_real_ms) / (len(took_real_ms) or 1), "max": max(took_real_ms, default=0.0)},

@@ -262,7 +262,7 @@ def main() -> int:
     clean = _wait_for_driver()
     driver = os.getppid() if clean else None  # the driver may still have a log of Ray open
     written = [*arguments.dir, *arguments.kept]
-    if clean:  # its processes have been told to end
+    if clean:  # its processes have been notified to end
         belongings = _Belongings(arguments.run_id, arguments.host, written, driver)
         deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
         while time.monotonic() < deadline and belongings.found():

@@ -12,7 +12,7 @@ from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.sites.kueue import BorrowWithinCohort, Cluster, ClusterQueue, FlavorQuotas, Policy, Quota, ShareStrategy
 
 _BORROW = "spec.preemption.borrowWithinCohort"
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 class Change(NamedTuple):
@@ -44,8 +44,8 @@ def text_of(changes: Iterable[Change]) -> str:
 def _named(names: list[str]) -> str:
     if names == [""]:
         return "Configuration"
-    if len(names) > _MOST_NAMED:
-        names = [*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} more"]
+    if len(names) > _MAX_NAMED:
+        names = [*names[: _MAX_NAMED - 1], f"{len(names) - _MAX_NAMED + 1} more"]
     *others, last = names
     return f"ClusterQueues {', '.join(others)} and {last}" if others else f"ClusterQueue {last}"
 
@@ -195,7 +195,7 @@ def _none_borrowed(which: tuple[str, str], flavor: str, resource: str, quota: Qu
 
 
 def _with_quotas(made: Callable[[str, str, Quota], Quota]) -> Callable[[ClusterQueue], ClusterQueue]:
-    """Each quota of a queue made anew from its flavor, its resource and what it was."""
+    """Each quota of a queue made again from its flavor, its resource and what it was."""
 
     def of_flavor(flavor: FlavorQuotas) -> FlavorQuotas:
         quotas = {resource: made(flavor.name, resource, quota) for resource, quota in flavor.quotas.items()}

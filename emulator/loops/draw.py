@@ -14,9 +14,9 @@ from emulator.vocabulary import SECOND_NS, Frozen
 
 PRIORITIES = (0, 1, 2)
 """Drawn where the configuration names none."""
-_MOST_WORKLOADS = 12
-_MOST_QUEUES = 4
-_MOST_STEPS = 12
+_MAX_WORKLOADS = 12
+_MAX_QUEUES = 4
+_MAX_STEPS = 12
 """In how many parts the largest amount is cut, if the quotas suggest no larger part."""
 _ENDS = 0.25
 """The part of the workloads that end; the others run for ever."""
@@ -64,14 +64,14 @@ class Drawer:
         """One plan; the same for a random source of the same state."""
         cluster, tree = random.choice(self._trees)
         preempts = [queue for queue in tree if _preempts(queue)]
-        queues = random.sample(tree, min(len(tree), random.randint(2, _MOST_QUEUES)))
+        queues = random.sample(tree, min(len(tree), random.randint(2, _MAX_QUEUES)))
         if preempts and not any(map(_preempts, queues)):
             queues[0] = random.choice(preempts)
         index = random.randrange(min(len(_groups(queue)) for queue in queues))
         alone = random.random() < 0.6
         priorities = random.sample(self._priorities, min(len(self._priorities), random.randint(1, 4)))
         arrivals, at_s = [], 0
-        for number in range(random.randint(3, _MOST_WORKLOADS)):
+        for number in range(random.randint(3, _MAX_WORKLOADS)):
             at_s += random.randint(1, 20)
             queue = random.choice(queues)
             podset = PodSet("main", 1, self._requests(random, tree, queue, index, alone))
@@ -91,7 +91,7 @@ class Drawer:
             if most <= 0 or (requests and random.random() < 0.3):
                 continue
             step = gcd(*(node.nominal[cell] for node in tree)) or most
-            step *= max(1, -(-most // (step * _MOST_STEPS)))
+            step *= max(1, -(-most // (step * _MAX_STEPS)))
             requests[resource] = min(most, step * random.randint(1, max(1, most // step)))
         return requests or {group.resources[0]: 1}
 

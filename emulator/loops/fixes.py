@@ -17,11 +17,11 @@ from emulator.loops.draw import Plan
 from emulator.loops.search import Search, loop_of, shrunk
 from emulator.sites.kueue import Cluster
 
-LEAST_PLAYS, MOST_PLAYS = 2000, 20_000
+LEAST_PLAYS, MAX_PLAYS = 2000, 20_000
 """A fix without an argument is searched for other loops with so many plays, or is not named."""
-_MOST_KNOWN, _PLAYS_TO_KNOW = 60, 1000
+_MAX_KNOWN, _PLAYS_TO_KNOW = 60, 1000
 """Loops of the configuration as it is that a fix must end, and plays to find them."""
-_MOST_SEARCHED, _PLAYS_TO_CHOOSE = 3, 200
+_MAX_SEARCHED, _PLAYS_TO_CHOOSE = 3, 200
 """Fixes that are searched to the end, so that each gets enough plays: those that had the fewest evictions in the first
 plays.  The fewer are left, the less can go round."""
 _BATCH = 50
@@ -48,7 +48,7 @@ class Fix:
 
     @property
     def evictions(self) -> float:
-        """Of a play with it."""
+        """The evictions of a play with it."""
         return 0.0 if self.search is None else self.search.evictions / max(1, self.search.plays)
 
     @property
@@ -62,7 +62,7 @@ class Fixes:
     """What was tried to end the loops of a configuration."""
 
     loops: int
-    """Of the configuration, which each fix ends."""
+    """The loops of the configuration, which each fix ends."""
     argued: list[Fix]
     """By argument, those with fewest fields first."""
     searched: list[Fix] = field(default_factory=list)
@@ -97,7 +97,7 @@ def _fix(cluster: Cluster, changes: Sequence[Change]) -> Fix:
 def _known(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Plan]:
     """The loop, and others of the same configuration."""
     known, searched, few = [plan], Search(plan.cluster, priorities, seed), _times(_PLAYS_TO_KNOW, goes_on)
-    while len(known) < _MOST_KNOWN:
+    while len(known) < _MAX_KNOWN:
         searched.go_on(few)
         if searched.found is None:
             break
@@ -123,12 +123,12 @@ class _Trial:
         for fix in fixes:
             fix.search = Search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}")
         left = sorted(self._left_after(_PLAYS_TO_CHOOSE, fixes), key=lambda fix: fix.evictions)
-        chosen = left[:_MOST_SEARCHED]
-        self.dropped += left[_MOST_SEARCHED:]
+        chosen = left[:_MAX_SEARCHED]
+        self.dropped += left[_MAX_SEARCHED:]
         for fix in chosen:
             while fix.other is None and fix.plays < LEAST_PLAYS and self.goes_on():
                 self._play(fix, chosen)
-        for fix in self._left_after(MOST_PLAYS, [fix for fix in chosen if fix.other is None]):
+        for fix in self._left_after(MAX_PLAYS, [fix for fix in chosen if fix.other is None]):
             (self.dropped if fix.plays < LEAST_PLAYS else self.searched).append(fix)
         self.refuted += [fix for fix in fixes if fix.other is not None]
 

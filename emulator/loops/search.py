@@ -21,9 +21,9 @@ Log = list[tuple[int, int, Decision]]
 """Time, cycle and decision."""
 
 
-_MOST_BUSY = 8
-_MOST_WORKLOADS = 16
-"""Of a variant."""
+_MAX_BUSY = 8
+_MAX_WORKLOADS = 16
+"""The most workloads of a variant."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Search:
             return
         self._busy.append((played.evictions, plan))
         self._busy.sort(key=lambda each: -each[0])
-        del self._busy[_MOST_BUSY:]
+        del self._busy[_MAX_BUSY:]
 
 
 def search(cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Search:
@@ -103,7 +103,7 @@ def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
             name = next(name for place in count() if (name := f"v{place:02d}") not in names)
             arrivals.append(replace(other, workload=replace(other.workload, name=name)))
         arrivals[number] = replace(arrivals[number], workload=workload)
-    kept = sorted(random.sample(range(len(arrivals)), min(len(arrivals), _MOST_WORKLOADS)))
+    kept = sorted(random.sample(range(len(arrivals)), min(len(arrivals), _MAX_WORKLOADS)))
     return replace(drawn, arrivals=tuple(arrivals[place] for place in kept))
 
 

@@ -7,7 +7,7 @@ from emulator.policies.policy import (
     AllocationPolicy,
     Axis,
     Elsewhere,
-    Outside,
+    ExternalCommand,
     Reads,
     SchedulerAllocation,
     ShareAllocation,
@@ -24,7 +24,7 @@ def _external() -> SchedulerAllocation:
     from emulator.policies.schedulers.external import ExternalScheduler
 
     source = "your own program; docs/outside.md"
-    return SchedulerAllocation("external", ExternalScheduler, source, options=Outside, spares=True)
+    return SchedulerAllocation("external", ExternalScheduler, source, options=ExternalCommand, spares=True)
 
 
 def _kube_scheduler() -> SchedulerAllocation:

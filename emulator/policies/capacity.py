@@ -10,7 +10,7 @@ from itertools import pairwise
 Step = tuple[int, int]
 """An instant, emulated nanoseconds, and the number of containers from then on."""
 
-_MOST_KNOWN = 100_000
+_MAX_KNOWN = 100_000
 
 
 class Capacity:
@@ -60,7 +60,7 @@ class Capacity:
             place = max(0, bisect_right(self._instants, within_ns) - 1)
             start_ns, count = self.steps[place]
             found = periods * self._of_a_period + self._sums[place] + count * (within_ns - start_ns)
-            if len(self._until) < _MOST_KNOWN:
+            if len(self._until) < _MAX_KNOWN:
                 self._until[now_ns] = found
         return found
 

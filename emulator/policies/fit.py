@@ -37,7 +37,7 @@ def dominant_resource(view: ClusterView, request: Resources, nodes: tuple[NodeVi
 
 
 def _vectors(node: NodeView, request: Resources) -> list[tuple[int, int, int]]:
-    """Of each resource that the node has: all of it, what is charged, and what is asked for.  Containers of one size
+    """For each resource that the node has: all of it, what is charged, and what is requested.  Equal containers
     are the only resource."""
     if not node.resources:
         return [(node.capacity, node.capacity - node.free, 1)]

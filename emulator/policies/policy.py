@@ -6,7 +6,7 @@ belongs to this one decision.
 
 An allocation has one of four forms; the machines have a strategy for each.  An ``AllocationPolicy`` orders queues and
 says who may take from whom; a ``ShareAllocation`` gives every job a number of containers; a ``PacedAllocation`` orders
-queues, and names the containers that it takes back; a ``SchedulerAllocation`` is decided by a scheduler that chooses
+queues, and names the containers that it reclaims; a ``SchedulerAllocation`` is decided by a scheduler that chooses
 the nodes: one that people run, or another process.
 """
 
@@ -36,7 +36,7 @@ from emulator.policies.views import (
 from emulator.vocabulary import Frozen, Mechanism, Resources
 
 AllocationRule: TypeAlias = Callable[[ClusterView], AllocationDecision | ShareDecision]
-"""Which queue gets the next container, and who may take back from whom; or how many containers each job is to
+"""Which queue gets the next container, and who may reclaim from whom; or how many containers each job is to
 hold."""
 JobSelection: TypeAlias = Callable[[ClusterView, tuple[JobView, ...]], Sequence[str]]
 """Names of ``jobs`` in the order of service; jobs left out are not served for now."""
@@ -254,11 +254,11 @@ class AllocationPolicy(Policy[AllocationRule]):
     engines: frozenset[str] = _MACHINES
     """Engines that know it."""
     ends_circles: bool = False
-    """Whether it ends a run itself in which evictions go round in a circle, and says whose."""
+    """Whether it ends a run itself in which evictions go round in a loop, and says whose."""
 
     @property
     def interval_ns(self) -> int | None:
-        """Time between two of its rounds of taking back; None: the period of the Preemptor."""
+        """Time between two of its rounds of reclaiming; None: the period of the Preemptor."""
         return None
 
 
@@ -271,7 +271,7 @@ class ShareAllocation(AllocationPolicy):
 
 
 class Pace(Protocol):
-    """How and when an allocation takes back containers that it names."""
+    """How and when an allocation reclaims containers that it names."""
 
     @property
     def interval_ns(self) -> int:
@@ -284,15 +284,15 @@ class Pace(Protocol):
         ...
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
-        """What this round would take back."""
+        """What this round would reclaim."""
         ...
 
 
 class PacedAllocation(AllocationPolicy):
-    """An allocation that orders queues, and at its own pace takes back containers that it names."""
+    """An allocation that orders queues, and at its own pace reclaims containers that it names."""
 
     pace: Pace | None = None
-    """None: nothing is taken back."""
+    """None: nothing is reclaimed."""
 
     @property
     def interval_ns(self) -> int | None:
@@ -304,7 +304,7 @@ class PacedAllocation(AllocationPolicy):
         return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
 
 
-class Outside(Frozen):
+class ExternalCommand(Frozen):
     """Options of ``external``: the process that decides."""
 
     command: Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(min_length=1)]
@@ -323,11 +323,11 @@ class SchedulerAllocation(AllocationPolicy):
     queues: QueueRules = QueueRules(may_be_left_out=True)
     spares: bool = False
     """Whether it heeds the ``minimum_runtime_s`` of a queue, before which nobody is to be a victim."""
-    outside: Outside | None = None
+    outside: ExternalCommand | None = None
     """The process that it is, if it is one."""
 
     def with_options(self, options: Frozen) -> SchedulerAllocation:
         """See ``Policy``; a process outside gets its options from its driver."""
-        if isinstance(options, Outside):
+        if isinstance(options, ExternalCommand):
             return replace(self, outside=options, options=None)
         return cast(SchedulerAllocation, Policy.with_options(self, options))

@@ -58,7 +58,7 @@ def fits(wanted: Resources, there: Resources) -> bool:
 
 
 def irreducible(short: Resources, givers: Iterable[_T], frees: Callable[[_T], Resources]) -> tuple[_T, ...] | None:
-    """The first of ``givers`` that make free what is ``short``, none of them in vain; None: all make too little.
+    """The first of ``givers`` that make free what is ``short``, none of them superfluous; None: all make too little.
 
     Those that make nothing free of what is lacking are passed over.  Then every one is left out that is not needed, the
     last first.  So with any one less it is too little.
@@ -108,7 +108,7 @@ def first_fit(requests: Iterable[Resources], nodes: Iterable[Resources]) -> tupl
     return placed, left
 
 
-def have_room(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
+def have_capacity(requests: Iterable[Resources], nodes: Iterable[Resources]) -> bool:
     """Whether all requests find room so."""
     wanted = list(requests)
     return first_fit(wanted, nodes)[0] == len(wanted)

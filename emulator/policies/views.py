@@ -2,7 +2,7 @@
 
 Every policy gets a ``ClusterView``.  Its parts are computed when they are read, so a policy pays only for what it uses.
 A view is valid for one decision and must not be kept.  An ApplicationMaster knows no other job and no node; its view
-holds its own tasks and the costs that it was told.
+holds its own tasks and the costs that it received.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class JobView(Frozen):
     at_once: int = 0
     """Fewest containers that it can be given, all at one time; 0: one by one."""
     begun_ns: int = 0
-    """Part of ``work_left_ns`` that its running tasks have probably done, estimated from how long they have run."""
+    """The part of ``work_left_ns`` that its running tasks have probably done, estimated from how long they have run."""
     tasks_hold: Resources = ()
     """Where containers have several sizes: what those of its tasks hold, of each resource in thousandths."""
     wanted: Resources = ()
@@ -196,7 +196,7 @@ class NodeView(Frozen):
     resource_names: tuple[str, ...] = ()
     """The names of the resources, in the order of all such vectors."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Pairs (name, value) by which the file tells nodes apart."""
+    """Pairs (name, value) by which the file distinguishes nodes."""
 
     @property
     def free_bytes(self) -> int:
@@ -235,7 +235,7 @@ class ShareDecision(Frozen):
 
 
 class Take(Frozen):
-    """Containers to take back from ``jobs``: from the first as long as it has any, then from the next."""
+    """Containers to reclaim from ``jobs``: from the first as long as it has any, then from the next."""
 
     jobs: tuple[str, ...]
     """Names, the first victim first."""
@@ -341,7 +341,7 @@ class ClusterView:
 
 
 class Known:
-    """A source with fixed values: what an ApplicationMaster was told; also useful in tests."""
+    """A source with fixed values: what an ApplicationMaster received; also useful in tests."""
 
     def __init__(
         self,

@@ -219,8 +219,8 @@ def between_jobs(
 # ---- the containers ----
 
 
-class Chosen:
-    """The containers that a round would take back."""
+class RoundVictims:
+    """The containers that a round would reclaim."""
 
     def __init__(self) -> None:
         self._together: Resources = ()

@@ -83,7 +83,7 @@ def gap_bound_ns(heartbeat_ns: int, jobs: Sequence[JobRow]) -> int:
     return max(heartbeat_ns * GAP_BOUND_HEARTBEATS, round(shortest_ns * GAP_BOUND_OF_SHORTEST_JOB))
 
 
-MOST_OVERRUNNING = 0.1
+MAX_OVERRUNNING = 0.1
 """Most launches, as a share, that may take longer than the profile's total; otherwise the run is disturbed."""
 
 
@@ -101,7 +101,7 @@ def disturbances(summary: Mapping[str, Any]) -> list[str]:
                 f"the process {gap['process']} stood still for {gap['emulated_s']:.1f} emulated s,"
                 f" until {gap['until_s']:.1f} s, beyond {bound_s:.4g} s"
             )
-    if launches.get("overruns", 0) > MOST_OVERRUNNING * launches.get("n", 0):
+    if launches.get("overruns", 0) > MAX_OVERRUNNING * launches.get("n", 0):
         found.append(f"{launches['overruns']} of {launches['n']} launches took longer than the published overhead")
     return found
 

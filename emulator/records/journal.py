@@ -336,11 +336,11 @@ def is_empty_heartbeat(message: Message, effects: Iterable[Effect], revision_bef
     """
     if revision_before != revision_after or type(message) not in _MAY_BE_EMPTY:
         return False
-    return all(_says_nothing(effect) for effect in effects)
+    return all(_is_empty(effect) for effect in effects)
 
 
-def _says_nothing(effect: Effect) -> bool:
-    return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.says_nothing
+def _is_empty(effect: Effect) -> bool:
+    return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.is_empty
 
 
 _LAST_RECORDS = 4

@@ -31,7 +31,7 @@ from workloads.schema import JobEntry
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
 SUMMARY_DIGEST = "sha256"
 """The key of a summary that has the digest of all its others."""
-MOST_JOBS_IN_YAML = 100
+MAX_JOBS_IN_YAML = 100
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
 """The table of a fluid run: what every job held, and how long."""
@@ -126,7 +126,7 @@ class RunDirectory:
         The jobs of a large workload go into a separate file, whose hash it has.  Raises RunError.
         """
         jobs = experiment.workload.jobs or ()
-        text = dump_experiment(experiment) if len(jobs) <= MOST_JOBS_IN_YAML else self._write_jobs(experiment, jobs)
+        text = dump_experiment(experiment) if len(jobs) <= MAX_JOBS_IN_YAML else self._write_jobs(experiment, jobs)
         with written_whole(self.path / EXPERIMENT_NAME) as unfinished:
             unfinished.write_text(text)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -30,11 +30,11 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.applications import NodeState
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
-from emulator.outside import process_of
+from emulator.external import process_of
 from emulator.records.journal import Record, Recorder
 from emulator.resolved import make_machine
 from emulator.sim.cost_model import CostModel, Network
-from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
+from emulator.sim.heartbeats import EveryHeartbeat, RelevantHeartbeats
 from emulator.sim.kernel import Kernel
 from emulator.sim.processes import VirtualProcesses
 
@@ -88,12 +88,12 @@ class SimulatedCluster:
         self._ranks = {address: rank for rank, address in enumerate(names)}
         self._carry_out = self._effects()
 
-    def _make_heartbeats(self, every: bool) -> EveryHeartbeat | HeartbeatsThatMatter:
+    def _make_heartbeats(self, every: bool) -> EveryHeartbeat | RelevantHeartbeats:
         late = self._costs.longest_timer_lag_ns >= self._settings.protocol.heartbeat_ns
         if every or late:  # with timers this late, each beat depends on all before it
-            return EveryHeartbeat(self.kernel, self._costs, self._beat)
-        thrifty = HeartbeatsThatMatter(self.kernel, self._costs, self._network, self._beat)
-        self.kernel.settle = thrifty.settle
+            return EveryHeartbeat(self.kernel, self._costs, self._heartbeat)
+        thrifty = RelevantHeartbeats(self.kernel, self._costs, self._network, self._heartbeat)
+        self.kernel.settle = thrifty.catch_up
         return thrifty
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
@@ -162,7 +162,7 @@ class SimulatedCluster:
             self._telling = False
         self._heartbeats.after(address, message)
 
-    def _beat(self, address: str, tick: Tick, at_ns: int) -> None:
+    def _heartbeat(self, address: str, tick: Tick, at_ns: int) -> None:
         """Run a machine's heartbeat.  One due before now is empty, and may still be travelling."""
         if at_ns == self.kernel.now_ns:
             self.tell(address, tick)
@@ -172,28 +172,28 @@ class SimulatedCluster:
                 self._send_at(address, effect, at_ns)
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
-        """A node dies at once with all that runs on it; the ResourceManager is told.
+        """A node dies at once with all that runs on it; the ResourceManager is notified.
 
         It also gives the node up for its silence, because a registration sent just before may arrive after that news.
         """
         self.silence_node(node)
-        self._tell_of_lost(NodeLost(node, reason))
+        self._report_lost(NodeLost(node, reason))
 
-    def _tell_of_lost(self, lost: NodeLost) -> None:
+    def _report_lost(self, lost: NodeLost) -> None:
         """Tell the ResourceManager of a lost node, when it is on."""
         if self.is_on(RESOURCE_MANAGER):
             self.tell(RESOURCE_MANAGER, lost)
         else:
-            self.kernel.at(self.kernel.now_ns + self._settings.protocol.heartbeat_ns, partial(self._tell_of_lost, lost))
+            self.kernel.at(self.kernel.now_ns + self._settings.protocol.heartbeat_ns, partial(self._report_lost, lost))
 
     def silence_node(self, node: str) -> None:
-        """A node dies with all that runs on it, and nobody is told: the ResourceManager gives it up when it has not
+        """A node dies with all that runs on it, and nobody is notified: the ResourceManager gives it up when it has not
         heard from it for ``node_expiry_ns``."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
         self._silent_ns[node] = self.kernel.now_ns
         expiry_ns = self._settings.protocol.node_expiry_ns
-        self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, self.kernel.now_ns))
+        self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._expire_node, node, self.kernel.now_ns))
 
     def return_node(self, node: str) -> None:
         """A node that is gone is there again, with nothing of what it had."""
@@ -201,19 +201,19 @@ class SimulatedCluster:
             self._silent_ns.pop(node, None)
             self.boot(node_address(node), Start())
 
-    def _give_up(self, node: str, since_ns: int) -> None:
+    def _expire_node(self, node: str, since_ns: int) -> None:
         if self._silent_ns.get(node) != since_ns:
             return  # it has returned
         manager = self.machines[RESOURCE_MANAGER]
         assert isinstance(manager, ResourceManager)
         if manager.state.nodes[node].state is NodeState.LOST:
-            return  # it has been told
+            return  # it has been notified
         expiry_ns = self._settings.protocol.node_expiry_ns
         lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
         if self.is_on(RESOURCE_MANAGER):
             self.tell(RESOURCE_MANAGER, lost)
         else:  # after its restart it waits for the whole time again
-            self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, since_ns))
+            self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._expire_node, node, since_ns))
 
     def is_on(self, address: str) -> bool:
         """Whether the machine of ``address`` is on and gets messages."""
@@ -264,7 +264,7 @@ class SimulatedCluster:
             fx.Send: self._send,
             fx.SetTimer: self._set_timer,
             fx.AllFinished: self._all_finished,
-            fx.AskOutside: self._ask_outside,
+            fx.AskExternalScheduler: self._ask_external_scheduler,
             fx.ReadProgress: processes.read_progress,
             fx.ExitApplication: processes.exit_application,
             fx.Launch: processes.launch,
@@ -300,7 +300,7 @@ class SimulatedCluster:
         self.finished = True
         self.kernel.stop()
 
-    def _ask_outside(self, address: str, effect: fx.AskOutside) -> None:
+    def _ask_external_scheduler(self, address: str, effect: fx.AskExternalScheduler) -> None:
         assert self._outside is not None, "no allocation from outside"
         self.tell(address, self._outside.ask(effect))
 

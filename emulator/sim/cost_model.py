@@ -109,11 +109,11 @@ class CostModel:
         return self.commit_ns
 
     def suspend(self, node: str, container: str, now_ns: int) -> int:
-        """From the order to suspend until the node is told that the process has stopped."""
+        """From the order to suspend until the node is notified that the process has stopped."""
         return self.suspend_ns
 
     def resume(self, node: str, container: str, now_ns: int) -> int:
-        """From the order to resume until the node is told that the process continues."""
+        """From the order to resume until the node is notified that the process continues."""
         return self.resume_ns
 
     def checkpoint(self, node: str, container: str, now_ns: int) -> int:

@@ -80,7 +80,7 @@ class VirtualDisks:
         return KeyCheckpoint(good, self._checkpoints[good[-1]], saved.location, saved.node), past[first_bad:]
 
     def _newest(self, saved: Saved) -> Saved:
-        """What the last container has saved by itself counts, even if nobody was told of it."""
+        """What the last container has saved by itself counts, even if nobody was notified of it."""
         keys_done = self._checkpoints.get(saved.past_containers[-1], saved.keys_done)
         if isinstance(saved, ProcessImage) or keys_done == saved.keys_done:
             return saved

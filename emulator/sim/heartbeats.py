@@ -74,7 +74,7 @@ class EveryHeartbeat:
         if machine.heartbeat is not None:
             nominal_ns = machine.heartbeat.after(self._kernel.now_ns)
             fires_ns = nominal_ns + self._costs.timer_lag(machine.address, nominal_ns)
-            self._kernel.beat(fires_ns, rank, partial(self._beat, machine, rank, times_on, nominal_ns))
+            self._kernel.heartbeat(fires_ns, rank, partial(self._beat, machine, rank, times_on, nominal_ns))
 
     def _beat(self, machine: PeriodicMachine, rank: int, times_on: int, nominal_ns: int) -> None:
         if self._times_on[machine.address] == times_on:
@@ -89,7 +89,7 @@ class EveryHeartbeat:
 
 
 @dataclass(slots=True)
-class _Beats:
+class _MachineHeartbeats:
     """The heartbeats of one machine, identified by their due times."""
 
     machine: PeriodicMachine
@@ -115,7 +115,7 @@ class _Beats:
         self.place = (self.phase.phase_ns, self.rank)
 
 
-class HeartbeatsThatMatter:
+class RelevantHeartbeats:
     """Runs only the beats that may matter; see the module's theory of operation.  Same methods as ``EveryHeartbeat``.
 
     No timer may be late by a period or more.
@@ -128,13 +128,13 @@ class HeartbeatsThatMatter:
         self._longest_lag_ns = costs.longest_timer_lag_ns
         self._horizon_ns = self._longest_lag_ns + network.longest_ns
         """The longest time between the due time of a heartbeat and its arrival."""
-        self._beats: dict[str, _Beats] = {}
+        self._beats: dict[str, _MachineHeartbeats] = {}
         self._manager: ResourceManager | None = None
-        self._touched: dict[str, _Beats] = {}
+        self._touched: dict[str, _MachineHeartbeats] = {}
         """Machines to check, because they got a message or the ResourceManager awaits them."""
         self._nodes_told: dict[str, None] = {}
         """Nodes that the ResourceManager has heard from or lost."""
-        self._free: list[tuple[tuple[int, int], _Beats]] = []
+        self._free: list[tuple[tuple[int, int], _MachineHeartbeats]] = []
         """Nodes with a free container, in the order of their beats in a period, except those known to be too small."""
         self._too_small: dict[str, None] = {}
         """Nodes that were, since something smaller was last asked for."""
@@ -142,7 +142,7 @@ class HeartbeatsThatMatter:
 
     def add(self, machine: PeriodicMachine, rank: int) -> None:
         if machine.heartbeat is not None:
-            self._beats[machine.address] = _Beats(machine, machine.heartbeat, rank, self._kernel.now_ns)
+            self._beats[machine.address] = _MachineHeartbeats(machine, machine.heartbeat, rank, self._kernel.now_ns)
         if isinstance(machine, ResourceManager):
             self._manager = machine
 
@@ -175,11 +175,11 @@ class HeartbeatsThatMatter:
         if beats.machine is self._manager:
             self._after_manager(message)
         if self._horizon_ns:
-            self.settle()
+            self.catch_up()
 
     def _after_manager(self, message: Message) -> None:
         assert self._manager is not None
-        for address in self._manager.state.attention.newly_awaited:
+        for address in self._manager.state.awaited.newly_awaited:
             awaited = self._beats.get(address)
             if awaited is not None:
                 awaited.may_be_awaited = True
@@ -188,7 +188,7 @@ class HeartbeatsThatMatter:
         if isinstance(message, _OF_NODES):
             self._nodes_told[message.node] = None
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Plan the beats that may matter, in the present state."""
         if not self._touched:
             return
@@ -207,24 +207,24 @@ class HeartbeatsThatMatter:
             if due_ns is not None:
                 self._wake_free(due_ns)
 
-    def _is_next(self, beats: _Beats, planned_ns: int) -> bool:
+    def _is_next(self, beats: _MachineHeartbeats, planned_ns: int) -> bool:
         """Whether the beat planned is the very next one; whether it matters is asked again when it comes."""
         if self._horizon_ns >= beats.phase.period_ns:
             return False
         return planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
 
-    def _own_due_ns(self, beats: _Beats) -> int | None:
+    def _own_due_ns(self, beats: _MachineHeartbeats) -> int | None:
         """From when on a beat may matter to its machine, or to the ResourceManager other than as that of a free node;
         None: never."""
         now_ns, machine = self._kernel.now_ns, beats.machine
         if beats.may_be_awaited and self._manager is not None:
-            if self._manager.awaits(machine.address, machine.heard_id):
+            if self._manager.awaits(machine.address, machine.received_id):
                 return now_ns
             beats.may_be_awaited = False
         due_ns = machine.heartbeat_due_ns(now_ns)
         return None if due_ns is None else max(due_ns, now_ns)
 
-    def _due_ns(self, beats: _Beats) -> int | None:
+    def _due_ns(self, beats: _MachineHeartbeats) -> int | None:
         """From when on a beat may matter at all."""
         now_ns, due_ns = self._kernel.now_ns, self._own_due_ns(beats)
         if due_ns == now_ns or not beats.free or self._manager is None:
@@ -240,19 +240,19 @@ class HeartbeatsThatMatter:
         if self._manager is None:
             return
         state = self._manager.state
-        if self._smaller_asked != state.attention.smaller_asked:
-            self._smaller_asked = state.attention.smaller_asked
+        if self._smaller_asked != state.awaited.smaller_requests:
+            self._smaller_asked = state.awaited.smaller_requests
             told.update(self._too_small)
             self._too_small.clear()
         for node in told:
             beats = self._beats.get(node_address(node))
             if beats is not None:
-                is_small = beats.machine.address in state.attention.too_small
+                is_small = beats.machine.address in state.awaited.too_small
                 if is_small:
                     self._too_small[node] = None
                 self._set_free(beats, node in state.free_nodes and not is_small)
 
-    def _set_free(self, beats: _Beats, free: bool) -> None:
+    def _set_free(self, beats: _MachineHeartbeats, free: bool) -> None:
         if free != beats.free:
             beats.free = free
             at = bisect_left(self._free, (beats.place,))
@@ -274,11 +274,11 @@ class HeartbeatsThatMatter:
 
     # ---- running beats ----
 
-    def _wake(self, beats: _Beats, due_ns: int) -> None:
+    def _wake(self, beats: _MachineHeartbeats, due_ns: int) -> None:
         self._catch_up(beats)
         self._plan(beats, due_ns)
 
-    def _plan(self, beats: _Beats, due_ns: int) -> None:
+    def _plan(self, beats: _MachineHeartbeats, due_ns: int) -> None:
         """Plan the first beat from ``due_ns`` on."""
         if due_ns + self._horizon_ns > beats.awake_until_ns:
             beats.awake_until_ns = due_ns + self._horizon_ns
@@ -294,9 +294,9 @@ class HeartbeatsThatMatter:
             beats.planned_ns = nominal_ns
             if nominal_ns not in beats.in_kernel:
                 beats.in_kernel.add(nominal_ns)
-                self._kernel.beat(fires_ns, beats.rank, partial(self._beat, beats, nominal_ns))
+                self._kernel.heartbeat(fires_ns, beats.rank, partial(self._beat, beats, nominal_ns))
 
-    def _beat(self, beats: _Beats, nominal_ns: int) -> None:
+    def _beat(self, beats: _MachineHeartbeats, nominal_ns: int) -> None:
         address, now_ns = beats.machine.address, self._kernel.now_ns
         beats.in_kernel.discard(nominal_ns)
         if beats.planned_ns != nominal_ns or self._beats.get(address) is not beats:
@@ -313,7 +313,7 @@ class HeartbeatsThatMatter:
             self._plan(beats, now_ns)
             beats.awake_until_ns = awake_until_ns
 
-    def _catch_up(self, beats: _Beats) -> None:
+    def _catch_up(self, beats: _MachineHeartbeats) -> None:
         """Run the beats that could still be travelling."""
         if not self._horizon_ns:
             return
@@ -326,15 +326,15 @@ class HeartbeatsThatMatter:
             self._run_beat(beats, nominal_ns, fires_ns)
             nominal_ns += beats.phase.period_ns
 
-    def _run_beat(self, beats: _Beats, nominal_ns: int, fires_ns: int) -> None:
+    def _run_beat(self, beats: _MachineHeartbeats, nominal_ns: int, fires_ns: int) -> None:
         beats.run_ns, beats.may_be_awaited = nominal_ns, True
         self._run(beats.machine.address, Tick(nominal_ns), fires_ns)
 
-    def _fires_ns(self, beats: _Beats, nominal_ns: int) -> int:
+    def _fires_ns(self, beats: _MachineHeartbeats, nominal_ns: int) -> int:
         if not self._longest_lag_ns:
             return nominal_ns
         return nominal_ns + self._costs.timer_lag(beats.machine.address, nominal_ns)
 
-    def _has_passed(self, beats: _Beats, fires_ns: int) -> bool:
+    def _has_passed(self, beats: _MachineHeartbeats, fires_ns: int) -> bool:
         now_ns = self._kernel.now_ns
         return fires_ns < now_ns or (fires_ns == now_ns and beats.rank <= self._kernel.beat_rank)

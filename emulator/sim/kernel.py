@@ -60,7 +60,7 @@ class Kernel:
         """
         self._set(at_ns, _LAST, 0, action)
 
-    def beat(self, at_ns: int, rank: int, action: Action) -> None:
+    def heartbeat(self, at_ns: int, rank: int, action: Action) -> None:
         """Run ``action`` at ``at_ns``, as a beat of the machine with this ``rank``.
 
         Raises ValueError for a time in the past.
@@ -87,12 +87,12 @@ class Kernel:
         self.stopped = False
         while self.events < last and not self.stopped and not (until is not None and until()):
             if not soon:
-                self._begin_next(limit_ns)
+                self._start_next(limit_ns)
             while soon and not self.stopped:
                 self.events += 1
                 take()()
 
-    def _begin_next(self, limit_ns: int) -> None:
+    def _start_next(self, limit_ns: int) -> None:
         """Begin the next instant, or go on with this one: with its events, or what comes last, or its next beat."""
         self.settle()
         heap = self._heap

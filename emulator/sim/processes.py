@@ -105,12 +105,12 @@ class VirtualProcesses:
 
     @property
     def are_stuck(self) -> bool:
-        """Whether no process makes progress until it is told something."""
+        """Whether no process makes progress until it is notified of something."""
         masters = Work.MASTER
         return all(task.launch.work is masters or task.is_stuck for task in self.tasks.values())
 
     def lose_node(self, node: str) -> None:
-        """All that runs on the node ends at once, and nobody is told."""
+        """All that runs on the node ends at once, and nobody is notified."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
         for job in self.jobs:
@@ -453,7 +453,7 @@ class VirtualProcesses:
     def _resumed(self, address: str, task: VirtualTask, delay_ns: int) -> None:
         container = task.launch.container
         self.moved_ns = self.kernel.now_ns
-        task.go_on(self.moved_ns)
+        task.resume(self.moved_ns)
         swapped_bytes = self.memory.of(task.node).go_on(container)
         self.tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
         if task.first_key_ns is None:

@@ -100,7 +100,7 @@ class VirtualTask:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it does nothing until it is told something: it is stopped, or waits for its input."""
+        """Whether it does nothing until it is notified of something: it is stopped, or waits for its input."""
         waits_for_input = self.input_ready_ns is None and self.first_key_ns is None
         return not self.pending and (self.stopped or waits_for_input)
 
@@ -114,7 +114,7 @@ class VirtualTask:
         self.token += 1
         self.active_before_ns, self.since_ns, self.stopped_ns = self.active_ns(now_ns), None, now_ns
 
-    def go_on(self, now_ns: int) -> None:
+    def resume(self, now_ns: int) -> None:
         """Continue; what a map has not yet written is written later by the time it was stopped."""
         assert self.stopped_ns is not None
         if self.written_ns > self.stopped_ns:

@@ -137,7 +137,7 @@ class PodDetails(Details, PodTemplate, tag_field="kind", tag="kubernetes"):
     node: str | None = None
     """Where it is from the beginning; None: it waits to be placed."""
     since_ns: int = 0
-    """Since when it is there, in the job's time."""
+    """The time since which it is there, in the job's time."""
     endless: bool = False
     """Whether it does not end by itself."""
 

@@ -112,7 +112,7 @@ class ClusterQueue(Frozen):
     fungibility: Fungibility = Fungibility()
 
 
-MOST_COHORTS_DEEP = 50
+MAX_COHORTS_DEEP = 50
 
 
 class Cluster(Frozen):
@@ -129,7 +129,7 @@ class Cluster(Frozen):
         parents = {cohort.name: cohort.parent for cohort in self.cohorts}
         for name in parents:
             above: str | None = name
-            for _ in range(MOST_COHORTS_DEEP):
+            for _ in range(MAX_COHORTS_DEEP):
                 above = parents.get(above) if above is not None else None
             if above is not None:
                 return name

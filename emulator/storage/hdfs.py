@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Hdfs(WebHDFS):
-    """See the module's description; the methods are those of fsspec's file systems."""
+    """HDFS through WebHDFS (see the module's description); the methods are those of fsspec's file systems."""
 
     def __init__(self, host: str, port: int = 9870, **options: Any) -> None:
         """The user is ``options``' own, else Hadoop's (``HADOOP_USER_NAME``), else that of this process."""

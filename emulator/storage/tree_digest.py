@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _READ_BYTES = 1 << 20
-MOST_BYTES = 16 << 30
+MAX_BYTES = 16 << 30
 """More would take minutes to read.  The holes of sparse files count: a small disk has room for a file of terabytes."""
 
 
@@ -33,8 +33,8 @@ def tree_digest(directory: str | os.PathLike[str]) -> TreeDigest:
     root = os.fsencode(directory)
     digest, size_bytes = hashlib.sha256(), 0
     entries = [(path, os.lstat(os.path.join(root, path))) for path in sorted(_entries(root))]
-    if sum(status.st_size for _, status in entries) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"has more than {MOST_BYTES >> 30} GiB", root)
+    if sum(status.st_size for _, status in entries) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"has more than {MAX_BYTES >> 30} GiB", root)
     for path, status in entries:
         content = bytes(32)
         kind = b"d" if stat.S_ISDIR(status.st_mode) else b"o"

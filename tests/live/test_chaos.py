@@ -130,7 +130,7 @@ class LiveFaults:
         if pid is None:
             return False
         os.kill(pid, signal.SIGSTOP)
-        self._after.append((time.monotonic() + self._real_s(fault.for_ns), lambda: _go_on(pid)))
+        self._after.append((time.monotonic() + self._real_s(fault.for_ns), lambda: _recover(pid)))
         return True
 
     def _lose_output(self, fault: Fault) -> bool:
@@ -184,7 +184,7 @@ class LiveFaults:
         return "; ".join(wrong)
 
 
-def _go_on(pid: int) -> None:
+def _recover(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 

@@ -90,7 +90,7 @@ class _Countdown(StateMachine):
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         return [SetTimer("last", 0, 1, is_last=True), SetTimer("other", 0, 2), self._lost(3)]
 
-    def _go_on(self, message: NodeLost, now_ns: int) -> list[Effect]:
+    def _recover(self, message: NodeLost, now_ns: int) -> list[Effect]:
         left = int(message.node) - 1
         return [self._lost(left)] if left else []
 
@@ -100,7 +100,7 @@ class _Countdown(StateMachine):
     def _fired(self, message: TimerFired, now_ns: int) -> list[Effect]:
         return []
 
-    handlers = {Start: _start, NodeLost: _go_on, TimerFired: _fired}  # noqa: RUF012
+    handlers = {Start: _start, NodeLost: _recover, TimerFired: _fired}  # noqa: RUF012
 
 
 class _CountdownHost(MachineHost):

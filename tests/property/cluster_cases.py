@@ -17,7 +17,7 @@ from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, Orde
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies import axes as policies
 from emulator.policies.placement import Local
-from emulator.policies.resources import WHOLE_PPM, count_fitting, have_room, most, plus
+from emulator.policies.resources import WHOLE_PPM, count_fitting, have_capacity, most, plus
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import REDUCE, Order, Resources, TaskId, Work
@@ -355,7 +355,7 @@ def with_sized_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
     for job in case.jobs:
         requests = [group.request for group in job.facts.groups for _ in range(group.count)]
         fitting = min(len(requests), sum(count_fitting(most(requests), size) for size in sizes)) if requests else 0
-        whole = len(requests) if have_room(requests, sizes) else fitting
+        whole = len(requests) if have_capacity(requests, sizes) else fitting
         gang = draw(st.sampled_from((None, whole)) | st.integers(1, fitting)) if fitting else None
         jobs.append(structs.replace(job, facts=structs.replace(job.facts, gang=gang)))
     return replace(case, jobs=tuple(jobs), settings=replace(case.settings, nodes=nodes))

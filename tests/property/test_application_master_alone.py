@@ -23,7 +23,7 @@ from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, S
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     AllocatedContainer,
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     ContainerReport,
@@ -88,7 +88,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         self.timers: dict[str, SetTimer] = {}
         self.places: dict[str, Place] = {}
         self.heartbeats: list[ApplicationHeartbeat] = []
-        self.answers: list[Answer] = []
+        self.answers: list[AllocateResponse] = []
         self.lost: set[str] = set()
         self.ended = self.gone = False
         self.tell(Start("c0"))
@@ -214,7 +214,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 return
 
     def give(self, allocation: AllocatedContainer) -> None:
-        self.at_manager.news.give(allocation)
+        self.at_manager.news.allocate(allocation)
         if allocation.container not in self.places:
             report = ContainerReport(
                 allocation.container, "a", allocation.group, allocation.node, 1, ContainerState.LAUNCHING
@@ -223,7 +223,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
     @rule()
     def reclaim(self) -> None:
-        self.at_manager.news.ask_back()
+        self.at_manager.news.request_reclaim()
 
     @rule(recent=RECENT)
     def manager_learns_that_it_is_free(self, recent: int) -> None:

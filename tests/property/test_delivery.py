@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.delivery import CommandLedger, LatestValue, NumberedNews
+from emulator.core.delivery import CommandLedger, LatestValue, NumberedUpdates
 from emulator.core.messages import (
     ContainerReport,
     ContainerState,
@@ -29,21 +29,21 @@ def taken(waiting: list, at: int):
 
 @given(STEPS)
 def test_each_piece_of_news_is_applied_once_and_in_order(steps: list[tuple[str, int]]) -> None:
-    news: NumberedNews[str] = NumberedNews()
-    to_tell, applied, heard = [], [], 0
+    news: NumberedUpdates[str] = NumberedUpdates()
+    must_send, applied, heard = [], [], 0
     down: list[tuple[int, str]] = []
     up = [0]
 
     def beat(acknowledged: int) -> None:
-        piece = news.unheard(acknowledged)
-        if piece is None and len(to_tell) > news.number:
-            piece = news.send(news.number + 1, to_tell[news.number])
+        piece = news.unacknowledged(acknowledged)
+        if piece is None and len(must_send) > news.number:
+            piece = news.send(news.number + 1, must_send[news.number])
         if piece is not None:
             down.append((news.number, piece))
 
     for step, at in steps:
         if step == "news":
-            to_tell.append(f"piece {len(to_tell)}")
+            must_send.append(f"piece {len(must_send)}")
         elif step == "say":
             up.append(heard)
         elif step == "again":
@@ -55,14 +55,14 @@ def test_each_piece_of_news_is_applied_once_and_in_order(steps: list[tuple[str, 
             if number == heard + 1:
                 applied.append(piece)
                 heard = number
-        assert applied == to_tell[:heard]
-        assert (news.unheard(heard) is None) == (heard == news.number)
-    while heard < len(to_tell):  # from now on everything arrives
+        assert applied == must_send[:heard]
+        assert (news.unacknowledged(heard) is None) == (heard == news.number)
+    while heard < len(must_send):  # from now on everything arrives
         beat(heard)
         number, piece = down.pop()
         applied += [piece] if number == heard + 1 else []
         heard = max(heard, number)
-    assert applied == to_tell
+    assert applied == must_send
 
 
 @given(STEPS, st.integers(0, 5))
@@ -72,7 +72,7 @@ def test_the_latest_value_is_said_until_it_is_known(steps: list[tuple[str, int]]
     up: list[int] = []
 
     def say(now_ns: int) -> None:
-        sender.say(version, now_ns)
+        sender.send(version, now_ns)
         down.append((version, value))
 
     for now_ns, (step, at) in enumerate(steps):
@@ -89,8 +89,8 @@ def test_the_latest_value_is_said_until_it_is_known(steps: list[tuple[str, int]]
             (down or up or [0]).pop()
         elif step == "again" and up:
             sender.acknowledge(taken(up, at))
-        assert sender.unheard == (sender.due_ns is not None)
-        assert sender.unheard or known == value, "nothing is awaited and something is not known"
+        assert sender.is_unacknowledged == (sender.due_ns is not None)
+        assert sender.is_unacknowledged or known == value, "nothing is awaited and something is not known"
 
 
 CONTAINER = "c"
@@ -138,7 +138,7 @@ def test_a_command_is_repeated_until_a_report_shows_it(
         nonlocal newest
         if report.revision >= newest:
             newest = report.revision
-            ledger.settle(report)
+            ledger.acknowledge(report)
 
     stage = 0
     for step, at in steps:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 from simulated import RESOURCES, SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master.releaser import NodeDebts
+from emulator.core.application_master.releaser import NodeContractsOfJob
 from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.effects import Checkpoint, ExplainTaskEviction, Kill, Send
 from emulator.core.job import JobSpec
-from emulator.core.messages import Answer, ApplicationHeartbeatResponse
+from emulator.core.messages import AllocateResponse, ApplicationHeartbeatResponse
 from emulator.policies.resources import fits, lacking, minus, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import JobFacts, Resources, TaskId, map_reduce
@@ -25,14 +25,14 @@ _S = AttemptState
 amounts = st.tuples(st.integers(0, 4), st.integers(0, 4))
 
 
-def debts(requests: list[Resources], live: dict[str, TaskAttempt], mechanism: str) -> NodeDebts:
+def debts(requests: list[Resources], live: dict[str, TaskAttempt], mechanism: str) -> NodeContractsOfJob:
     groups = tuple(
         structs.replace(map_reduce(0, 1)[-1], name=f"group-{n}", request=request) for n, request in enumerate(requests)
     )
     settings = make_settings(
         nodes=2, mechanism=mechanism, sizes=((99, 99),) * 2, master_request=(1, 1), suspended_hold=frozenset({"cpu"})
     )
-    return NodeDebts(JobFacts("a", "research", groups), settings, live)
+    return NodeContractsOfJob(JobFacts("a", "research", groups), settings, live)
 
 
 @given(
@@ -103,9 +103,9 @@ def asking(job: JobSpec, request: Resources) -> JobSpec:
     return structs.replace(job, facts=structs.replace(job.facts, groups=groups))
 
 
-def answers(cluster: CheckedCluster) -> list[tuple[int, str, Answer]]:
+def answers(cluster: CheckedCluster) -> list[tuple[int, str, AllocateResponse]]:
     """When each job got each answer, in order, those repeated once."""
-    found: dict[tuple[str, int], tuple[int, str, Answer]] = {}
+    found: dict[tuple[str, int], tuple[int, str, AllocateResponse]] = {}
     for record in cluster.records:
         for effect in record.effects:
             if isinstance(effect, Send) and isinstance(effect.message, ApplicationHeartbeatResponse):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.node_ledger import InsufficientResourcesError, NodeLedger
 from emulator.core.settings import NodeSettings
 from emulator.vocabulary import Work
 
@@ -45,7 +45,7 @@ def test_nothing_is_given_out_twice(
     state: dict[str, str] = {}
     for step, name, kind, size in steps:
         was = state.get(name)
-        with suppress(NoRoom):
+        with suppress(InsufficientResourcesError):
             if step == "take" and was is None:
                 ledger.take(name, kind, size)
                 kinds[name], sizes[name], state[name] = kind, size, "running"
@@ -93,7 +93,7 @@ def test_no_node_is_above_its_resources(
     state: dict[str, str] = {}
     for step, name, work, _ in steps:
         was = state.get(name)
-        with suppress(NoRoom):
+        with suppress(InsufficientResourcesError):
             if step == "take" and was is None:
                 ledger.take(name, work, 0, asked[name])
                 state[name] = "running"
@@ -117,11 +117,11 @@ def test_a_refusal_says_what_is_lacking() -> None:
     names = ("cpu", "gpu")
     ledger = NodeLedger(replace(node(), resources=(8000, 2000), resource_names=names, stopped_hold=(False, True)))
     ledger.take("c1", Work.KEYS, 0, (6000, 2000))
-    with pytest.raises(NoRoom, match=r"n1 lacks 2\.5 cpu, 1 gpu of 4\.5 cpu, 1 gpu"):
+    with pytest.raises(InsufficientResourcesError, match=r"n1 lacks 2\.5 cpu, 1 gpu of 4\.5 cpu, 1 gpu"):
         ledger.take("c2", Work.KEYS, 0, (4500, 1000))
     ledger.set_aside("c1")
     ledger.stop("c1")
-    with pytest.raises(NoRoom, match=r"n1 lacks 1 gpu of 4\.5 cpu, 1 gpu"):
+    with pytest.raises(InsufficientResourcesError, match=r"n1 lacks 1 gpu of 4\.5 cpu, 1 gpu"):
         ledger.take("c2", Work.KEYS, 0, (4500, 1000))
 
 
@@ -129,10 +129,10 @@ def test_maps_and_reduces_have_slots_of_their_own() -> None:
     ledger = NodeLedger(replace(node(containers=3), slots=(2, 1)))
     ledger.take("m1", Work.SHUFFLE)
     ledger.take("m2", Work.SHUFFLE)
-    with pytest.raises(NoRoom, match=r"n1 lacks 1 map slot of 1 map slot"):
+    with pytest.raises(InsufficientResourcesError, match=r"n1 lacks 1 map slot of 1 map slot"):
         ledger.take("m3", Work.SHUFFLE)
     ledger.take("r1", Work.KEYS)
     ledger.end("m1")
-    with pytest.raises(NoRoom, match=r"n1 lacks 1 reduce slot of 1 reduce slot"):
+    with pytest.raises(InsufficientResourcesError, match=r"n1 lacks 1 reduce slot of 1 reduce slot"):
         ledger.take("r2", Work.KEYS)
     ledger.take("m3", Work.SHUFFLE)

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.resource_manager.victims import choose_room
+from emulator.core.resource_manager.victims import choose_node
 from emulator.policies.resources import dominant_ppm, fits, irreducible, lacking, plus
 from emulator.policies.views import TaskView
 from emulator.vocabulary import Resources
@@ -76,7 +76,7 @@ def test_the_node_is_the_best_of_those_where_room_can_be_made(
             assert fits(request, plus(there, together(taken)))
             last = max((jobs.index(task.job) for task in taken), default=-1)
             found.append((last, len(taken), dominant_ppm(together(taken), WHOLE), name))
-    chosen = choose_room(request, spare, tasks, frees, WHOLE)
+    chosen = choose_node(request, spare, tasks, frees, WHOLE)
     assert (chosen is None) == (not found)
     if chosen is not None:
         assert chosen.node == min(found)[3]

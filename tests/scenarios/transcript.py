@@ -15,7 +15,7 @@ from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.completions import Committing
 from emulator.core.effects import Effect
 from emulator.core.messages import (
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeatResponse,
     JobFinished,
     KillContainer,
@@ -131,7 +131,7 @@ def _effect_lines(effect: Effect) -> Iterator[str]:
         yield from _answer_lines(effect.to, effect.message.answer)
 
 
-def _answer_lines(to: str, answer: Answer | None) -> Iterator[str]:
+def _answer_lines(to: str, answer: AllocateResponse | None) -> Iterator[str]:
     if answer is None:
         return
     if answer.reclaim:

@@ -47,7 +47,7 @@ def test_axes_are_labelled_with_units_and_text_is_legible(runs: Path) -> None:
         assert len(looks) == len(lines)
 
 
-@pytest.mark.parametrize(("jobs", "label"), [(figures.MOST_DOTS, "job"), (figures.MOST_DOTS + 1, "share of jobs")])
+@pytest.mark.parametrize(("jobs", "label"), [(figures.MAX_DOTS, "job"), (figures.MAX_DOTS + 1, "share of jobs")])
 def test_few_jobs_are_dots_and_no_axis_is_bent(jobs: int, label: str) -> None:
     pairs = pandas.DataFrame(
         {"name": [f"j{n}" for n in range(jobs)], "queue": ["a", "b", "a"] * (jobs // 3) + ["a"] * (jobs % 3)}

@@ -15,7 +15,7 @@ from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, S
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     AllocatedContainer,
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Ask,
@@ -77,7 +77,7 @@ class Bench:
 
     def answer(self, **news: object) -> list[Effect]:
         self.answers += 1
-        news_of = Answer(self.answers, **news)  # type: ignore
+        news_of = AllocateResponse(self.answers, **news)  # type: ignore
         return self(ApplicationHeartbeatResponse(max(self.now_ns, self.said_id), news_of))
 
     def heartbeat(self) -> list[Effect]:
@@ -172,7 +172,7 @@ def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
     bench.report("c1", RUNNING, 2)
     assert bench.machine.heartbeat_due_ns(bench.now_ns) is None
     (heartbeat,) = sent(bench.heartbeat(), ApplicationHeartbeat)
-    assert heartbeat.says_nothing
+    assert heartbeat.is_empty
     assert heartbeat.answer_id == 1
     bench.report("c1", DONE, 3, outcome=Outcome.KILLED)
     assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
@@ -194,7 +194,7 @@ def test_a_container_that_is_asked_back_by_name_after_its_end_is_owed_no_more() 
     bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
     bench.answer(named=("c1",))
     bench.heartbeat()
-    assert not bench.machine.tasks.releaser.owes
+    assert not bench.machine.tasks.releaser.has_open_contract
 
 
 def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:

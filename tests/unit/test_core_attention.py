@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from simulated import Chaos, make_job, make_settings, run_checked
 
-from emulator.core.resource_manager.attention import Attention
+from emulator.core.resource_manager.awaited_heartbeats import AwaitedHeartbeats
 from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, JobView
 from emulator.records.journal import merge
 
 
 def test_a_node_that_a_task_waits_for_is_awaited_after_a_change_in_which_another_node_gets_nothing() -> None:
-    attention = Attention()
+    attention = AwaitedHeartbeats()
     attention.begin()
     attention.refused("nm:old", is_host=True, patience_ns=None)  # all containers are withheld
     attention.begin()

@@ -35,10 +35,10 @@ def test_a_command_that_its_node_is_at_is_repeated_less_and_less_often() -> None
         if ledger.repeat(now_ns):
             repeated_ns.append(now_ns)
             if now_ns >= 8:  # the node has not had it before
-                ledger.settle(launching)
+                ledger.acknowledge(launching)
     assert repeated_ns == [4, 8, 12, 20, 36, 68]
     assert ledger.due_ns == 132
-    ledger.settle(replace(launching, revision=2, state=ContainerState.RUNNING))
+    ledger.acknowledge(replace(launching, revision=2, state=ContainerState.RUNNING))
     assert ledger.due_ns is None
 
 
@@ -47,15 +47,15 @@ def told(version_of: int = 1) -> MapOutputLedger:
     outputs = MapOutputLedger("job", 4)
     for _ in range(version_of):
         outputs.complete(("node-9",))
-    assert len(outputs.tell("node-1", 0)) == 1
-    assert outputs.tell("node-1", 0) == []
+    assert len(outputs.notify("node-1", 0)) == 1
+    assert outputs.notify("node-1", 0) == []
     return outputs
 
 
 def test_a_node_that_is_there_again_is_told_again_and_its_earlier_receipt_does_not_count() -> None:
     outputs = told()
     outputs.registered("node-1", 7)
-    assert len(outputs.tell("node-1", 10)) == 1
+    assert len(outputs.notify("node-1", 10)) == 1
     outputs.received("node-1", 1, 0)
     assert outputs.due_ns == 14
     outputs.received("node-1", 1, 7)

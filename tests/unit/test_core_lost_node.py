@@ -22,7 +22,7 @@ from emulator.core.messages import (
     StartContainer,
 )
 from emulator.core.node_manager.node_manager import NodeManager
-from emulator.core.node_manager.node_news import STARTED_ANEW
+from emulator.core.node_manager.status_updater import RESTARTED
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.records.journal import merge
 from emulator.vocabulary import REDUCE, Work
@@ -104,7 +104,7 @@ def test_a_job_goes_on_where_its_node_has_returned(silent: bool, after_s: float)
     lost = [row for row in attempts if row.outcome is Outcome.LOST]
     (node,) = {row.node for row in lost}
     assert len(lost) >= 3
-    assert {row.reason for row in lost} == {STARTED_ANEW if silent else "test"}
+    assert {row.reason for row in lost} == {RESTARTED if silent else "test"}
     (lost_ns,) = {row.ended_ns for row in lost}
     again = [row for row in attempts if row.node == node and (row.launched_ns or 0) > (lost_ns or 0)]
     assert again

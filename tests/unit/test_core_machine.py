@@ -17,7 +17,7 @@ class Listener(StateMachine):
         return []
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
-        self.leaves_no_trace()
+        self.skip_journal()
         return []
 
     handlers = {Start: _start, Tick: _tick}  # noqa: RUF012
@@ -52,8 +52,8 @@ def test_what_comes_last_at_an_instant_comes_after_all_that_the_others_lead_to_a
         kernel.last(kernel.now_ns, lambda: happened.append(f"last after {name}"))
         kernel.soon(lambda: happened.append(f"of {name}"))
 
-    kernel.beat(5, 1, lambda: beat("beat 1"))
-    kernel.beat(5, 2, lambda: beat("beat 2"))
+    kernel.heartbeat(5, 1, lambda: beat("beat 1"))
+    kernel.heartbeat(5, 2, lambda: beat("beat 2"))
     kernel.last(5, lambda: happened.append("last"))
     kernel.at(5, event)
     kernel.at(6, kernel.stop)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
 from emulator.core.messages import (
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Ask,
@@ -71,7 +71,7 @@ def test_a_container_that_comes_free_is_a_change_although_nobody_waits_for_one()
     assert bench.free == 2
 
 
-def answer_to(bench: Bench, answer_id: int) -> Answer | None:
+def answer_to(bench: Bench, answer_id: int) -> AllocateResponse | None:
     """The answer to a heartbeat of job a that says nothing but that it has applied ``answer_id``."""
     effects = bench(ApplicationHeartbeat("a", bench.now_ns + SECOND_NS, answer_id))
     (response,) = sent(effects, ApplicationHeartbeatResponse)
@@ -287,7 +287,7 @@ def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None
     bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, bench.now_ns))
     assert not bench.machine.awaits("nm:node-1", -1)
     (nothing,) = sent(bench.node(), NodeHeartbeatResponse)
-    assert nothing.says_nothing
+    assert nothing.is_empty
     (news,) = sent(bench.node("node-1", report(given.container, DONE, 9, Outcome.KILLED)), NodeHeartbeatResponse)
     assert news.finished_jobs == ("a",)
 
@@ -365,11 +365,11 @@ def test_masters_of_one_queue_leave_room(containers: int, masters: int) -> None:
 def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
     jobs, applications = admission(("p", "production"), ("r", "research"))
     assert admit_all(jobs, 16) == ["p", "r"]
-    assert jobs.next_given_up(3) is None
-    assert jobs.next_given_up(2) is applications["r"]
+    assert jobs.next_to_fail(3) is None
+    assert jobs.next_to_fail(2) is applications["r"]
     waiting, applications = admission(("w", "research"))
-    assert waiting.next_given_up(2) is None
-    assert waiting.next_given_up(1) is applications["w"]
+    assert waiting.next_to_fail(2) is None
+    assert waiting.next_to_fail(1) is applications["w"]
 
 
 # ---- placement ----

@@ -58,8 +58,8 @@ def test_the_next_in_line_and_the_victims_are_shown_and_the_others_counted(
     assert len(shown) == len(why.candidates)
     assert shown >= {f"job-{victim}" for victim in victims}
     assert len(shown) + why.left_out == len(containers)
-    passed_over = [job.containers for job in why.candidates if job.name not in why.victims]
-    assert len(passed_over) <= CANDIDATES_SHOWN
+    insufficient = [job.containers for job in why.candidates if job.name not in why.victims]
+    assert len(insufficient) <= CANDIDATES_SHOWN
     assert sorted(containers, reverse=True)[0] in [job.containers for job in why.candidates]
     if why.left_out:
         assert len(shown) >= CANDIDATES_SHOWN

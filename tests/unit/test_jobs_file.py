@@ -14,7 +14,7 @@ from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.yaml_positions import read_bytes
-from emulator.records.run_directory import MOST_JOBS_IN_YAML, RunDirectory
+from emulator.records.run_directory import MAX_JOBS_IN_YAML, RunDirectory
 
 WITHOUT_JOBS = VALID.partition("  jobs:")[0]
 
@@ -42,12 +42,12 @@ def test_a_file_of_jobs_is_a_list_of_jobs(tmp_path: Path) -> None:
     assert [job.maps for job in changed] == [4, 9]
 
 
-@pytest.mark.parametrize("count", [MOST_JOBS_IN_YAML, MOST_JOBS_IN_YAML + 1])
+@pytest.mark.parametrize("count", [MAX_JOBS_IN_YAML, MAX_JOBS_IN_YAML + 1])
 def test_what_a_run_writes_loads_back_equal(tmp_path: Path, count: int) -> None:
     experiment = many(tmp_path, count)
     directory = RunDirectory.create(tmp_path / "run")
     sha256 = directory.write_experiment(experiment)
-    assert (directory.path / JOBS_NAME).exists() == (count > MOST_JOBS_IN_YAML)
+    assert (directory.path / JOBS_NAME).exists() == (count > MAX_JOBS_IN_YAML)
     assert load_experiment(directory.path / "experiment.yaml") == experiment
     assert len(read_configuration(directory.path)["workload"]["jobs"]) == count
     again = RunDirectory.create(tmp_path / "again")
@@ -56,7 +56,7 @@ def test_what_a_run_writes_loads_back_equal(tmp_path: Path, count: int) -> None:
 
 def test_another_file_than_the_run_wrote_is_refused(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path / "run")
-    directory.write_experiment(many(tmp_path, MOST_JOBS_IN_YAML + 1))
+    directory.write_experiment(many(tmp_path, MAX_JOBS_IN_YAML + 1))
     jobs = directory.path / JOBS_NAME
     jobs.write_text(jobs.read_text().replace("47", "46"))
     assert refusal(directory.path / "experiment.yaml").startswith(f"{jobs}: was changed after")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.messages import (
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Ask,
@@ -343,7 +343,7 @@ def test_empty_heartbeats(message: Message, effects: list[Effect]) -> None:
         (Start(), []),
         (Launched("c", RealCost(1)), []),
         (NodeHeartbeat("node-1", 5), [Send("nm:node-1", NodeHeartbeatResponse(5, ("j",)))]),
-        (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, Answer(1)))]),
+        (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, AllocateResponse(1)))]),
         (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, ended=True))]),
     ],
 )

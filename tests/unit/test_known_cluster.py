@@ -11,14 +11,14 @@ from emulator.policies.schedulers.protocol import (
     ContainerStarted,
     ContainerStopped,
     Event,
-    Give,
+    GrantContainer,
     GroupFacts,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeGone,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    NodeRemoved,
+    ReclaimContainer,
     SchedulerDecision,
     Suspended,
 )
@@ -26,7 +26,7 @@ from emulator.policies.schedulers.protocol import (
 
 def cluster(**nodes: Amounts) -> KnownCluster:
     made = KnownCluster()
-    happened(made, *(NodeUp(node, "", 9, has) for node, has in nodes.items()))
+    happened(made, *(NodeAdded(node, "", 9, has) for node, has in nodes.items()))
     return made
 
 
@@ -41,7 +41,7 @@ def happened(of: KnownCluster, *events: Event) -> list[SchedulerDecision]:
 def comes(job: str, **groups: Amounts) -> list[Event]:
     """A job of one task in each group, all of which wait."""
     facts = tuple(GroupFacts(name, 1, True, asks) for name, asks in groups.items())
-    return [JobSubmitted(job, "q", 0, facts, None, 0), JobWaits(job, 0, dict.fromkeys(groups, 1), (), (), 0)]
+    return [JobSubmitted(job, "q", 0, facts, None, 0), JobRequests(job, 0, dict.fromkeys(groups, 1), (), (), 0)]
 
 
 def placed(of: KnownCluster, job: str, least: int = 1, **places: str) -> tuple[Stay, list[SchedulerDecision]]:
@@ -57,7 +57,10 @@ def test_tasks_get_their_containers_together_or_not_at_all() -> None:
     )
     happened(known, *comes("small", x={"cpu": 1}))
     assert placed(known, "large", x="a", y="b")[1] == []
-    assert placed(known, "whole", x="a", y="b")[1] == [Give("whole", "a", "x"), Give("whole", "b", "y")]
+    assert placed(known, "whole", x="a", y="b")[1] == [
+        GrantContainer("whole", "a", "x"),
+        GrantContainer("whole", "b", "y"),
+    ]
     assert placed(known, "small", x="b")[1] == [], "what is being given counts at once"
 
 
@@ -68,9 +71,9 @@ def test_what_is_given_counts_once_when_it_is_known() -> None:
     assert placed(known, "one", x="a")[1]
     assert happened(known, ContainerStarted("c1", "one", "x", "a", None)) == []
     assert placed(known, "two", x="a")[1] == []
-    assert placed(known, "three", x="a")[1] == [Give("three", "a", "x")]
+    assert placed(known, "three", x="a")[1] == [GrantContainer("three", "a", "x")]
     ended = happened(known, ContainerStarted("c2", "three", "x", "a", None), ContainerEnded("c1", "one", "a"))
-    assert ended == [Give("two", "a", "x")]
+    assert ended == [GrantContainer("two", "a", "x")]
 
 
 def test_a_stopped_job_goes_on_in_what_it_holds() -> None:
@@ -78,26 +81,26 @@ def test_a_stopped_job_goes_on_in_what_it_holds() -> None:
     happened(known, *comes("mine", x=whole), *comes("other", x=whole))
     stay, _ = placed(known, "mine", x="a")
     happened(known, ContainerStarted("c1", "mine", "x", "a", None))
-    known.leave(stay, partial(Reclaim, requester="other"))
-    assert [*known.carry_out()] == [Reclaim("c1", requester="other")]
+    known.leave(stay, partial(ReclaimContainer, requester="other"))
+    assert [*known.carry_out()] == [ReclaimContainer("c1", requester="other")]
     assert not stay.has_left
-    waits = JobWaits("mine", 0, {}, (Suspended("x", 0, "a", True),), (), 0)
+    waits = JobRequests("mine", 0, {}, (Suspended("x", 0, "a", True),), (), 0)
     happened(known, ContainerStopped("c1", "mine", "a", {"memory_gb": 6000}), waits)
     assert stay.has_left
     assert known.stopped("mine") == {"x": 1}
     assert placed(known, "other", x="a")[1] == [], "another job finds too little memory"
-    assert placed(known, "mine", x="a")[1] == [Give("mine", "a", "x", 0)]
+    assert placed(known, "mine", x="a")[1] == [GrantContainer("mine", "a", "x", 0)]
 
 
 def test_a_container_is_reclaimed_when_it_is_known() -> None:
     known = cluster(a={"cpu": 1000})
     happened(known, *comes("mine", x={"cpu": 1000}))
     stay, _ = placed(known, "mine", x="a")
-    known.leave(stay, Reclaim)
+    known.leave(stay, ReclaimContainer)
     assert [*known.carry_out()] == []
     assert not stay.has_left
-    assert happened(known, ContainerStarted("c1", "mine", "x", "a", None)) == [Reclaim("c1")]
-    known.leave(stay, Reclaim)
+    assert happened(known, ContainerStarted("c1", "mine", "x", "a", None)) == [ReclaimContainer("c1")]
+    known.leave(stay, ReclaimContainer)
     assert [*known.carry_out()] == [], "it is reclaimed already"
     happened(known, ContainerEnded("c1", "mine", "a"))
     assert stay.has_left
@@ -108,11 +111,15 @@ def test_a_stay_waits_for_its_node_and_for_all_its_tasks() -> None:
     happened(known, *comes("mine", x={"cpu": 1000}), *comes("whole", x={"cpu": 1000}, y={"cpu": 1000}))
     assert placed(known, "mine", x="b")[1] == []
     assert [stay.job for stay in known.to_start] == ["mine"]
-    happened(known, JobWaits("whole", 0, {"x": 1}, (), (), 0))
+    happened(known, JobRequests("whole", 0, {"x": 1}, (), (), 0))
     assert placed(known, "whole", 2, x="a", y="a")[1] == []
-    both = JobWaits("whole", 0, {"x": 1, "y": 1}, (), (), 0)
-    given = happened(known, NodeUp("b", "", 9, {"cpu": 1000}), both)
-    assert given == [Give("mine", "b", "x"), Give("whole", "a", "x"), Give("whole", "a", "y")]
+    both = JobRequests("whole", 0, {"x": 1, "y": 1}, (), (), 0)
+    given = happened(known, NodeAdded("b", "", 9, {"cpu": 1000}), both)
+    assert given == [
+        GrantContainer("mine", "b", "x"),
+        GrantContainer("whole", "a", "x"),
+        GrantContainer("whole", "a", "y"),
+    ]
 
 
 def test_the_container_of_a_job_that_has_ended_takes_its_room_until_it_has_ended() -> None:
@@ -122,12 +129,12 @@ def test_the_container_of_a_job_that_has_ended_takes_its_room_until_it_has_ended
     assert happened(known, JobEnded("mine"), ContainerStarted("c1", "mine", "x", "a", None)) == []
     assert not stay.has_left
     assert placed(known, "next", x="a")[1] == []
-    assert happened(known, ContainerEnded("c1", "mine", "a")) == [Give("next", "a", "x")]
+    assert happened(known, ContainerEnded("c1", "mine", "a")) == [GrantContainer("next", "a", "x")]
     assert stay.has_left
 
 
 def test_a_node_that_is_lost_has_no_room() -> None:
     known = cluster(a={"cpu": 1000})
-    happened(known, *comes("mine", x={"cpu": 1000}), NodeGone("a"))
+    happened(known, *comes("mine", x={"cpu": 1000}), NodeRemoved("a"))
     assert placed(known, "mine", x="a")[1] == []
-    assert happened(known, NodeUp("a", "", 9, {"cpu": 1000})) == [Give("mine", "a", "x")]
+    assert happened(known, NodeAdded("a", "", 9, {"cpu": 1000})) == [GrantContainer("mine", "a", "x")]

@@ -16,7 +16,7 @@ from emulator.experiment.load import load_experiment
 from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
 from emulator.policies.kubernetes.scheduler import pods_player
 from emulator.policies.schedulers.play import Player
-from emulator.policies.schedulers.protocol import CannotGoOnError
+from emulator.policies.schedulers.protocol import SchedulerError
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Arrival, Group, Kubernetes, Node, Pod, Replacement, State
@@ -76,7 +76,7 @@ def test_who_comes_in_a_victims_place_at_once_does_not_take_the_room_of_the_gang
 def test_evictions_that_go_round_in_a_circle_end_the_play() -> None:
     gang = [replace(each, pod=replace(each.pod, priority=-1)) for each in GANG]
     low = [replace(each, grace_ns=0) for each in LOW]
-    with pytest.raises(CannotGoOnError, match="at 6 s evictions of low-1 go round in a circle"):
+    with pytest.raises(SchedulerError, match="at 6 s evictions of low-1 go round in a circle"):
         player_of(*low, *gang).finish()
 
 

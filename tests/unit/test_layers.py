@@ -45,7 +45,7 @@ SIGNALLERS = {
     "emulator/live/probe.py",  # the program that ``natjam probe`` has started, and no other
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
-    "emulator/outside.py",  # the process that decides the allocation, and what it has started
+    "emulator/external.py",  # the process that decides the allocation, and what it has started
     PARTER,
 }
 FORKERS = {PARTER, "emulator/cli/script.py"}  # the second only takes its own place
@@ -130,7 +130,7 @@ def test_ray_spawning_and_pickles_stay_in_their_places() -> None:
         modules = {module for module, _ in imports(path)}
         if name not in RAY_MODULES:
             assert not any(in_package(module, "ray") for module in modules), name
-        if not name.startswith(("emulator/live/", "emulator/outside.py")):
+        if not name.startswith(("emulator/live/", "emulator/external.py")):
             assert not modules & SPAWNING, name
             forks = {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
             assert not forks or name in FORKERS, name
@@ -182,7 +182,7 @@ ROOMS = (
         "emulator.records",
         "emulator.display",
         "emulator.engine",
-        "emulator.outside",
+        "emulator.external",
         "emulator.sim",
         "emulator.fluid",
     ),

@@ -18,20 +18,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.completions import DecidedOutside
-from emulator.core.effects import AskOutside, Launch
+from emulator.core.completions import ExternalDecisions
+from emulator.core.effects import AskExternalScheduler, Launch
 from emulator.core.messages import JobFinished, SubmitJob
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
-from emulator.outside import OutsideProcess
-from emulator.policies.policy import LEAST_WAIT_NS, Outside
+from emulator.external import ExternalProcess
+from emulator.policies.policy import LEAST_WAIT_NS, ExternalCommand
 from emulator.policies.schedulers.protocol import (
     VERSION,
-    Begin,
     Decide,
+    InvalidLineError,
     JobSubmitted,
-    NodeUp,
-    UnknownLine,
+    NodeAdded,
+    SchedulerStarted,
     decision_of,
     shown,
 )
@@ -138,7 +138,7 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, line: str, word
     records: list[Record] = []
     with pytest.raises(RunError) as caught:
         simulated(tmp_path, ["{python}", "mine.py"], records)
-    questions = sum(isinstance(record.message, DecidedOutside) for record in records)
+    questions = sum(isinstance(record.message, ExternalDecisions) for record in records)
     assert f"line {questions + 1}: {line}" in caught.value.message
     assert words in caught.value.message
     assert any(isinstance(record.message, SubmitJob) for record in records), "nothing is lost of what happened before"
@@ -150,7 +150,7 @@ def test_one_that_always_wants_the_next_nanosecond_is_asked_less_often(tmp_path:
     (tmp_path / "mine.py").write_text(text.replace(done, f'{done}, "again_ns": news["time_ns"] + 1'))
     records: list[Record] = []
     ends_s = simulated(tmp_path, ["{python}", "mine.py"], records)
-    questions = sum(isinstance(record.message, DecidedOutside) for record in records)
+    questions = sum(isinstance(record.message, ExternalDecisions) for record in records)
     assert max(ends_s.values()) < 60
     assert questions < 2 * 60e9 / LEAST_WAIT_NS
 
@@ -160,7 +160,7 @@ def test_one_that_decides_at_short_times_is_asked_when_it_wants(tmp_path: Path) 
     (tmp_path / "mine.py").write_text(text.replace(done, f'{done}, "again_ns": news["time_ns"] + 3_000_000'))
     records: list[Record] = []
     simulated(tmp_path, ["{python}", "mine.py"], records)
-    asked_ns = [record.t_ns for record in records if isinstance(record.message, DecidedOutside)]
+    asked_ns = [record.t_ns for record in records if isinstance(record.message, ExternalDecisions)]
     assert any(later - sooner == 3_000_000 for sooner, later in pairwise(asked_ns))
 
 
@@ -190,16 +190,18 @@ GRANT = b'{"decision": "grant", "job": "low", "node": "node-1"}\n'
     ],
 )
 def test_a_process_that_fails_is_named_and_ended(script: str, words: str) -> None:
-    process = OutsideProcess(Outside((sys.executable, "-c", script), answer_within_s=0.5 if "sleep" in script else 20))
+    process = ExternalProcess(
+        ExternalCommand((sys.executable, "-c", script), answer_within_s=0.5 if "sleep" in script else 20)
+    )
     with pytest.raises(RunError) as caught:
-        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+        process.ask(AskExternalScheduler(1, (SchedulerStarted(VERSION, 1, ()), Decide(1, 0))))
     assert words in caught.value.message
 
 
 def test_one_that_is_not_there() -> None:
-    process = OutsideProcess(Outside(("/no/such/program",)))
+    process = ExternalProcess(ExternalCommand(("/no/such/program",)))
     with pytest.raises(RunError, match="cannot be started"):
-        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+        process.ask(AskExternalScheduler(1, (SchedulerStarted(VERSION, 1, ()), Decide(1, 0))))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +227,9 @@ def test_what_it_has_started_ends_with_it(own_session: bool) -> None:
     script = (
         f"import subprocess, sys; print({started}.pid, file=sys.stderr, flush=True); print('x', flush=True); input()"
     )
-    process = OutsideProcess(Outside((sys.executable, "-c", f"{script}; input(); input(); input()")))
+    process = ExternalProcess(ExternalCommand((sys.executable, "-c", f"{script}; input(); input(); input()")))
     with pytest.raises(RunError) as caught:
-        process.ask(AskOutside(1, (Begin(VERSION, 1, ()), Decide(1, 0))))
+        process.ask(AskExternalScheduler(1, (SchedulerStarted(VERSION, 1, ()), Decide(1, 0))))
     started = caught.value.message.split("it says: ")[1].split()[0]
     until = time.monotonic() + 20
     while is_running(started):
@@ -326,13 +328,13 @@ def test_a_gang_of_any_size_starts_at_once(tmp_path: Path) -> None:
     starts = [record.t_ns for record in records for effect in record.effects if isinstance(effect, Launch)]
     assert len(starts) == 5
     assert len(set(starts[1:])) == 1, "the ApplicationMaster, then all tasks"
-    asked = (effect for record in records for effect in record.effects if isinstance(effect, AskOutside))
+    asked = (effect for record in records for effect in record.effects if isinstance(effect, AskExternalScheduler))
     told = [each for effect in asked for each in effect.events]
-    node = next(each for each in told if isinstance(each, NodeUp))
+    node = next(each for each in told if isinstance(each, NodeAdded))
     assert (node.resources, node.labels) == ({"cpu": 4000, "gpu": 2000}, {"zone": "a"})
     job = next(each for each in told if isinstance(each, JobSubmitted))
     assert job.groups[0].resources == {"cpu": 1500, "gpu": 1000}
-    assert next(each for each in told if isinstance(each, Begin)).master_resources == {"cpu": 1000}
+    assert next(each for each in told if isinstance(each, SchedulerStarted)).master_resources == {"cpu": 1000}
 
 
 @pytest.mark.parametrize(
@@ -378,5 +380,5 @@ def test_a_command_must_be_given(tmp_path: Path) -> None:
 @fixed
 def test_any_line_is_understood_or_refused(line: str) -> None:
     assert shown(1, line).startswith("line 1: ")
-    with contextlib.suppress(UnknownLine):
+    with contextlib.suppress(InvalidLineError):
         decision_of(line)

@@ -62,7 +62,7 @@ def written(path: Path, column: pyarrow.Array, rows_of_a_group: int = COUNT) -> 
 def test_what_stands_for_too_much_is_refused_with_the_files_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Callable[[], pyarrow.Array], reason: str
 ):
-    monkeypatch.setattr(parquet_files, "MOST_ROWS", COUNT if "GiB" in reason else 1_000_000)
+    monkeypatch.setattr(parquet_files, "MAX_ROWS", COUNT if "GiB" in reason else 1_000_000)
     path = written(tmp_path / "jobs.parquet", column())
     with pytest.raises(TraceError, match=rf"jobs\.parquet: .*{reason}"):
         read(path, "table")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from analysis.report.facts import headline
-from emulator.display.closing_tables import MOST_JOBS, closing_tables
+from emulator.display.closing_tables import MAX_JOBS, closing_tables
 from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
 from emulator.records.summary import failures
@@ -184,7 +184,7 @@ def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
         "never": ["190.0", "missed"],
         "free": ["-", "-"],
     }
-    with_deadlines["jobs"] += [{**one, "name": f"job-{n}"} for n in range(MOST_JOBS)]
+    with_deadlines["jobs"] += [{**one, "name": f"job-{n}"} for n in range(MAX_JOBS)]
     assert "2 of 2" in "".join(text_of(table) for table in closing_tables(with_deadlines))
 
 
@@ -194,8 +194,8 @@ def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None
     many["jobs"] = [{**one, "name": f"job-{n:04}", "completion_s": 1.0 + n} for n in range(2000)]
     many["jobs"][5] |= {"state": "failed", "completion_s": None}
     text = "".join(text_of(table) for table in closing_tables(many))
-    assert text.count("job-") == MOST_JOBS
-    assert f"{MOST_JOBS} of 2,000 jobs" in text
+    assert text.count("job-") == MAX_JOBS
+    assert f"{MAX_JOBS} of 2,000 jobs" in text
     assert text.index("job-0005") < text.index("job-1999") < text.index("job-1998")
     queue = next(line for line in text.splitlines() if f" {one['queue']} " in line)
     assert [cell.strip() for cell in queue.split("│")[2:6]] == ["2,000", "1", "1,001.0", "2,000.0"]

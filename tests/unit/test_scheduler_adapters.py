@@ -14,19 +14,19 @@ from emulator.experiment.model import dump_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies.kubernetes.scheduler import KubeRules, KubeScheduler
 from emulator.policies.schedulers.protocol import (
-    Begin,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
     Event,
-    Give,
+    GrantContainer,
     GroupFacts,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    ReclaimContainer,
     SchedulerDecision,
+    SchedulerStarted,
 )
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
@@ -38,7 +38,7 @@ from emulator.vocabulary import Details
 
 Ours = KubeScheduler | SlurmScheduler
 S = 10**9
-NODE = NodeUp("a", "", 1, {"cpu": 1000, "memory_gb": 1})
+NODE = NodeAdded("a", "", 1, {"cpu": 1000, "memory_gb": 1})
 KUBE: dict[str, Any] = {"name": "kube-scheduler", "nodes": [{"name": "a", "allocatable": {"cpu": 2000}}]}
 KUEUE: dict[str, Any] = {"name": "kueue", "cluster": {"queues": [{"name": "q"}]}}
 SLURM: dict[str, Any] = {
@@ -155,7 +155,7 @@ def comes(job: str, details: Details, priority: int = 0) -> tuple[Event, Event]:
     """A job of one task, which waits for its container."""
     groups = (GroupFacts("task", 1, True, {"cpu": 1000}),)
     submitted = JobSubmitted(job, "q", priority, groups, None, 0, details=details)
-    return submitted, JobWaits(job, 0, {"task": 1}, (), (), 0)
+    return submitted, JobRequests(job, 0, {"task": 1}, (), (), 0)
 
 
 POD = PodDetails(requests={"cpu": 1000})
@@ -166,7 +166,7 @@ def kube(mechanism: str = "kill") -> Ours:
     answered(
         scheduler,
         0,
-        Begin(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism),
+        SchedulerStarted(1, 1, (), suspended_hold=("memory_gb",), mechanism=mechanism),
         NODE,
     )
     return scheduler
@@ -182,11 +182,13 @@ def slurm() -> Ours:
 @pytest.mark.parametrize(("made", "details"), [(kube, POD), (slurm, SlurmDetails())])
 def test_a_job_that_ends_before_its_container_is_told_gives_it_back(made: Callable[[], Ours], details: Details) -> None:
     scheduler = made()
-    assert [each.job for each in answered(scheduler, 0, *comes("x", details)) if isinstance(each, Give)] == ["x"]
+    assert [each.job for each in answered(scheduler, 0, *comes("x", details)) if isinstance(each, GrantContainer)] == [
+        "x"
+    ]
     ended, started = JobEnded("x"), ContainerStarted("c1", "x", "task", "a", None)
     assert answered(scheduler, 1, ended, started, *comes("y", details)) == []
     given = [*answered(scheduler, 2, ContainerEnded("c1", "x", "a")), *answered(scheduler, 3)]
-    assert [each.job for each in given if isinstance(each, Give)] == ["y"]
+    assert [each.job for each in given if isinstance(each, GrantContainer)] == ["y"]
 
 
 @pytest.mark.parametrize("apart_s", [0, 1])
@@ -195,11 +197,11 @@ def test_a_pod_whose_job_ends_while_its_process_is_stopped_gives_its_room_back(a
     answered(scheduler, 0, *comes("low", POD))
     assert answered(scheduler, 1, ContainerStarted("c1", "low", "task", "a", None)) == []
     (taken,) = answered(scheduler, 5, *comes("high", POD, 9))
-    assert isinstance(taken, Reclaim)
+    assert isinstance(taken, ReclaimContainer)
     ended, stopped = JobEnded("low"), ContainerStopped("c1", "low", "a", {"memory_gb": 1})
     if apart_s:
         scheduler.notify((stopped,), 6 * S)
         given = answered(scheduler, 6, ended)
     else:
         given = answered(scheduler, 6, ended, stopped)
-    assert [each.job for each in given if isinstance(each, Give)] == ["high"]
+    assert [each.job for each in given if isinstance(each, GrantContainer)] == ["high"]

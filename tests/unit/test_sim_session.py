@@ -23,7 +23,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
 from emulator.records.replay import replay
-from emulator.records.run_directory import MOST_JOBS_IN_YAML
+from emulator.records.run_directory import MAX_JOBS_IN_YAML
 from emulator.resolved import make_machine, resolve
 from tests.calibrations import make_calibration
 from tests.commands import run_natjam
@@ -71,7 +71,7 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
     jobs = load_experiment(file).workload.jobs or ()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("experiment.yaml", "summary.json"),
-        *(("workload.jsonl",) if len(jobs) > MOST_JOBS_IN_YAML else ()),
+        *(("workload.jsonl",) if len(jobs) > MAX_JOBS_IN_YAML else ()),
         *(() if load_experiment(file).sim.journal == "off" else ("journal.jsonl.zst",)),
         *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet", "decisions.parquet"),
         *(() if "left_out" in summary else ("report.html", "timeline.perfetto.json")),

@@ -20,7 +20,7 @@ from emulator.policies.schedulers.play import Outcome as PlayOutcome
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.gang import TimeSlices
 from emulator.policies.slurm.main_scheduler import main_pass
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
@@ -238,7 +238,7 @@ def test_gangs_take_turns() -> None:
     for number, (name, (each, nodes)) in enumerate(running.items()):
         wait = Waiting(each, state.cluster.partition(each.partition), number)
         state.running[name] = Running(wait, tuple(nodes.split()), 0, wait.limit_ns)
-    turns = Turns()
+    turns = TimeSlices()
     assert turns.active(state.running, NODES) == {"high", "a"}
     turns.change(state.running, {"high", "a"})
     assert turns.active(state.running, NODES) == {"high", "b"}

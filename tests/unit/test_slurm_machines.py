@@ -25,13 +25,13 @@ from emulator.policies.schedulers.protocol import (
     ContainerEnded,
     ContainerStarted,
     Event,
-    Give,
+    GrantContainer,
     GroupFacts,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeGone,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    NodeRemoved,
+    ReclaimContainer,
     SchedulerDecision,
 )
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler, jobs_player
@@ -200,18 +200,18 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
         decides = notified.valid_until_ns == now_s * SECOND_NS
         return [*notified.decisions, *(scheduler.decide(now_s * SECOND_NS).decisions if decides else ())]
 
-    def waits(new: int, at_once: int) -> JobWaits:
-        return JobWaits("low", 0, {"task": new} if new else {}, (), (), at_once)
+    def waits(new: int, at_once: int) -> JobRequests:
+        return JobRequests("low", 0, {"task": new} if new else {}, (), (), at_once)
 
     groups = (GroupFacts("task", 2, True, {"cpu": 8000}),)
     submitted = JobSubmitted("low", "low", 0, groups, None, 0, details=SlurmDetails())
-    first = answer(0, *(NodeUp(node, "", 8, {"cpu": 8000}) for node in NODES), submitted, waits(2, 2))
-    assert first == [Give("low", "n0", "task"), Give("low", "n1", "task")]
+    first = answer(0, *(NodeAdded(node, "", 8, {"cpu": 8000}) for node in NODES), submitted, waits(2, 2))
+    assert first == [GrantContainer("low", "n0", "task"), GrantContainer("low", "n1", "task")]
     started = [ContainerStarted(f"c{number}", "low", "task", f"n{number}", None) for number in range(2)]
     assert answer(1, *started, waits(0, 0)) == []
-    assert answer(2, ContainerEnded("c1", "low", "n1"), NodeGone("n1"), waits(1, 0)) == [Reclaim("c0")]
+    assert answer(2, ContainerEnded("c1", "low", "n1"), NodeRemoved("n1"), waits(1, 0)) == [ReclaimContainer("c0")]
     assert answer(3, ContainerEnded("c0", "low", "n0"), waits(2, 2)) == []
-    assert answer(9) == [Give("low", "n2", "task"), Give("low", "n3", "task")]  # after cred_expire
+    assert answer(9) == [GrantContainer("low", "n2", "task"), GrantContainer("low", "n3", "task")]  # after cred_expire
 
 
 def test_what_the_site_decides_cannot_be_given(tmp_path: Path) -> None:

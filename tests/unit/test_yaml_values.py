@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.errors import ConfigError
-from emulator.files.problems import MOST_PROBLEMS
+from emulator.files.problems import MAX_PROBLEMS
 from emulator.files.yaml_values import LARGEST_VALUE_COUNT, dump_yaml, lines_of, parse_yaml
 
 
@@ -78,11 +78,11 @@ def test_lines_of_what_an_alias_stands_for_are_those_it_was_written_on() -> None
 
 
 def test_of_many_problems_the_first_are_told(tmp_path: Path) -> None:
-    jobs = "".join(f"    - {{name: job-{number}, queue: reserch, maps: 1}}\n" for number in range(3 * MOST_PROBLEMS))
+    jobs = "".join(f"    - {{name: job-{number}, queue: reserch, maps: 1}}\n" for number in range(3 * MAX_PROBLEMS))
     path = write(tmp_path, VALID.partition("  jobs:")[0] + "  jobs:\n" + jobs)
     *told, last = refusal(path).splitlines()
-    assert last == f"{path}: has more problems than these {MOST_PROBLEMS}"
-    assert [int(line.split(":")[1]) for line in told] == list(range(18, 18 + MOST_PROBLEMS))
+    assert last == f"{path}: has more problems than these {MAX_PROBLEMS}"
+    assert [int(line.split(":")[1]) for line in told] == list(range(18, 18 + MAX_PROBLEMS))
 
 
 _KEYS = st.text(max_size=4)

@@ -32,7 +32,7 @@ from emulator.policies import axes as policies
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
 from emulator.policies.yarn import YarnOptions, YarnPreemption
-from emulator.policies.yarn_ideal import ONE_CONTAINER, UNIT, Amounts, Chosen, Need, assign_ideal
+from emulator.policies.yarn_ideal import ONE_CONTAINER, UNIT, Amounts, Need, RoundVictims, assign_ideal
 from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
@@ -65,7 +65,7 @@ def units(*counts: int) -> list[tuple[int]]:
 
 def taken(preemption: YarnPreemption, cluster: ClusterView) -> list[tuple[tuple[str, ...], int]]:
     """From which jobs, and how many containers, if each of them has many."""
-    chosen, found = Chosen(), []
+    chosen, found = RoundVictims(), []
     for take in preemption.takes(cluster):
         many = ((str(number), ONE_CONTAINER) for number in range(100))
         if count := len(chosen.choose(take, many)):

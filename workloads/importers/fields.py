@@ -19,7 +19,7 @@ MAX_NS = 2**62
 MAX_LENGTH_NS = 10**17
 """Longest length: about three years."""
 MAX_BYTES = 10**18
-_MOST_PRIORITY = 10**6
+_MAX_PRIORITY = 10**6
 _MS = 10**6
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})", re.DOTALL)
 
@@ -53,7 +53,7 @@ def ms_to_ns(value: Any, column: str, most_ns: int = MAX_NS) -> int:
 
 def task_priority(value: Any, column: str) -> int | None:
     """The priority of a task, or None if there is none."""
-    return None if value is None else whole(value, column, _MOST_PRIORITY, least=-_MOST_PRIORITY)
+    return None if value is None else whole(value, column, _MAX_PRIORITY, least=-_MAX_PRIORITY)
 
 
 def task_kind(value: Any, column: str) -> Kind:

@@ -50,16 +50,16 @@ class Table:
     columns: tuple[Column, ...]
 
 
-MOST_JOB = 2**38
-MOST_INDEX = 2**24 - 1
+MAX_JOB = 2**38
+MAX_INDEX = 2**24 - 1
 BILLIONTHS = 10**9
 TASK_EVENTS = Table(
     "task_events",
     13,
     (
         Column("time", 0, AFTER_END_US),
-        Column("job", 2, MOST_JOB),
-        Column("index", 3, MOST_INDEX),
+        Column("job", 2, MAX_JOB),
+        Column("index", 3, MAX_INDEX),
         Column("machine", 4, 2**62, required=False),
         Column("event", 5, 8),
         Column("priority", 8, 11),
@@ -79,7 +79,7 @@ JOB_EVENTS = Table(
     8,
     (
         Column("time", 0, AFTER_END_US),
-        Column("job", 2, MOST_JOB),
+        Column("job", 2, MAX_JOB),
         Column("event", 3, 8),
         Column("user", 4, None, required=False),
         Column("class", 5, 3, required=False),

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workloads.importers.google_events import MOST_INDEX, Arrays
+from workloads.importers.google_events import MAX_INDEX, Arrays
 
 SUBMIT, SCHEDULE, EVICT, FAIL, FINISH, KILL, LOST = range(7)
 _INDEX_BITS = 24
-assert 1 << _INDEX_BITS > MOST_INDEX
+assert 1 << _INDEX_BITS > MAX_INDEX
 NEVER = 2**62
 NOTHING = -1
 """Value of ``last_event`` before any event."""

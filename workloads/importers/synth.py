@@ -38,7 +38,7 @@ MAX_JOBS = 1_000_000
 _BYTES_PER_MB = 2**20
 _STD_SHARE = 1 / 6
 """Share of the mean that a standard deviation of 0 means."""
-_MOST_SPREAD = 1e6
+_MAX_SPREAD = 1e6
 _PREFIXES = (("m", "map", 20), ("r", "reduce", 10))
 
 HEADER = Header(
@@ -227,7 +227,7 @@ def _continuous(told: dict[str, Any], where: str, rng: Random) -> float:
         raise BrokenRow(f"{where}.dist", f"{str(kind)[:40]!r} is neither LOGNORM nor NORM")
     if kind == "NORM":
         return max(0.0, normal(rng, mean, std))
-    if std > _MOST_SPREAD * mean:
+    if std > _MAX_SPREAD * mean:
         raise BrokenRow(f"{where}.std", f"{std:g} is too large for a mean of {mean:g}")
     return lognormal_of_mean(rng, mean, std)
 

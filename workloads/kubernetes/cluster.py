@@ -26,7 +26,7 @@ from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.saved import NotTaken
+from workloads.saved import NotImported
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Imported:
     """What was found in the files."""
 
     cluster: Kubernetes
-    unread: list[NotTaken]
+    unread: list[NotImported]
     running: tuple[Arrival, ...]
     """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
@@ -94,7 +94,7 @@ def _pending(each: Present, now_ns: int) -> Pending:
 
 
 def _budgets(
-    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[NotTaken]
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[NotImported]
 ) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
     """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
     now: list[Budget] = []
@@ -152,14 +152,14 @@ def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
 
 
 def _by_creation(
-    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[NotTaken]
+    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[NotImported]
 ) -> tuple[Arrival, ...]:
     """Every pod when it was created, from an empty cluster; times count from the first."""
     arrivals: list[Arrival] = []
     for each in present:
         if each.preempted and each.replacement is not Replacement.NEVER:
             what = f"Pod {printable(each.pod.name)}: it was evicted, and the pod in its place arrives"
-            unread.append(NotTaken(what, each.where))
+            unread.append(NotImported(what, each.where))
             continue
         created_ns = now_ns if each.created_ns is None else each.created_ns
         length_ns = expected_ns(each, lengths, now_ns)

@@ -146,11 +146,11 @@ def _pods_of_deployment(deployment: api.Deployment) -> int:
     return _few(deployment.replicas)
 
 
-MOST_PODS_OF_ONE = 100_000
+MAX_PODS_OF_ONE = 100_000
 
 
 def _few(count: int) -> int:
-    return max(0, min(count, MOST_PODS_OF_ONE))
+    return max(0, min(count, MAX_PODS_OF_ONE))
 
 
 def lengths_of(pods: Iterable[Present]) -> dict[Owner, list[int]]:

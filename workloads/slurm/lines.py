@@ -18,10 +18,10 @@ from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
 from emulator.sites.slurm import SECOND_NS
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 LARGEST_TABLE_BYTES = 1 << 30
-MOST_NODES = 100_000
-MOST_INCLUDED = 1000
+MAX_NODES = 100_000
+MAX_INCLUDED = 1000
 DEEPEST_INCLUDED = 10
 UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
 _AROUND_EQUALS = re.compile(r"[ \t]*=[ \t]*")
@@ -74,8 +74,8 @@ def _lines(path: Path, depth: int, included: Iterator[int]) -> Iterator[Line]:
         if words and words[0].lower() == "include" and len(words) == 2:
             if depth == DEEPEST_INCLUDED:
                 raise where.error("Include", f"more than {DEEPEST_INCLUDED} files deep")
-            if next(included) > MOST_INCLUDED:
-                raise where.error("Include", f"more than {MOST_INCLUDED:,} files")
+            if next(included) > MAX_INCLUDED:
+                raise where.error("Include", f"more than {MAX_INCLUDED:,} files")
             yield from _lines(path.parent / words[1], depth + 1, included)
         elif words:
             yield Line(where, _pairs(where, words))
@@ -84,7 +84,7 @@ def _lines(path: Path, depth: int, included: Iterator[int]) -> Iterator[Line]:
 def _joined(path: Path) -> Iterator[tuple[int, str]]:
     """Lines without comments, continued ones as one, with their numbers."""
     begun, begun_at = "", 0
-    for number, line in enumerate(read_bytes(path, MOST_BYTES).decode("utf-8-sig", "replace").splitlines(), 1):
+    for number, line in enumerate(read_bytes(path, MAX_BYTES).decode("utf-8-sig", "replace").splitlines(), 1):
         text = re.sub(r"(?<!\\)#.*", "", line).rstrip()
         begun_at = begun_at or number
         if text.endswith("\\"):
@@ -148,14 +148,14 @@ def time_ns(where: Where, key: str, text: str, unit_ns: int) -> int | None:
 
 def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
     """The names in a node list such as ``n[0-3,7],login1``, in order."""
-    if _most_names(text) > MOST_NODES:
-        raise where.error(key, f"has more than {MOST_NODES:,} nodes")
+    if _most_names(text) > MAX_NODES:
+        raise where.error(key, f"has more than {MAX_NODES:,} nodes")
     try:
         names = tuple(map(str, NodeSet(text, resolver=RESOLVER_NOGROUP)))
     except NodeSetException as error:
         raise where.error(key, printable(str(error))) from error
-    if not names or len(names) > MOST_NODES:
-        raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
+    if not names or len(names) > MAX_NODES:
+        raise where.error(key, "names no node" if not names else f"has more than {MAX_NODES:,} nodes")
     return names
 
 
@@ -167,7 +167,7 @@ def _most_names(text: str) -> int:
 
 def _most_numbers(bracket: str) -> int:
     lengths = (
-        int(last[:9]) - int(first[:9]) if len(last) < 10 else MOST_NODES for first, last in _RANGE.findall(bracket)
+        int(last[:9]) - int(first[:9]) if len(last) < 10 else MAX_NODES for first, last in _RANGE.findall(bracket)
     )
     return bracket.count(";") + 1 + sum(max(0, length) for length in lengths)
 

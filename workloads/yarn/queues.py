@@ -19,7 +19,7 @@ from workloads.yarn.settings import Element, LeftOut, Settings, number, read_xml
 
 PREFIX = "yarn.scheduler.capacity."
 DEEPEST_QUEUE = 32
-MOST_QUEUES = 10_000
+MAX_QUEUES = 10_000
 _VECTOR = re.compile(r"\[(.*)\]", re.DOTALL)
 _AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-zA-Z%]*)")
 _UNITS_MB = {"": 1.0, "m": 1.0, "mb": 1.0, "mi": 1.0, "k": 2.0**-10, "ki": 2.0**-10, "g": 2.0**10, "gi": 2.0**10}
@@ -59,7 +59,7 @@ def _capacity_children(
     if not names:
         leaves.append(Leaf(path.removeprefix("root."), float(capacity), float(maximum)))
         return
-    if path.count(".") == DEEPEST_QUEUE or len(leaves) + len(names) > MOST_QUEUES:
+    if path.count(".") == DEEPEST_QUEUE or len(leaves) + len(names) > MAX_QUEUES:
         raise ConfigError(f"{settings.where(f'{PREFIX}{path}.queues')}: too many queues, or nested too deeply")
     keys = {name: f"{PREFIX}{path}.{name}" for name in names}
     amounts = {name: settings.take(f"{key}.capacity", _Amount(0, "%"), _amount) for name, key in keys.items()}
@@ -97,7 +97,7 @@ def _shares(amounts: Mapping[str, _Amount], of: Fraction, cluster_mb: float) -> 
 
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
-    twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= MOST_QUEUES else None
+    twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= MAX_QUEUES else None
     if twice is not None:
         raise ValueError(f"has the queue {twice[:80]!r} twice")
     if not all(map(is_name, names)):

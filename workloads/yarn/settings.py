@@ -24,7 +24,7 @@ ValueT = TypeVar("ValueT")
 
 LONGEST_VALUE = 1 << 16
 """Most characters of a value after its variables are replaced."""
-MOST_VARIABLES = 20
+MAX_VARIABLES = 20
 """Most replacements of variables in one value, as in Hadoop."""
 _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
 
@@ -194,7 +194,7 @@ class Settings:
             raise ConfigError(printable(f"{self.where(name)}: {error}")) from None
 
     def _expanded(self, value: str) -> str:
-        for _ in range(MOST_VARIABLES):
+        for _ in range(MAX_VARIABLES):
             variable = _VARIABLE.search(value)
             if variable is None:
                 return value
@@ -206,7 +206,7 @@ class Settings:
             value = value[: variable.start()] + other.value + value[variable.end() :]
             if len(value) > LONGEST_VALUE:
                 raise ValueError(f"is longer than {LONGEST_VALUE} characters after its variables are replaced")
-        raise ValueError(f"needs more than {MOST_VARIABLES} replacements of variables; write its value")
+        raise ValueError(f"needs more than {MAX_VARIABLES} replacements of variables; write its value")
 
     def leave(self, name: str, why: str) -> None:
         """Record why a property is not carried over, if it is set."""

@@ -32,7 +32,7 @@ from bisect import bisect_right
 from emulator.core.application_master.job_progress import WHOLE_PPM, progress_ppm, work_ppm
 from emulator.core.application_master.job_tasks import Gang, JobTasks
 from emulator.core.application_master.map_reruns import MapReruns
-from emulator.core.application_master.speculation import Rivals
+from emulator.core.application_master.speculation import SpeculativeAttempts
 from emulator.core.application_master.task import (
     AT_WORK,
     VICTIM,
@@ -50,7 +50,7 @@ from emulator.core.mechanisms import HELD_BY, TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     AllocatedContainer,
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Ask,
@@ -98,7 +98,7 @@ class ApplicationMaster(StateMachine, Stateful):
         self.reason = ""
         self.finish_ns: int | None = None
         self.tasks = JobTasks(spec, settings)
-        self._rivals = Rivals(self.tasks, settings.protocol.speculation)
+        self._rivals = SpeculativeAttempts(self.tasks, settings.protocol.speculation)
         self._reruns = MapReruns(self.tasks, settings)
         self._kill_reasons: dict[str, str] = {}
         """By container, of ordered kills that wait for their tasks' heartbeats."""
@@ -144,7 +144,7 @@ class ApplicationMaster(StateMachine, Stateful):
         self.container = container
         self.tasks.asks.register(self.container)
         if self.state is not JobState.NEW:
-            return self._go_on(now_ns)
+            return self._recover(now_ns)
         return self.take(JobEvent.START, now_ns)
 
     def _begin(self, now_ns: int) -> list[Effect]:
@@ -152,7 +152,7 @@ class ApplicationMaster(StateMachine, Stateful):
         effects = self._end_if_due(now_ns)
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
-    def _go_on(self, now_ns: int) -> list[Effect]:
+    def _recover(self, now_ns: int) -> list[Effect]:
         """A later attempt with the restored state of the one before: it registers, and sets that one's timers again.
 
         If its job has ended meanwhile, it says so again, and leaves when that is known.
@@ -176,26 +176,26 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         if self._final_acknowledged:
-            self.leaves_no_trace()
+            self.skip_journal()
             return []
-        tasks, tells = self.tasks, self.tasks.asks.to_tell
+        tasks, tells = self.tasks, self.tasks.asks.must_send
         effects = self._heartbeat(now_ns)
-        owes = self.state is JobState.RUNNING and self._owes
+        owes = self.state is JobState.RUNNING and self._has_open_contract
         if self.state is JobState.RUNNING:
             effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns)]
         if owes:
             effects += self._release(now_ns)
         if self._reads_progress and self.state is JobState.RUNNING:
-            effects += self._read_for_the_next_heartbeat()
+            effects += self._read_progress()
         starve_ns = self._reruns.starve_ns()
         if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
-            effects += self._reruns.make_room(now_ns)
-        if len(effects) == 1 and not (owes or tells or tasks.asks.unheard):
-            self.leaves_no_trace()
+            effects += self._reruns.kill_newest_reduce(now_ns)
+        if len(effects) == 1 and not (owes or tells or tasks.asks.has_unacknowledged):
+            self.skip_journal()
         return effects
 
     @property
-    def heard_id(self) -> int:
+    def received_id(self) -> int:
         """See ``emulator.core.machine.PeriodicMachine``."""
         return self.tasks.asks.answer_id
 
@@ -204,9 +204,9 @@ class ApplicationMaster(StateMachine, Stateful):
         if self._final_acknowledged:
             return None
         tasks = self.tasks
-        if tasks.asks.to_tell or self.state is not JobState.RUNNING:
+        if tasks.asks.must_send or self.state is not JobState.RUNNING:
             return now_ns
-        if self._owes or self._reads_progress:
+        if self._has_open_contract or self._reads_progress:
             return now_ns
         due_ns = self._reruns.starve_ns() if tasks.live else None
         for at_ns in (tasks.commands.due_ns, tasks.outputs.due_ns):
@@ -215,33 +215,33 @@ class ApplicationMaster(StateMachine, Stateful):
         return due_ns
 
     @property
-    def _owes(self) -> bool:
-        return self.tasks.releaser.owes or self._owes_stop or self._goes_whole
+    def _has_open_contract(self) -> bool:
+        return self.tasks.releaser.has_open_contract or self._must_stop or self._goes_whole
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
         if message.ended and not self._final_acknowledged:
             self._final_acknowledged = True
             return [ExitApplication(self.container)]
-        if answer is not None and self.state is JobState.RUNNING and self.tasks.asks.take_answer(answer):
+        if answer is not None and self.state is JobState.RUNNING and self.tasks.asks.apply_response(answer):
             return self._apply(answer, now_ns)
         if not acknowledged:
-            self.leaves_no_trace()
+            self.skip_journal()
         return []
 
-    def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
+    def _apply(self, answer: AllocateResponse, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
-        self.tasks.releaser.take(answer)
+        self.tasks.releaser.apply_response(answer)
         at_once = self.tasks.at_once
         is_of_use = at_once is not None and len(answer.allocated) >= at_once
         for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer
-            effects += self._assign(allocation, now_ns) if is_of_use else self._give_back(allocation, now_ns)
+            effects += self._assign(allocation, now_ns) if is_of_use else self._release_unused(allocation, now_ns)
         if not is_of_use and answer.allocated:
-            self.tasks.asks.say_again()
+            self.tasks.asks.mark_changed()
         if answer.reclaim or answer.named:
             self.tasks.lost_to_gang()
         for report in answer.finished:
-            effects += self._take_report(report, now_ns)
+            effects += self._apply_report(report, now_ns)
         for node in answer.lost_nodes:
             effects += self._reruns.node_lost(node, now_ns)
         for order in answer.orders:
@@ -260,9 +260,9 @@ class ApplicationMaster(StateMachine, Stateful):
         asks, at_once = self.tasks.asks, self.tasks.at_once
         return [Send(RESOURCE_MANAGER, asks.heartbeat(now_ns, progress, self._marks_passed, at_once))]
 
-    def _read_for_the_next_heartbeat(self) -> list[Effect]:
+    def _read_progress(self) -> list[Effect]:
         """Read progress for the next heartbeat, so a heartbeat reports progress that is one period old."""
-        walking = [a.container for a in self.tasks.live_walkers if a.state in AT_WORK and a.container is not None]
+        walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
         return [ReadProgress(tuple(walking))] if walking else []
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
@@ -276,7 +276,7 @@ class ApplicationMaster(StateMachine, Stateful):
         tasks = self.tasks
         attempt = tasks.asks.take(allocation, self._rivals.avoiding(allocation.node))
         if attempt is None:
-            return self._give_back(allocation, now_ns)
+            return self._release_unused(allocation, now_ns)
         if attempt.work is Work.SHUFFLE:
             tasks.map_news_ns = now_ns
         command = attempt.take(AttemptEvent.ASSIGN, allocation, self._spec)
@@ -286,10 +286,10 @@ class ApplicationMaster(StateMachine, Stateful):
         tasks.live[allocation.container] = attempt
         tasks.outputs.registered(allocation.node, allocation.registration)
         tasks.blacklist.node_is_there(allocation.node)
-        outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.work is Work.KEYS else []
+        outputs = tasks.outputs.notify(allocation.node, now_ns) if attempt.work is Work.KEYS else []
         return [*outputs, sent]
 
-    def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
+    def _release_unused(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
         """No attempt waits for it any more (its task has ended), or its gang has no use for so few: the kill frees it
         at the NodeManager."""
         self.tasks.lost_to_gang()
@@ -306,12 +306,12 @@ class ApplicationMaster(StateMachine, Stateful):
         if self.state is not JobState.RUNNING:
             return []
         report = message.report
-        effects = [*self._take_report(report, now_ns), *self._release(now_ns)]
+        effects = [*self._apply_report(report, now_ns), *self._release(now_ns)]
         if report.state is ContainerState.DONE and self.state is JobState.RUNNING:
             effects.append(Send(node_address(report.node), EndReceived(report.container)))
         return effects
 
-    def _take_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+    def _apply_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         return [*self._move_attempt(report, now_ns), *self._end_if_due(now_ns)]
 
     def _move_attempt(self, report: ContainerReport, now_ns: int) -> list[Effect]:
@@ -319,7 +319,7 @@ class ApplicationMaster(StateMachine, Stateful):
         tasks, attempt = self.tasks, self.tasks.live.get(report.container)
         if attempt is not None and report.revision <= attempt.revision:
             return []  # an old report: it must not settle a command sent since
-        tasks.commands.settle(report)
+        tasks.commands.acknowledge(report)
         if attempt is None:
             return []
         attempt.revision = report.revision
@@ -365,9 +365,9 @@ class ApplicationMaster(StateMachine, Stateful):
         is_spared = not gets_another or attempt.task in self.tasks.held
         attempt.take(AttemptEvent.REFUSED, now_ns + self._protocol.retry_ns if is_spared else attempt.spared_until_ns)
         self.tasks.withdraw_suspend(attempt)
-        self._owe_another(attempt)
+        self._add_contract(attempt)
 
-    def _owe_another(self, victim: TaskAttempt) -> None:
+    def _add_contract(self, victim: TaskAttempt) -> None:
         """A victim's container has not become free: if it was to pay a debt, another victim must."""
         self.tasks.releaser.debt += victim.pays_debt
 
@@ -424,7 +424,7 @@ class ApplicationMaster(StateMachine, Stateful):
             attempt.take(AttemptEvent.KILL)
             self._retry(task, now_ns)
             if report.outcome is Outcome.LOST and was_victim:
-                self._owe_another(attempt)  # the node is gone
+                self._add_contract(attempt)  # the node is gone
         else:
             self._failed(task, attempt, report, now_ns)
         return []
@@ -463,8 +463,8 @@ class ApplicationMaster(StateMachine, Stateful):
     def _maps_complete(self, now_ns: int) -> list[Effect]:
         outputs = self.tasks.outputs
         outputs.complete(tuple(task.output_node or "" for task in self.tasks.maps))
-        nodes = [attempt.node for attempt in self.tasks.live_walkers if attempt.node is not None]
-        return [effect for node in nodes for effect in outputs.tell(node, now_ns)]
+        nodes = [attempt.node for attempt in self.tasks.live_reduces if attempt.node is not None]
+        return [effect for node in nodes for effect in outputs.notify(node, now_ns)]
 
     # ---- giving containers back ----
 
@@ -473,7 +473,7 @@ class ApplicationMaster(StateMachine, Stateful):
         if self.state is not JobState.RUNNING:
             return []
         effects = [] if self.tasks.gang is None else self._keep_whole(self.tasks.gang, now_ns)
-        if not (self.tasks.held or self.tasks.releaser.owes or self._goes_whole):
+        if not (self.tasks.held or self.tasks.releaser.has_open_contract or self._goes_whole):
             return effects
         effects += self._evict(self._held_victims(now_ns), now_ns)
         return effects + self._read_to_release(now_ns)
@@ -485,12 +485,12 @@ class ApplicationMaster(StateMachine, Stateful):
             gang.disbands = False
             tasks.releaser.debt = 0
             tasks.releaser.named.clear()
-            tasks.asks.say_again()
+            tasks.asks.mark_changed()
         gang.was_in = is_in
         if gang.has_lost and is_in and not gang.disbands:
             to_give = tasks.releaser.debt + len(tasks.releaser.named.keys() & tasks.live.keys())
             gang.disbands = gang.stays(tasks.live) - to_give < tasks.needed
-            tasks.asks.say_again()
+            tasks.asks.mark_changed()
         gang.has_lost = False
         launched = gang.being_launched(tasks.live) if gang.disbands else []
         for attempt in launched:
@@ -505,11 +505,11 @@ class ApplicationMaster(StateMachine, Stateful):
         """Tasks that may give their containers back now."""
         if self.tasks.gang is not None and self.tasks.gang.disbands:
             return self.tasks.gang.to_evict(self.tasks.live)
-        return self.tasks.releaser.to_give(self._possible_victims(now_ns), now_ns)
+        return self.tasks.releaser.victims(self._possible_victims(now_ns), now_ns)
 
     def _read_to_release(self, now_ns: int) -> list[Effect]:
         self.tasks.releaser.forget_ended(self.tasks.live)
-        if not (self.tasks.releaser.owes or self._goes_whole):
+        if not (self.tasks.releaser.has_open_contract or self._goes_whole):
             return []
         candidates = self._candidates(now_ns)
         if not candidates:
@@ -553,7 +553,7 @@ class ApplicationMaster(StateMachine, Stateful):
     # ---- orders about single tasks ----
 
     @property
-    def _owes_stop(self) -> bool:
+    def _must_stop(self) -> bool:
         """Whether a task is held that is not suspended yet."""
         return bool(self.tasks.held) and any(
             attempt.state is not AttemptState.SUSPENDED
@@ -563,7 +563,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _obey(self, ordered: TaskOrder, now_ns: int) -> list[Effect]:
         """Handle an order.  A suspension starts when ``_held_victims`` is called."""
-        tasks, meant_task = self.tasks, TaskId(self._spec.facts.meant(ordered.task.group), ordered.task.number)
+        tasks, meant_task = self.tasks, TaskId(self._spec.facts.resolve_group(ordered.task.group), ordered.task.number)
         attempts = self._open_attempts(meant_task)
         if ordered.order is Order.SUSPEND:
             tasks.held[meant_task] = None

@@ -33,7 +33,7 @@ from emulator.core.application_master.releaser import Releaser
 from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.decisions import order_suspended
 from emulator.core.delivery import LatestValue
-from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk
+from emulator.core.messages import AllocatedContainer, AllocateResponse, ApplicationHeartbeat, Ask, ResumeAsk
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings
 from emulator.policies.policy import Policy, ResumeOrder
@@ -44,7 +44,7 @@ from emulator.vocabulary import JobFacts, Resources, TaskId, Work
 _IGNORED_FROM_PERCENT = 33
 
 
-class _Said(NamedTuple):
+class _SentHeartbeat(NamedTuple):
     """What a heartbeat with something new says."""
 
     ask: Ask
@@ -108,12 +108,12 @@ class Asks:
         self._maps = [self._waiting[group.name] for group in facts.groups if group.work is Work.SHUFFLE]
         self._resumes: dict[TaskId, TaskAttempt] = {}
         """Suspended tasks that ask for a container, in the order of suspension."""
-        self._unsaid = True
+        self._is_changed = True
         """Whether attempts wait, or wait no longer, and no heartbeat has said so yet."""
-        self._said: _Said | None = None
+        self._sent: _SentHeartbeat | None = None
         """Content of the newest heartbeat with something new, without what the answers since then have given; None:
         this ApplicationMaster has sent none."""
-        self._told = LatestValue()
+        self._latest_sent = LatestValue()
         """Under the ids of heartbeats: whether the ResourceManager knows it."""
         self.answer_id = 0
         """Id of the last answer applied."""
@@ -124,7 +124,7 @@ class Asks:
 
     def add(self, attempt: TaskAttempt) -> None:
         """Let the attempt wait for a container."""
-        self._unsaid = True
+        self._is_changed = True
         if attempt.state is AttemptState.SUSPENDED or attempt.saved is not None:
             self._resumes[attempt.task] = attempt
         else:
@@ -152,7 +152,7 @@ class Asks:
     def withdraw_resume(self, task: TaskId) -> None:
         """No attempt at this task waits to resume any more."""
         if self._resumes.pop(task, None) is not None:
-            self._unsaid = True
+            self._is_changed = True
 
     def withdraw_stopped(self, attempt: TaskAttempt) -> None:
         """A stopped process no longer waits to resume."""
@@ -165,7 +165,7 @@ class Asks:
         found = [attempt for attempt in waiting if attempt.task == task]
         for attempt in found:
             waiting.remove(attempt)
-            self._unsaid = True
+            self._is_changed = True
         return found
 
     def take(self, allocation: AllocatedContainer, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
@@ -177,7 +177,7 @@ class Asks:
             return _take_first(self._waiting[allocation.group], prefers)
         attempt = self._resumes.get(allocation.task)
         if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
-            self._unsaid = True  # the ResourceManager has taken it off the ask
+            self._is_changed = True  # the ResourceManager has taken it off the ask
             return None
         return self._resumes.pop(allocation.task)
 
@@ -185,41 +185,41 @@ class Asks:
         yield from chain(*self._waiting.values(), self._resumes.values())
 
     @property
-    def unheard(self) -> bool:
+    def has_unacknowledged(self) -> bool:
         """Whether the newest heartbeat with something new has not been acknowledged."""
-        return self._told.unheard
+        return self._latest_sent.is_unacknowledged
 
-    # ---- what the ResourceManager is told, and what it answers ----
+    # ---- what the ResourceManager receives, and what it answers ----
 
     @property
-    def to_tell(self) -> bool:
+    def must_send(self) -> bool:
         """Whether there is something to say, or something said has not been acknowledged."""
-        return self._told.unheard or self.is_new
+        return self._latest_sent.is_unacknowledged or self.is_new
 
     @property
     def is_new(self) -> bool:
         """Whether there is something to say that no heartbeat has said yet."""
-        return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
+        return self._is_changed or self._sent is None or self._sent.ask.avoided != self._blacklist.avoided
 
-    def say_again(self) -> None:
+    def mark_changed(self) -> None:
         """What the job can use has changed, although the same attempts wait."""
-        self._unsaid = True
+        self._is_changed = True
 
     def heartbeat(
         self, now_ns: int, progress_ppm: int | None, marks: int, at_once: int | None = 0
     ) -> ApplicationHeartbeat:
         """The next heartbeat.  ``at_once``: how many containers are of use only together; None: none is of use now."""
-        ask = self._made_anew(now_ns, at_once) if self._said is None or self.is_new else self._said.ask
-        self._unsaid = False
-        says = _Said(ask, progress_ppm, marks)
-        if says == self._said and not self._told.unheard:
+        ask = self._new_heartbeat(now_ns, at_once) if self._sent is None or self.is_new else self._sent.ask
+        self._is_changed = False
+        says = _SentHeartbeat(ask, progress_ppm, marks)
+        if says == self._sent and not self._latest_sent.is_unacknowledged:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
         # Above that of another heartbeat of the same instant, whose answer must not pass for this one's.
-        self._said = says
-        self._told.say(max(now_ns, self._told.number) + 1, now_ns)
+        self._sent = says
+        self._latest_sent.send(max(now_ns, self._latest_sent.number) + 1, now_ns)
         return ApplicationHeartbeat(
             self._job,
-            self._told.number,
+            self._latest_sent.number,
             self.answer_id,
             ask,
             progress_ppm=progress_ppm,
@@ -229,23 +229,23 @@ class Asks:
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
-        return self._told.acknowledge(heartbeat_id)
+        return self._latest_sent.acknowledge(heartbeat_id)
 
     def register(self, master: str) -> None:
         """Make the next heartbeat the first of the attempt in this container: it says everything, until that is
         acknowledged."""
-        self._master, self._said = master, None
+        self._master, self._sent = master, None
 
-    def take_answer(self, answer: Answer) -> bool:
+    def apply_response(self, answer: AllocateResponse) -> bool:
         """Take an answer if it is the next one; it is acknowledged from now on.  Returns whether it was taken."""
         if answer.id != self.answer_id + 1:
             return False
         self.answer_id = answer.id
-        if self._said is not None:
-            self._said = self._said._replace(ask=left_of(self._said.ask, answer.allocated))
+        if self._sent is not None:
+            self._sent = self._sent._replace(ask=left_of(self._sent.ask, answer.allocated))
         return True
 
-    def _made_anew(self, now_ns: int, at_once: int | None) -> Ask:
+    def _new_heartbeat(self, now_ns: int, at_once: int | None) -> Ask:
         if at_once is None:
             return Ask(avoided=self._blacklist.avoided)
         resumes = self._in_order_of_resuming(now_ns)

@@ -185,7 +185,7 @@ class JobTasks:
         return self.groups.tasks[attempt.task.group][attempt.task.number]
 
     @property
-    def live_walkers(self) -> list[TaskAttempt]:
+    def live_reduces(self) -> list[TaskAttempt]:
         """Attempts that walk keys and have a container."""
         return [attempt for attempt in self.live.values() if attempt.keys_total]
 

@@ -32,7 +32,7 @@ class MapReruns:
         """How long maps wait before a container is taken for them."""
         self._have_own_slots = settings.own_slots
         self._new_in: dict[int, int] = {}
-        """Of each map that ran again: the version of the outputs that has its new one."""
+        """The version of the outputs that has the new output, by the map that ran again."""
 
     def node_lost(self, node: str, now_ns: int) -> list[Effect]:
         """Run the maps again whose output was on this node, if reduces may still need it."""
@@ -44,7 +44,7 @@ class MapReruns:
         lost = [task for task in tasks.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]
         for task in lost:
             self._run_again(task, now_ns)
-        return self.make_room(now_ns) if lost else []
+        return self.kill_newest_reduce(now_ns) if lost else []
 
     def fetch_failed(self, message: FetchFailed, now_ns: int) -> None:
         """A reduce has asked several times for a map's output without success."""
@@ -78,7 +78,7 @@ class MapReruns:
             return None
         return tasks.map_news_ns + self._patience_ns
 
-    def make_room(self, now_ns: int) -> list[Effect]:
+    def kill_newest_reduce(self, now_ns: int) -> list[Effect]:
         """Kill the reduce launched last: else reduces that wait for a map's output could hold every container for ever.
 
         A stopped map needs a container of its own node.  Containers elsewhere are given back too, because the holders
@@ -103,4 +103,4 @@ class MapReruns:
     @property
     def _running(self) -> list[TaskAttempt]:
         """Running reduces: each has a container to give."""
-        return [attempt for attempt in self._tasks.live_walkers if attempt.state is AttemptState.RUNNING]
+        return [attempt for attempt in self._tasks.live_reduces if attempt.state is AttemptState.RUNNING]

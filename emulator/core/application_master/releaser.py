@@ -35,7 +35,7 @@ from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.mechanisms import TRAITS, applied_to, keeps_processes
-from emulator.core.messages import Answer, ProgressSamples
+from emulator.core.messages import AllocateResponse, ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
@@ -44,14 +44,14 @@ from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskV
 from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Resources, Tier, Work
 
 
-class Choice(NamedTuple):
+class ChosenTasks(NamedTuple):
     """Tasks that must give their containers back, in order."""
 
     victims: list[TaskAttempt]
     why: ExplainTaskEviction
 
 
-class NodeDebts:
+class NodeContractsOfJob:
     """What a job owes on single nodes, where containers have several sizes."""
 
     def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
@@ -71,8 +71,10 @@ class NodeDebts:
         return {node: short for node, short in owed.items() if any(short)}
 
     def choose(self, tasks: Iterable[TaskView], order: Iterable[str]) -> tuple[str, ...]:
-        """The first containers of ``order``, which are those of ``tasks``, that pay what is owed, none of them in vain.
-        On a node where they are not enough yet none is chosen: one that comes later might do alone."""
+        """The first containers of ``order``, which are those of ``tasks``, that pay what is owed; none is superfluous.
+
+        On a node where they are not enough yet none is chosen: one that comes later might do alone.
+        """
         by_container = {task.container: task for task in tasks}
         in_order = [by_container[container] for container in order]
         chosen: list[TaskView] = []
@@ -92,11 +94,11 @@ class NodeDebts:
         if attempt.state is AttemptState.SUSPENDED:
             return node.held_when_stopped(request)
         if attempt.state in VICTIM:
-            return minus(request, node.freed_for_certain(request, self._may_stop))
+            return minus(request, node.guaranteed_freed(request, self._may_stop))
         return request
 
     def _frees(self, task: TaskView) -> Resources:
-        return self._nodes[task.node].freed_for_certain(self._requests[task.group], self._may_stop)
+        return self._nodes[task.node].guaranteed_freed(self._requests[task.group], self._may_stop)
 
 
 class ImageCosts:
@@ -160,7 +162,7 @@ class Releaser:
 
     def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
         self.job = facts.name
-        self.on_nodes = NodeDebts(facts, settings, live)
+        self.on_nodes = NodeContractsOfJob(facts, settings, live)
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
         self.named: dict[str, int | None] = {}
@@ -183,11 +185,11 @@ class Releaser:
         return Phase(self._seed, f"am:{self.job}", "estimates", self._estimate_period_ns)
 
     @property
-    def owes(self) -> bool:
+    def has_open_contract(self) -> bool:
         """Whether containers are still to be given back."""
         return bool(self.debt or self.named or self.on_nodes.owed)
 
-    def take(self, answer: Answer) -> None:
+    def apply_response(self, answer: AllocateResponse) -> None:
         """Take what the answer asks back."""
         if answer.costs is not None:
             self.costs = answer.costs
@@ -202,7 +204,7 @@ class Releaser:
         running = AttemptState.RUNNING
         return [a for a in tasks if (a.state is running or a.is_being_restored) and a.spared_until_ns <= now_ns]
 
-    def to_give(self, tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
+    def victims(self, tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
         """The candidates that have run for the job's minimum runtime, and those asked back by name: the ResourceManager
         has seen to the minimum of these."""
         candidates, minimum_ns = self.candidates(tasks, now_ns), self._minimum_runtime_ns
@@ -225,7 +227,7 @@ class Releaser:
                 if attempt.running_since_ns <= at_ns <= until_ns:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
-    def choose(self, candidates: list[TaskAttempt], now_ns: int, whole: bool = False) -> Choice | None:
+    def choose(self, candidates: list[TaskAttempt], now_ns: int, whole: bool = False) -> ChosenTasks | None:
         """Choose victims for as much of the debt as ``candidates`` allow, and mark them; all of them if the ``whole``
         job must give its containers back.
 
@@ -259,7 +261,7 @@ class Releaser:
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
         why = explain_tasks(self._eviction.name, self.job, tasks, in_order, len(taken), mechanisms)
-        return Choice(victims, why)
+        return ChosenTasks(victims, why)
 
     def _in_order(self, view: ClusterView, tasks: tuple[TaskView, ...], named: tuple[str, ...]) -> tuple[str, ...]:
         """Those that are ``named``; if none is, the tasks by the task eviction policy."""
@@ -300,7 +302,7 @@ class Releaser:
         return self._images.weighed(task, now_ns, self.named.get(task.container))
 
     def view(self, now_ns: int, tasks: tuple[TaskView, ...] = ()) -> ClusterView:
-        """What the job's policies see: its own tasks, and the costs it was told."""
+        """What the job's policies see: its own tasks, and the costs that it received."""
         return ClusterView(now_ns, Known(tasks=tasks, costs=self.costs))
 
 

@@ -29,7 +29,7 @@ _PPM = 1_000_000
 _NEVER_NS = 1 << 62
 
 
-class Rivals:
+class SpeculativeAttempts:
     """Second attempts at the tasks of one job; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: SpeculationSettings | None) -> None:
@@ -42,7 +42,7 @@ class Rivals:
         tasks = self._tasks
         if self._settings is None or not tasks.asks.empty:
             return
-        for task in stragglers(self._settings, tasks.walkers, tasks.live_walkers, now_ns):
+        for task in stragglers(self._settings, tasks.walkers, tasks.live_reduces, now_ns):
             tasks.request(task.take(TaskEvent.SPECULATE))
 
     def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:

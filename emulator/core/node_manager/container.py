@@ -110,7 +110,7 @@ class Container(Stateful):
         self.revision += self.state is not before
         return effects or []
 
-    def asked_to_leave(self, asked_ns: int) -> bool:
+    def is_stop_requested(self, asked_ns: int) -> bool:
         """Its job asks it to stop or to save itself; returns whether that is new, and it may."""
         if self.state is not _S.RUNNING or (self.suspend_asked_ns is not None and asked_ns <= self.suspend_asked_ns):
             return False  # answered before: since then it has resumed or refused
@@ -143,7 +143,7 @@ class Container(Stateful):
     def _failed(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
         self.refused(failed.reason)
 
-    def _told_with_its_end(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
+    def _reported_with_its_end(self, failed: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> None:
         self.reason = failed.reason
 
     def _resume(self, order: ResumeContainer, now_ns: int) -> list[Effect]:
@@ -186,7 +186,7 @@ class Container(Stateful):
         else:
             self.outcome, self.reason = otherwise, reason
 
-    def stays_after_kill_ns(self, profile: OverheadSettings) -> int:
+    def release_delay_after_kill_ns(self, profile: OverheadSettings) -> int:
         """How long it stays taken once it has been killed: as ordered, or until what it has written is removed."""
         wrote = self.work is not Work.MASTER and self.first_key_ns is not None
         return max(self.stays_ns, profile.cleanup_ns if wrote else 0)
@@ -244,10 +244,10 @@ class Container(Stateful):
         (_S.CHECKPOINTING, Exited): Arc(_S.DONE, _crashed),
         (_S.CHECKPOINTED, KillContainer): Arc(_S.KILLING, _kill),
         (_S.CHECKPOINTED, Exited): Arc(_S.DONE, _crashed),
-        (_S.COMMITTING, SuspendFailed): Arc(_S.COMMITTING, _told_with_its_end),
-        (_S.COMMITTING, CheckpointFailed): Arc(_S.COMMITTING, _told_with_its_end),
+        (_S.COMMITTING, SuspendFailed): Arc(_S.COMMITTING, _reported_with_its_end),
+        (_S.COMMITTING, CheckpointFailed): Arc(_S.COMMITTING, _reported_with_its_end),
         (_S.COMMITTING, Resumed): Arc(_S.COMMITTING),
-        (_S.COMMITTING, ResumeFailed): Arc(_S.COMMITTING, _told_with_its_end),
+        (_S.COMMITTING, ResumeFailed): Arc(_S.COMMITTING, _reported_with_its_end),
         (_S.COMMITTING, KillContainer): Arc(_S.KILLING, _terminate),
         (_S.COMMITTING, Exited): Arc(_S.DONE, _crashed),
         (_S.KILLING, Launched): Arc(_S.KILLING),

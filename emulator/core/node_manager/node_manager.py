@@ -8,8 +8,8 @@ container has a state from the table below.  Commands are idempotent.  A repeate
 container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
-ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_manager.node_news``), which pass an
-end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
+ended or stopped are reported to the ResourceManager in heartbeats (``emulator.core.node_manager.status_updater``), which
+pass an end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
 held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries
 it, so that the total deviates as little as the published one.  Protocols may want one at every end (``settings.News``).
 
@@ -54,9 +54,9 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.node_ledger import InsufficientResourcesError, NodeLedger
 from emulator.core.node_manager.container import Container, StateCompletion, first_key_at_ns
-from emulator.core.node_manager.node_news import NodeNews
+from emulator.core.node_manager.status_updater import NodeStatusUpdater
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import News, NodeSettings, Settings
 from emulator.vocabulary import Work
@@ -74,7 +74,7 @@ class NodeManager(StateMachine):
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
         """Ended containers of ended jobs, whose end the ResourceManager knows."""
-        self._news = NodeNews(node.name)
+        self._updates = NodeStatusUpdater(node.name)
         self._overheads = settings.overheads
         self._tells_at_once = settings.protocol.news is not News.HEARTBEAT
         self._timers = Timers()
@@ -83,23 +83,23 @@ class NodeManager(StateMachine):
     # ---- messages ----
 
     def _start(self, message: Start, now_ns: int) -> list[fx.Effect]:
-        if self.revision:  # started anew: its processes have gone with the machine
+        if self.revision:  # restarted: its processes have gone with the machine
             self.ledger = NodeLedger(self.node)
             self._map_outputs.clear()
             self._finished_jobs.clear()
-            self._register_anew(now_ns)
+            self._resync(now_ns)
         return self._heartbeat(now_ns)
 
-    def _register_anew(self, now_ns: int) -> None:
+    def _resync(self, now_ns: int) -> None:
         """Nothing is left of what was here."""
         self._forgotten.update(self.containers)
         self.containers.clear()
-        self._news.register_anew(now_ns)
+        self._updates.resync(now_ns)
 
     def _tick(self, message: Tick, now_ns: int) -> list[fx.Effect]:
-        heartbeat = self._news.heartbeat(now_ns)
-        if heartbeat.says_nothing:
-            self.leaves_no_trace()
+        heartbeat = self._updates.heartbeat(now_ns)
+        if heartbeat.is_empty:
+            self.skip_journal()
         return [fx.Send(RESOURCE_MANAGER, heartbeat)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[fx.Effect]:
@@ -117,13 +117,13 @@ class NodeManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
-        return self._news.due_ns(now_ns)
+        return self._updates.due_ns(now_ns)
 
     def _start_container(self, message: StartContainer, now_ns: int) -> list[fx.Effect]:
         known = self.containers.get(message.container)
         if known is not None:
             return self._report(known)
-        if message.job in self._finished_jobs or message.registration != self._news.registration:
+        if message.job in self._finished_jobs or message.registration != self._updates.registration:
             return []  # late or repeated: its container may have ended and been forgotten, or been lost
         container = Container(
             message.container, message.job, message.group, message.ready_ns, message.memory_bytes, message.work
@@ -131,8 +131,8 @@ class NodeManager(StateMachine):
         self.containers[container.id] = container
         try:
             self.ledger.take(container.id, container.work, message.memory_bytes, message.request)
-        except NoRoom as refusal:
-            return self._take(container, LaunchFailed(container.id, str(refusal)), now_ns)
+        except InsufficientResourcesError as refusal:
+            return self._apply(container, LaunchFailed(container.id, str(refusal)), now_ns)
         return [
             fx.Launch(
                 container=message.container,
@@ -149,18 +149,18 @@ class NodeManager(StateMachine):
 
     def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
-        if container is None or not container.asked_to_leave(message.asked_ns):
+        if container is None or not container.is_stop_requested(message.asked_ns):
             return self._report(container) if container else []
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
             order = fx.Dump(container.id) if traits.saves is ProcessImage else fx.Checkpoint(container.id)
-            return self._take(container, order, now_ns)
+            return self._apply(container, order, now_ns)
         try:
             self.ledger.set_aside(container.id)
-        except NoRoom as refusal:
+        except InsufficientResourcesError as refusal:
             container.refused(str(refusal))
             return self._report_change(container)
-        return self._take(container, fx.Suspend(container.id), now_ns)
+        return self._apply(container, fx.Suspend(container.id), now_ns)
 
     def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[fx.Effect]:
         container = self.containers.get(message.container)
@@ -170,10 +170,10 @@ class NodeManager(StateMachine):
             return self._report(container)  # from an earlier resume: no container was given for this stop yet
         try:
             self.ledger.resume(container.id)
-        except NoRoom:
+        except InsufficientResourcesError:
             return self._report(container)  # it will be repeated
-        effects = self._take(container, message, now_ns)
-        self._news.settle(container)
+        effects = self._apply(container, message, now_ns)
+        self._updates.withdraw(container)
         at_ns = message.ready_ns + self._overheads.resume_ns
         if self._overheads.resume_ns and at_ns > now_ns:
             return [self._timers.set(f"resume {container.id}", at_ns)]
@@ -188,7 +188,7 @@ class NodeManager(StateMachine):
             self.containers[container.id] = container
             return self._free(container, now_ns)
         before = container.state
-        effects = self._take(container, message, now_ns)
+        effects = self._apply(container, message, now_ns)
         if container.state is before:
             return [*effects, *self._report(container)]
         return (
@@ -198,7 +198,7 @@ class NodeManager(StateMachine):
         )
 
     def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[fx.Effect]:
-        receipt = MapOutputsReceived(self.node.name, message.version, self._news.registration)
+        receipt = MapOutputsReceived(self.node.name, message.version, self._updates.registration)
         received = fx.Send(job_address(message.job), receipt)
         if self._map_outputs.get(message.job, 0) >= message.version or message.job in self._finished_jobs:
             return [received]
@@ -212,9 +212,9 @@ class NodeManager(StateMachine):
         return []
 
     def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[fx.Effect]:
-        told = self._news.take(message)
+        told = self._updates.apply_response(message)
         if told is None:
-            self.leaves_no_trace()
+            self.skip_journal()
             return []
         for container in told:
             if container.job in self._finished_jobs:
@@ -229,18 +229,18 @@ class NodeManager(StateMachine):
         """The ResourceManager has given this node up: kill everything, because it is replaced on other nodes."""
         effects: list[fx.Effect] = []
         for container in self.containers.values():
-            effects += self._take(
+            effects += self._apply(
                 container, KillContainer(container.id, container.job, "the node was given up"), now_ns
             )
         if all(container.state is ContainerState.DONE for container in self.containers.values()):
-            self._register_anew(now_ns)
+            self._resync(now_ns)
             return self._heartbeat(now_ns)
         return effects
 
     # ---- completions ----
 
     def _completed(self, message: StateCompletion, now_ns: int) -> list[fx.Effect]:
-        return self._take(self._named(message.container), message, now_ns)
+        return self._apply(self._named(message.container), message, now_ns)
 
     def _first_key(self, message: FirstKey, now_ns: int) -> list[fx.Effect]:
         self._named(message.container).begins_keys(message)
@@ -262,7 +262,7 @@ class NodeManager(StateMachine):
             raise IllegalTransition(f"{self.address}: there is no container {container_id}")
         return container
 
-    def _take(
+    def _apply(
         self, container: Container, event: StateCompletion | KillContainer | ResumeContainer | fx.Effect, now_ns: int
     ) -> list[fx.Effect]:
         """Hand a container an event; what is told of it follows from the state that it comes to."""
@@ -282,7 +282,7 @@ class NodeManager(StateMachine):
 
     def _free(self, container: Container, now_ns: int) -> list[fx.Effect]:
         """A slot is free: tell the job now, and the ResourceManager at the next heartbeat or when the profile says."""
-        self._news.freed(container)
+        self._updates.freed(container)
         if container.state is ContainerState.SUSPENDED:
             self.ledger.stop(container.id)
         elif container.id in self.ledger:  # a refused start was never charged
@@ -291,7 +291,7 @@ class NodeManager(StateMachine):
         container.slot_free_ns = now_ns
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
-        stays_ns = container.stays_after_kill_ns(self._overheads)
+        stays_ns = container.release_delay_after_kill_ns(self._overheads)
         if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
             container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
         elif container.outcome is Outcome.KILLED and was_taken and stays_ns:
@@ -313,7 +313,7 @@ class NodeManager(StateMachine):
         return [fx.Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 
     def _heartbeat(self, now_ns: int) -> list[fx.Effect]:
-        return [fx.Send(RESOURCE_MANAGER, self._news.heartbeat(now_ns))]
+        return [fx.Send(RESOURCE_MANAGER, self._updates.heartbeat(now_ns))]
 
     def _clean_up(self, job: str) -> list[fx.Effect]:
         self._finished_jobs.add(job)
@@ -324,7 +324,7 @@ class NodeManager(StateMachine):
 
     def _forget(self, container: Container) -> None:
         """Drop an ended container whose end the ResourceManager knows."""
-        if container.state is ContainerState.DONE and self._news.is_told(container):
+        if container.state is ContainerState.DONE and self._updates.is_acknowledged(container):
             del self.containers[container.id]
             self._forgotten.add(container.id)
 
@@ -332,10 +332,12 @@ class NodeManager(StateMachine):
         """Slots and memory are never over-committed; every freed container is reported until acknowledged."""
         self.ledger.validate()
         assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"
-        assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
+        assert self.ledger.stopped_bytes <= self.node.capacity_bytes, (
+            f"{self.address}: {self.ledger.stopped_bytes} bytes"
+        )
         for container in self.containers.values():
             assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
-            assert self._news.is_told(container) or not self.ledger.in_container(container.id), container.id
+            assert self._updates.is_acknowledged(container) or not self.ledger.in_container(container.id), container.id
 
     handlers = {  # noqa: RUF012
         Start: _start,

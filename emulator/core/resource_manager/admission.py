@@ -63,10 +63,10 @@ class Admission:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
-            in_queue = self._outside or self._has_room_in_queue(queue, application)
+            in_queue = self._outside or self._fits_queue(queue, application)
             # what would block a more urgent job is not given to others: it would only be displaced again
             least = min(least, containers(application)) if in_queue else least
-            if in_queue and (self._outside or self._masters < self._most_masters(queue, least, application)):
+            if in_queue and (self._outside or self._masters < self._max_masters(queue, least, application)):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
@@ -83,9 +83,9 @@ class Admission:
         the youngest such job of the least urgent queue."""
         for queue in self._queues:
             waiting = next(iter(self._waiting[queue.name].values()), None)
-            if waiting is None or not self._has_room_in_queue(queue, waiting):
+            if waiting is None or not self._fits_queue(queue, waiting):
                 continue
-            if self._masters >= self._most_masters(queue, containers(waiting), waiting):
+            if self._masters >= self._max_masters(queue, containers(waiting), waiting):
                 application = self._without_master_below(queue)
                 if application is not None:
                     application.admitted = False
@@ -105,22 +105,25 @@ class Admission:
                     return application
         return None
 
-    def _has_room_in_queue(self, queue: QueueSettings, application: Application) -> bool:
+    def _fits_queue(self, queue: QueueSettings, application: Application) -> bool:
         admitted = self._admitted[queue.name]
-        return not admitted or (len(admitted) + self._room(application, admitted)) * self._per_master < queue.maximum
+        return (
+            not admitted
+            or (len(admitted) + self._free_capacity(application, admitted)) * self._per_master < queue.maximum
+        )
 
-    def _most_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
+    def _max_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
         """``application`` of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""
-        return max(1, containers - self._room(application, self._gangs) - queue.rank)
+        return max(1, containers - self._free_capacity(application, self._gangs) - queue.rank)
 
-    def _room(self, application: Application, admitted: Iterable[str]) -> int:
+    def _free_capacity(self, application: Application, admitted: Iterable[str]) -> int:
         """Containers that masters must leave for tasks, with the gangs of ``admitted`` jobs."""
         own = application.facts.gang or 1
         if not self._gangs:
             return own
         return max(own, *(self._gangs.get(name, 1) for name in admitted), 1)
 
-    def next_given_up(self, containers: int) -> Application | None:
+    def next_to_fail(self, containers: int) -> Application | None:
         """The job to give up because lost nodes left too few ``containers``: the youngest of the least urgent queue.
         The first to go are gangs that are larger than what is left."""
         own_master = 0 if self._outside else 1

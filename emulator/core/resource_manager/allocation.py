@@ -1,4 +1,4 @@
-"""Allocation: the strategy that says who gets a container, and from whom one is taken back.
+"""Allocation: the strategy that says who gets a container, and from whom one is reclaimed.
 
 Theory of operation
 -------------------
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from emulator.core.completions import DecidedOutside
+from emulator.core.completions import ExternalDecisions
 from emulator.core.effects import Effect
 from emulator.core.machine import Symbol
 from emulator.core.messages import JobState, TimerFired
@@ -28,7 +28,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.vocabulary import Resources, TaskGroup, TaskId
 
 
-class Occasion(Symbol):
+class SchedulerEventType(Symbol):
     """Why an allocation is asked."""
 
     START = "the ResourceManager starts, perhaps again, after a restore"
@@ -41,16 +41,16 @@ class Occasion(Symbol):
     TIME = "its own time has come"
 
 
-class Asked(NamedTuple):
+class SchedulerEvent(NamedTuple):
     """One question to an allocation."""
 
-    occasion: Occasion
+    occasion: SchedulerEventType
     now_ns: int
     node: Node | None = None
-    """Whose heartbeat it is."""
+    """The node that sent the heartbeat."""
     planned_ns: int = 0
     """When its own time was planned for; a driver may be late."""
-    message: TimerFired | DecidedOutside | None = None
+    message: TimerFired | ExternalDecisions | None = None
     """The message that is for it."""
 
 
@@ -63,7 +63,7 @@ class Grant(NamedTuple):
     task: TaskId | None = None
     """The suspended task that resumes in it; None: a new task of the group, or the ApplicationMaster."""
     beside: int = 0
-    """See ``Give``."""
+    """See ``GrantContainer``."""
 
 
 class Contract(NamedTuple):
@@ -102,7 +102,7 @@ class Cancel(NamedTuple):
     application: Application
     why: str
     state: JobState = JobState.FAILED
-    """In which it ends."""
+    """The state in which the job ends."""
     loses: bool = True
     """Whether the work of its processes is lost."""
 
@@ -123,12 +123,12 @@ class Allocation(Protocol):
         """Grows when it remembers something new, so that the message which led to it is not left out."""
         ...
 
-    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
         """From when on it must be asked on such an occasion; None: not unless something changes.  Never too late."""
         ...
 
-    def decide(self, asked: Asked) -> Iterator[Decision]:
-        """What is given and taken back now.  Raises PolicyError."""
+    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+        """What is given and reclaimed now.  Raises PolicyError."""
         ...
 
     def explain(self) -> list[Effect]:

@@ -23,28 +23,28 @@ from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work
 
 
 class Allocator:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """Carries out grants for the ResourceManager (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
-        self._may_take = settings.scheduler.may_take
+        self._may_allocate = settings.scheduler.may_take
         self._tier = settings.tier
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
         self._containers_made = 0
 
-    def give(self, grant: Grant, now_ns: int) -> list[Effect]:
+    def allocate(self, grant: Grant, now_ns: int) -> list[Effect]:
         """Give a container of a node, which has a free one that suits, to the request."""
         state, application, node = self._state, grant.application, grant.node
         stopped = application.stopped_container(grant.task)
         request = application.request_for(grant.group)
-        free_ns, owner = node.take_free(node.needs(grant.group.work, request, resumes=stopped in state.containers))
+        free_ns, owner = node.allocate_free(node.needs(grant.group.work, request, resumes=stopped in state.containers))
         if not node.is_free:
             state.has_none(node)
         if grant.task is not None and self._tier is not None:
             image_bytes = application.requests.resumes[grant.task][0].image_bytes
             node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)
-        since_ns, container = _take_request(grant)
+        since_ns, container = _remove_request(grant)
         ready_ns = max(since_ns, free_ns, state.room_ns)
         held = state.containers.get(container) if container else None
         if held is None:
@@ -52,18 +52,18 @@ class Allocator:
         else:
             node.ledger.resume(held.id)
         held.task, held.slot_ns = grant.task, now_ns
-        state.touch(held)
+        state.mark_changed(held)
         held.ready_ns = ready_ns = max(ready_ns, held.ready_ns + 1)
         application.slots += 1
         state.used += 1
         application.held[grant.group.name] += 1
-        if self._may_take(grant.group):
+        if self._may_allocate(grant.group):
             application.victims[held.id] = held
-        state.queues.note(application)
+        state.queues.update(application)
         self._preemptor.allocated(application.name, owner, application.requests.for_any_node)
         if grant.group is MASTER_GROUP:
             return self._launch_application_master(application, held, ready_ns, now_ns)
-        application.news.give(
+        application.news.allocate(
             AllocatedContainer(
                 held.id, grant.group.name, node.name, ready_ns, grant.task, node.registration, grant.beside
             )
@@ -75,7 +75,7 @@ class Allocator:
         name, application, node = f"container-{self._containers_made:06d}", grant.application, grant.node
         held = HeldContainer(name, application.name, grant.group, node.name, grant.task, now_ns, request=request)
         self._state.containers[held.id] = application.containers[held.id] = held
-        self._state.touch(held)
+        self._state.mark_changed(held)
         application.nodes[node.name] = None
         # Only the job knows which task this is: until it is stopped it counts as the group's largest.
         sizes = grant.group.task_memory_bytes or application.facts.task_memory_bytes
@@ -84,7 +84,7 @@ class Allocator:
         node.ledger.take(held.id, held.group.work, None if is_master else largest_bytes, request)
         return held
 
-    def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
+    def launch_unmanaged(self, application: Application, now_ns: int) -> list[Effect]:
         """Launch the job's ApplicationMaster, which takes no container, on the next node in turn."""
         nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
         node = nodes[(application.order + application.master_attempts) % len(nodes)]
@@ -112,7 +112,7 @@ class Allocator:
         return [self._orders.send(held.id, held.node, start, now_ns)]
 
 
-def _take_request(grant: Grant) -> tuple[int, str | None]:
+def _remove_request(grant: Grant) -> tuple[int, str | None]:
     """Remove the request that is served; returns when it arrived, and the stopped process's container, if any."""
     requests = grant.application.requests
     if grant.group is MASTER_GROUP:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from emulator.core.application_master.asks import left_of
-from emulator.core.delivery import NumberedNews
+from emulator.core.delivery import NumberedUpdates
 from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import (
     AllocatedContainer,
-    Answer,
+    AllocateResponse,
     ApplicationHeartbeat,
     ContainerReport,
     ContainerState,
@@ -28,15 +28,15 @@ from emulator.policies.views import JobView
 from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, MeasuredCosts, Resources, TaskGroup, TaskId, Work
 
 
-class MasterNews:
+class MasterUpdates:
     """Containers given, ended or asked back, lost nodes, orders about tasks."""
 
     def __init__(self, address: str, changed: list[str] | None = None) -> None:
         """``address`` is added to ``changed`` whenever there is more to tell."""
         self._address = address
         self._changed = [] if changed is None else changed
-        self._answers: NumberedNews[Answer] = NumberedNews()
-        self.heard_id = 0
+        self._answers: NumberedUpdates[AllocateResponse] = NumberedUpdates()
+        self.received_id = 0
         """Id of the last answer that it is known to have; kept where news are told at once."""
         self._allocated: list[AllocatedContainer] = []
         self._finished: list[ContainerReport] = []
@@ -44,7 +44,7 @@ class MasterNews:
         """Containers to ask back that it has not been asked for yet."""
         self._withdrawn = 0
         """Containers asked back before that it need no longer give."""
-        self._keeps_changed = False
+        self._contract_reduced = False
         """Whether it must hear what it may keep of nodes."""
         self._named: list[str] = []
         self._device_queues: list[tuple[str, int]] = []
@@ -53,7 +53,7 @@ class MasterNews:
 
     # ---- what is to be told ----
 
-    def give(self, allocation: AllocatedContainer) -> None:
+    def allocate(self, allocation: AllocatedContainer) -> None:
         """It gets a container."""
         self._allocated.append(allocation)
         self._changed.append(self._address)
@@ -63,7 +63,7 @@ class MasterNews:
         self._finished.append(report)
         self._changed.append(self._address)
 
-    def ask_back(self) -> None:
+    def request_reclaim(self) -> None:
         """It must give a container, of its own choice."""
         self.reclaim += 1
         self._changed.append(self._address)
@@ -76,9 +76,9 @@ class MasterNews:
         self._withdrawn += 1
         self._changed.append(self._address)
 
-    def change_keeps(self) -> None:
+    def reduce_contract(self) -> None:
         """What it may keep of a node has changed."""
-        self._keeps_changed = True
+        self._contract_reduced = True
         self._changed.append(self._address)
 
     def ask_by_name(self, container: str, queue_ns: int | None = None) -> None:
@@ -102,46 +102,46 @@ class MasterNews:
 
     def is_awaited(self, heard_id: int) -> bool:
         """Whether the next heartbeat gets an answer, if the last answer heard is ``heard_id``."""
-        return self._waits or self._answers.unheard(heard_id) is not None
+        return self._waits or self._answers.unacknowledged(heard_id) is not None
 
     @property
     def _waits(self) -> bool:
-        counts = self.reclaim or self._withdrawn or self._keeps_changed
+        counts = self.reclaim or self._withdrawn or self._contract_reduced
         return bool(self._allocated or self._finished or counts or self._named or self._lost_nodes or self._orders)
 
     @property
-    def are_unheard(self) -> bool:
+    def has_unacknowledged(self) -> bool:
         """Whether it is not known to have the last answer."""
-        return self.heard_id < self._answers.number
+        return self.received_id < self._answers.number
 
     @property
     def can_be_sent(self) -> bool:
         """Whether there is something to tell that can be told at once."""
-        return self._waits and not self.are_unheard
+        return self._waits and not self.has_unacknowledged
 
-    def heard(self, answer_id: int) -> bool:
+    def acknowledge(self, answer_id: int) -> bool:
         """It has this answer; returns whether that is new."""
-        is_new = answer_id > self.heard_id
-        self.heard_id = max(self.heard_id, answer_id)
+        is_new = answer_id > self.received_id
+        self.received_id = max(self.received_id, answer_id)
         if is_new and self._waits:
             self._changed.append(self._address)
         return is_new
 
     def undelivered(self, heard_id: int) -> list[AllocatedContainer]:
         """Allocations that are not known to an ApplicationMaster whose last answer is ``heard_id``."""
-        again = self._answers.unheard(heard_id)
+        again = self._answers.unacknowledged(heard_id)
         return [*(again.allocated if again else ()), *self._allocated]
 
     def answer(
         self, heard_id: int, costs: Callable[[], MeasuredCosts], keeps: tuple[tuple[str, Resources], ...] = ()
-    ) -> Answer | None:
+    ) -> AllocateResponse | None:
         """The answer to a heartbeat: the last one again if it was not heard, else a new one, else None; ``keeps``: see
         ``Answer``."""
-        again = self._answers.unheard(heard_id)
+        again = self._answers.unacknowledged(heard_id)
         if again is not None or not self._waits:
             return again
         number = self._answers.number + 1
-        answer = Answer(
+        answer = AllocateResponse(
             id=number,
             allocated=tuple(self._allocated),
             finished=tuple(self._finished),
@@ -157,7 +157,7 @@ class MasterNews:
         self._allocated, self._finished, self._lost_nodes, self._orders = [], [], [], []
         self._named, self._device_queues = [], []
         self.reclaim = self._withdrawn = 0
-        self._keeps_changed = False
+        self._contract_reduced = False
         self._changed.append(self._address)
         return self._answers.send(number, answer)
 
@@ -180,7 +180,7 @@ class HeldContainer:
     request: Resources = ()
     """What it asked for; empty where all containers have one size."""
     taken: bool = False
-    """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
+    """Whether it has been reclaimed by name: it counts as gone, although its node still holds it."""
     given_up: bool = False
     """Whether its stopped process will be killed because it waited too long to resume."""
     revision: int = 0
@@ -241,8 +241,8 @@ class Node(Stateful):
     """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs with a container here that have ended, and the NodeManager was not told yet."""
-    ended: NumberedNews[tuple[str, ...]] = field(default_factory=lambda: NumberedNews(-1))
-    """Those it was told, under the number of the heartbeat that was answered."""
+    ended: NumberedUpdates[tuple[str, ...]] = field(default_factory=lambda: NumberedUpdates(-1))
+    """Those that it received, under the number of the heartbeat that was answered."""
     to_kill: dict[str, int] = field(default_factory=dict)
     """Containers that it must kill, and has not been told of yet; how long each stays taken after its end."""
     answered_id: int = -1
@@ -250,7 +250,7 @@ class Node(Stateful):
     name: str = field(init=False)
     """Unique in the cluster."""
     address: str = field(init=False)
-    """Of its NodeManager."""
+    """The address of its NodeManager."""
 
     def __post_init__(self) -> None:
         self.name, self.address = self.settings.name, node_address(self.settings.name)
@@ -312,7 +312,7 @@ class Node(Stateful):
         """Whether as much is free; ``kept``: what is free, but not for it."""
         return fits(needs, lacking(self.free, kept) if kept else self.free)
 
-    def short_of(self, needs: Iterable[Resources]) -> str:
+    def shortfall_of(self, needs: Iterable[Resources]) -> str:
         """What it lacks for all of these together, in words; empty: nothing."""
         wanted, names = total(needs, self.free), self.settings.has_names
         short = lacking(wanted, self.free)
@@ -332,7 +332,7 @@ class Node(Stateful):
         pieces = tuple(sum(amount for *_, amount in of_one) for of_one in self._pieces)
         assert pieces == self.free == minus(self.settings.has, self.ledger.charged), self.name
 
-    def take_free(self, needs: Resources) -> tuple[int, str | None]:
+    def allocate_free(self, needs: Resources) -> tuple[int, str | None]:
         """Take as much of what has been free longest; there must be as much.  Returns since when all of it has been
         free, and who held the last part of it."""
         since_ns, owner = 0, None
@@ -350,7 +350,7 @@ class Node(Stateful):
     def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
         """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the
         others."""
-        again = self.ended.unheard(heard_id)
+        again = self.ended.unacknowledged(heard_id)
         # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
         if again is None and self.finished_jobs and heartbeat_id > self.answered_id:
             again = self.ended.send(heartbeat_id, tuple(self.finished_jobs))
@@ -415,7 +415,7 @@ class Requests:
 
 
 @dataclass(slots=True)
-class Done:
+class CompletedWork:
     """The work done so far by the tasks of one group."""
 
     work_ns: int = 0
@@ -437,8 +437,8 @@ class Application:
     submit_ns: int
     is_last: bool = False
     """Whether all jobs of the run had been submitted with it."""
-    news: MasterNews = field(default_factory=lambda: MasterNews(""))
-    """What its ApplicationMaster must be told."""
+    news: MasterUpdates = field(default_factory=lambda: MasterUpdates(""))
+    """What its ApplicationMaster must receive."""
     admitted: bool = False
     """Whether it may have, or has requested, a container for its ApplicationMaster."""
     master: str = ""
@@ -458,7 +458,7 @@ class Application:
     """Containers held, including its ApplicationMaster's; those of stopped processes do not count."""
     held: Counter[str] = field(default_factory=Counter)
     """Containers held, by the name of the group."""
-    done: dict[str, Done] = field(init=False)
+    done: dict[str, CompletedWork] = field(init=False)
     """Work done by its tasks, by the name of their group."""
     tasks_hold: Resources = ()
     """What the containers of its tasks hold together; empty where all containers have one size."""
@@ -467,7 +467,7 @@ class Application:
     victims: dict[str, HeldContainer] = field(default_factory=dict)
     """By container: tasks in a slot, of the groups that can be victims."""
     taken: int = 0
-    """Number of these tasks taken back by name."""
+    """Number of these tasks reclaimed by name."""
     last_heartbeat_id: int = -1
     heard_ns: int | None = None
     """When its ApplicationMaster was first heard from."""
@@ -492,7 +492,7 @@ class Application:
         self.for_shuffle = tuple(group for group in groups if group.work is Work.SHUFFLE)
         self.others = tuple(group for group in groups if group.work is Work.KEYS)
         self.requests = Requests(groups)
-        self.done = {name: Done() for name in self.groups}
+        self.done = {name: CompletedWork() for name in self.groups}
 
     def of_work(self, works: Container[Work]) -> list[TaskGroup]:
         """Its groups that do this, in order."""
@@ -500,7 +500,7 @@ class Application:
 
     @property
     def members(self) -> int:
-        """Tasks that hold a container, without those taken back by name."""
+        """Tasks that hold a container, without those reclaimed by name."""
         return self.slots - self.held[MASTER] - self.taken
 
     @property
@@ -524,7 +524,7 @@ class Application:
         return [held.slot_ns + self.facts.minimum_runtime_ns for held in self.victims.values() if not held.taken]
 
     def reclaimable(self, now_ns: int) -> int:
-        """Tasks that can be taken back now.  A gang that goes whole can be taken only when none of it is protected."""
+        """Tasks that can be reclaimed now.  A gang that goes whole can be taken only when none of it is protected."""
         if not self.facts.minimum_runtime_ns:
             return len(self.victims) - self.taken
         protected = sum(until_ns > now_ns for until_ns in self.protected_until_ns)

@@ -9,8 +9,8 @@ The policy says, too, which queue may take containers back, and from which queue
 such a queue lacks, a victim is chosen among the jobs that have one to give, those of the least urgent queue first.  A
 queue that may take from itself does so between its jobs.  All this happens only when the cluster is full.
 
-A *paced* allocation takes back by name, round by round (YARN's ProportionalCapacityPreemptionPolicy).  Once per
-interval the policy's pace says how much it would take back, and from which jobs.  The task eviction order names the
+A *paced* allocation reclaims by name, round by round (YARN's ProportionalCapacityPreemptionPolicy).  Once per
+interval the policy's pace says how much it would reclaim, and from which jobs.  The task eviction order names the
 containers: one after another, those that make some of it free (``emulator.policies.yarn_ideal.Chosen``).  Each goes on
 a list with the current time.  If a container is chosen again in a later round, at least ``wait`` after it went on the
 list, it is taken by a strict contract.  If it is not chosen again, it is forgotten after twice ``wait``.
@@ -28,20 +28,27 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion, StrictContract
+from emulator.core.resource_manager.allocation import (
+    Contract,
+    Decision,
+    Grant,
+    SchedulerEvent,
+    SchedulerEventType,
+    StrictContract,
+)
 from emulator.core.resource_manager.applications import Application, HeldContainer
-from emulator.core.resource_manager.offers import TASKS, ByContract, Offer, Parts
+from emulator.core.resource_manager.offers import TASKS, ByContract, Components, Offer
 from emulator.policies.policy import Pace, Reads
 from emulator.policies.resources import total
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, Take, TaskView
-from emulator.policies.yarn_ideal import ONE_CONTAINER, Chosen
+from emulator.policies.yarn_ideal import ONE_CONTAINER, RoundVictims
 from emulator.vocabulary import Resources
 
 
 class ByQueues(ByContract):
-    """See the module's theory of operation; an ``Allocation``."""
+    """An ``Allocation`` by queues (see the module's theory of operation)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         super().__init__(parts)
         self._policy = self._scheduler.allocation
         reads = self._policy.reads - {Reads.PROGRESS}
@@ -71,7 +78,7 @@ class ByQueues(ByContract):
         decision = self._decided(offer.view)
         if decision.per_heartbeat is not None and offer.given >= decision.per_heartbeat:
             offer.is_for_others = True
-            self._state.attention.expect(offer.node.address)  # a task may wait for this node
+            self._state.awaited.expect(offer.node.address)  # a task may wait for this node
             return ()
         offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
@@ -79,7 +86,7 @@ class ByQueues(ByContract):
             if grants:
                 return grants
         if offer.is_held or len(decision.order) < len(offer.view.queues):
-            self._note_host(offer)
+            self._record_host(offer)
         return ()
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
@@ -126,11 +133,11 @@ class ByQueues(ByContract):
         grown = tuple(replace(queue, used=queue.used + share) if queue is own else queue for queue in offer.view.queues)
         if share > 0 and gang.queue not in allocate(self._policy, offer.view.with_queues(grown)).order:
             self._offers.gangs.explain_wait(gang, max(0, own.maximum - own.used))
-            self._note_host(offer)
+            self._record_host(offer)
             return None
         return self._offers.gang_of(gang, offer)
 
-    # ---- taking back ----
+    # ---- reclaiming ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
         state = self._state
@@ -148,7 +155,7 @@ class ByQueues(ByContract):
 
     @property
     def _stands(self) -> tuple[int, int, int]:
-        """Stays the same until something changes that taking back depends on."""
+        """Stays the same until something changes that reclaiming depends on."""
         state = self._state
         return state.queues.changes, self._preemptor.changes, len(state.free_nodes) if state.queues.gangs else 0
 
@@ -196,7 +203,7 @@ class ByQueues(ByContract):
         return True
 
     def _lacking(self, application: Application, room: int | None = None) -> int:
-        """Containers to take back for the job, if its queue may grow by ``room``.
+        """Containers to reclaim for the job, if its queue may grow by ``room``.
 
         Only a gang takes containers back while others are free: it holds these, and they are too few for it.
         """
@@ -274,10 +281,10 @@ class _ChosenFrom(NamedTuple):
     order: tuple[str, ...]
 
 
-class Paced:
-    """See the module's theory of operation; an ``Allocation``."""
+class ByRounds:
+    """An ``Allocation`` that reclaims in rounds (see the module's theory of operation)."""
 
-    def __init__(self, parts: Parts, pace: Pace, offers: ByQueues) -> None:
+    def __init__(self, parts: Components, pace: Pace, offers: ByQueues) -> None:
         self._rounds_that_changed = 0
         self._offers = offers
         self._scheduler = parts.settings.scheduler
@@ -294,24 +301,24 @@ class Paced:
         """See ``Allocation``."""
         return self._rounds_that_changed + self._offers.changes
 
-    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``."""
-        if occasion is Occasion.TIME:
+        if occasion is SchedulerEventType.TIME:
             return now_ns if self._scheduler.preempts and self._state.queues.pending else None
         return self._offers.asked_ns(occasion, now_ns)
 
-    def decide(self, asked: Asked) -> Iterator[Decision]:
+    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.occasion is Occasion.TIME:
+        if asked.occasion is SchedulerEventType.TIME:
             return self._round(asked.now_ns, asked.planned_ns)
         return self._offers.decide(asked)
 
     def _round(self, now_ns: int, planned_ns: int) -> Iterator[StrictContract]:
         """One round; the times on the list are planned times."""
-        if self.asked_ns(Occasion.TIME, now_ns) is None:
+        if self.asked_ns(SchedulerEventType.TIME, now_ns) is None:
             return
         view = self._state.view(now_ns)
-        chosen, among = dict[str, _ChosenFrom](), Chosen()
+        chosen, among = dict[str, _ChosenFrom](), RoundVictims()
         for take in takes(self._scheduler.allocation, self._pace, view):
             self._choose(take, view, chosen, among)
         before = self._candidates.since_ns
@@ -325,7 +332,7 @@ class Paced:
                 self._whys.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
             yield StrictContract(held)
 
-    def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: Chosen) -> None:
+    def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: RoundVictims) -> None:
         """Add the containers of ``take`` to ``chosen``."""
         found: dict[str, _ChosenFrom] = {}
         names = among.choose(take, self._in_order(take, view, chosen, found))

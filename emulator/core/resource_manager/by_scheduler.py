@@ -16,27 +16,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from emulator.core.completions import DecidedOutside
+from emulator.core.completions import ExternalDecisions
 from emulator.core.decisions import PolicyError
-from emulator.core.effects import AskOutside, Effect
+from emulator.core.effects import AskExternalScheduler, Effect
 from emulator.core.machine import Timers
 from emulator.core.messages import TimerFired
-from emulator.core.resource_manager.allocation import Asked, Decision, Occasion
+from emulator.core.resource_manager.allocation import Decision, SchedulerEvent, SchedulerEventType
 from emulator.core.resource_manager.checked_decisions import CannotBeError, CheckedDecisions
 from emulator.core.resource_manager.events import Events, first_event
-from emulator.core.resource_manager.offers import Parts
+from emulator.core.resource_manager.offers import Components
 from emulator.policies.policy import SchedulerAllocation
 from emulator.policies.schedulers.external import ExternalScheduler
-from emulator.policies.schedulers.protocol import Answer, CannotGoOnError, Event, Question, Scheduler, Void, shown
+from emulator.policies.schedulers.protocol import (
+    Answer,
+    DecisionRejected,
+    Event,
+    Question,
+    Scheduler,
+    SchedulerError,
+    shown,
+)
 
 _TIMER = "ask the scheduler"
 """For the time until which its answer holds."""
 
 
 class ByScheduler:
-    """See the module's theory of operation; an ``Allocation``."""
+    """An ``Allocation`` by a scheduler of the protocol (see the module's theory of operation)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         allocation = parts.settings.scheduler.allocation
         assert isinstance(allocation, SchedulerAllocation)
         self.changes = 0
@@ -49,27 +57,27 @@ class ByScheduler:
         self._is_due = False
         """Whether its answer holds no longer."""
         self._to_notify: list[Event] = [self._first]
-        """Of what it is notified next, before what has happened since."""
+        """What it is notified of next, before what has happened since."""
         self._question: int | None = None
         """The one that is open."""
-        self._answer: DecidedOutside | None = None
+        self._answer: ExternalDecisions | None = None
         """To the open question."""
         self._effects: list[Effect] = []
 
     # ---- an allocation ----
 
-    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``: whenever anything has changed."""
-        return None if occasion in (Occasion.HEARTBEAT, Occasion.TIME) else now_ns
+        return None if occasion in (SchedulerEventType.HEARTBEAT, SchedulerEventType.TIME) else now_ns
 
-    def decide(self, asked: Asked) -> Iterator[Decision]:
+    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``.  It takes in its messages first: it is asked after every message, and then decides."""
         match asked.message:
             case TimerFired() as fired:
                 self._is_due |= self._timers.take(fired)
-            case DecidedOutside(question=question) as answer if question == self._question:
+            case ExternalDecisions(question=question) as answer if question == self._question:
                 self._answer = answer
-        if asked.occasion is Occasion.START:
+        if asked.occasion is SchedulerEventType.START:
             self._start(asked.now_ns)
         elif asked.message is None and self.asked_ns(asked.occasion, asked.now_ns) is not None:
             return self._decide(asked.now_ns)
@@ -88,7 +96,7 @@ class ByScheduler:
         if self._scheduler.outlives_restarts:
             self._effects += self._timers.again(now_ns)
         else:
-            self._events, self._question = self._events.forgotten(), None
+            self._events, self._question = self._events.restarted(), None
             self._to_notify = [self._first]
 
     def _decide(self, now_ns: int) -> Iterator[Decision]:
@@ -102,22 +110,22 @@ class ByScheduler:
         self._is_due = False
         try:
             answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
-        except CannotGoOnError as error:
+        except SchedulerError as error:
             raise self._error(error) from None
         if isinstance(answer, Question):
             self.changes += 1
             self._question = answer.number
-            self._effects.append(AskOutside(answer.number, answer.events))
+            self._effects.append(AskExternalScheduler(answer.number, answer.events))
         else:
             yield from self._carried_out(answer, (), now_ns)
 
-    def _answered(self, reply: DecidedOutside, now_ns: int) -> Iterator[Decision]:
+    def _answered(self, reply: ExternalDecisions, now_ns: int) -> Iterator[Decision]:
         """A process has answered the open question."""
         assert isinstance(self._scheduler, ExternalScheduler)
         overtaking = self._events.take()
         try:
             answer = self._scheduler.answered(reply.lines, reply.first_line, reply.again_ns, now_ns)
-        except CannotGoOnError as error:
+        except SchedulerError as error:
             raise self._error(error) from None
         yield from self._carried_out(answer, overtaking, now_ns)
         self._to_notify += overtaking
@@ -135,7 +143,7 @@ class ByScheduler:
                 if not unknown & self._decisions.concerns(decision):
                     what = shown(*answer.lines[place]) if answer.lines else str(decision)
                     raise self._error(f"{what}: {error}") from None
-                self._to_notify.append(Void(answer.lines[place][0], str(error)))
+                self._to_notify.append(DecisionRejected(answer.lines[place][0], str(error)))
                 continue
             self._effects += self._decisions.explained(decision)
         if answer.valid_until_ns is None:

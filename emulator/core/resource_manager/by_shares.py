@@ -7,10 +7,10 @@ underallocated job; in that job first maps, then suspended tasks, then new reduc
 jobs above theirs, as long as no suitable container is free.  For a transactional workload, jobs that hold more than
 their share give first.
 
-A run that finds nothing to take back would find nothing again until a message or a contract changes something, the
+A run that finds nothing to reclaim would find nothing again until a message or a contract changes something, the
 shares are no longer valid, or a task has run for its job's minimum.  So it is not run until then.
 
-When a container is to be given out or taken back, an allocation that gives shares is asked, unless its last answer is
+When a container is to be given out or reclaimed, an allocation that gives shares is asked, unless its last answer is
 still valid.  An answer is valid until the end of the epoch, or until the time that the allocation names.  If slots for
 maps and for reduces are separate, the allocation is asked for each on its own, with what the jobs hold, want and have
 left of that.  Otherwise it is asked once, for all containers that no ApplicationMaster has.  Only jobs that hold or
@@ -29,11 +29,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from emulator.core.decisions import share_out
-from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion
+from emulator.core.resource_manager.allocation import Contract, Decision, Grant, SchedulerEvent, SchedulerEventType
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.measured import WorkOf
-from emulator.core.resource_manager.offers import ByContract, Offer, Parts
+from emulator.core.resource_manager.offers import ByContract, Components, Offer
 from emulator.core.resource_manager.victims import net_of
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
@@ -161,7 +161,7 @@ class Instance:
 
 
 class Shares:
-    """Part of the allocation by shares; see the module's theory of operation."""
+    """The shares of jobs, of the allocation by shares (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState) -> None:
         self._policy = settings.scheduler.allocation
@@ -182,7 +182,7 @@ class Shares:
 
     @property
     def until_ns(self) -> int:
-        """Until when the current shares are valid."""
+        """The time until which the current shares are valid."""
         return min(instance.until_ns for instance in self._instances)
 
     def ask_again(self) -> None:
@@ -209,24 +209,24 @@ class Shares:
 
 
 class ByShares(ByContract):
-    """See the module's theory of operation; an ``Allocation``."""
+    """An ``Allocation`` by shares of jobs (see the module's theory of operation)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         super().__init__(parts)
         self._shares = Shares(parts.settings, parts.state)
-        self._in_vain: tuple[int, int] | None = None
-        """State of ResourceManager and Preemptor when nothing could be taken back."""
+        self._no_op_state: tuple[int, int] | None = None
+        """State of ResourceManager and Preemptor when nothing could be reclaimed."""
         self._holds_until_ns: int | None = None
-        """When more may be taken back even if nothing changes, with the same shares."""
+        """When more may be reclaimed even if nothing changes, with the same shares."""
 
     @property
     def changes(self) -> int:
         """See ``Allocation``: each answer of the policy may change what is given from then on."""
         return super().changes + self._shares.asked
 
-    def decide(self, asked: Asked) -> Iterator[Decision]:
+    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.occasion is Occasion.CAPACITY:
+        if asked.occasion is SchedulerEventType.CAPACITY:
             self._shares.ask_again()
         return super().decide(asked)
 
@@ -246,14 +246,14 @@ class ByShares(ByContract):
                 grant = self._offers.task_of(application, offer, instance.works)
                 if grant is not None:
                     return (grant,)
-        self._note_host(offer)  # a job without a share now may have one later
+        self._record_host(offer)  # a job without a share now may have one later
         return ()
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
         # Also while containers are free: they may be for other tasks.
         if not self._state.queues.pending:
             return None
-        if self._in_vain != self._stands:
+        if self._no_op_state != self._stands:
             return now_ns
         until_ns = self._shares.until_ns
         return max(now_ns, until_ns if self._holds_until_ns is None else min(until_ns, self._holds_until_ns))
@@ -262,10 +262,10 @@ class ByShares(ByContract):
     def _stands(self) -> tuple[int, int]:
         return self._state.changes, self._preemptor.changes
 
-    def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
+    def _jobs_with_victims(self, now_ns: int) -> Iterator[dict[str, JobView]]:
         for instance in self._shares.instances(now_ns):
             yield self._above(instance, now_ns)
-        yield from super()._givers(now_ns)
+        yield from super()._jobs_with_victims(now_ns)
 
     def _for_jobs(self, now_ns: int) -> Iterator[Contract]:
         view, found = self._state.view(now_ns), False
@@ -274,7 +274,7 @@ class ByShares(ByContract):
                 found = True
                 yield contract
         if not found:
-            self._in_vain, self._holds_until_ns = self._stands, self._state.next_victim_ns(now_ns)
+            self._no_op_state, self._holds_until_ns = self._stands, self._state.next_victim_ns(now_ns)
 
     def _surplus(self, instance: Instance, view: ClusterView) -> Iterator[Contract]:
         """Ask jobs above their share for the containers that others lack of theirs, or need for a master."""
@@ -297,7 +297,7 @@ class ByShares(ByContract):
 
     def _above(self, instance: Instance, now_ns: int) -> dict[str, JobView]:
         """Jobs that hold more than their share, each with its excess as the number it can give."""
-        asked = self._preemptor.asked()
+        asked = self._preemptor.requested()
         found: dict[str, JobView] = {}
         for application in self._state.applications.values():
             above = min(-instance.lacking(application), application.reclaimable(now_ns)) - asked.get(

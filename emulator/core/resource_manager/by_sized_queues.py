@@ -1,8 +1,8 @@
-"""Allocation by queues where containers have several sizes: room is taken back on one node.
+"""Allocation by queues where containers have several sizes: room is reclaimed on one node.
 
 Theory of operation
 -------------------
-Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may take back from whom is
+Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may reclaim from whom is
 the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
 and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as much
 there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
@@ -50,9 +50,9 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.by_queues import ByQueues
-from emulator.core.resource_manager.offers import Offer, Parts
-from emulator.core.resource_manager.reservations import wanted_anywhere
-from emulator.core.resource_manager.victims import Taken, choose_room, net_of
+from emulator.core.resource_manager.offers import Components, Offer
+from emulator.core.resource_manager.reservations import requested_anywhere
+from emulator.core.resource_manager.victims import NodeVictims, choose_node, net_of
 from emulator.policies.policy import PacedAllocation, Reads
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
@@ -72,9 +72,9 @@ class _Rooms(NamedTuple):
 
 
 class BySizedQueues(ByQueues):
-    """See the module's theory of operation; an ``Allocation``."""
+    """An ``Allocation`` by queues for resource vectors (see the module's theory of operation)."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         super().__init__(parts)
         nodes = parts.settings.nodes
         self._names = nodes[0].resource_names
@@ -87,15 +87,15 @@ class BySizedQueues(ByQueues):
         """Whether a job that is offered a node gets room there or none."""
         self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
         """Whether no policy looks at the time; the users' own may read anything."""
-        self._in_vain: int | None = None
-        """State of the ResourceManager in which there was nothing to take back or to forget."""
+        self._no_op_state: int | None = None
+        """State of the ResourceManager in which there was nothing to reclaim or to forget."""
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
         """Whether tasks that are named are explained here; with other mechanisms their jobs are asked, and explain."""
         self._choices: list[JobChoice] = []
-        self._whys: list[Effect] = []
+        self._reasons: list[Effect] = []
         self._ranks: dict[tuple[tuple[str, ...], ...], list[TaskView]] = {}
         """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
-        self._vain: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
+        self._impossible: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
         """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
 
     @property
@@ -105,18 +105,18 @@ class BySizedQueues(ByQueues):
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
-        whys = [*explain_jobs(self._scheduler.job_eviction, self._choices), *self._whys]
-        self._choices, self._whys = [], []
+        whys = [*explain_jobs(self._scheduler.job_eviction, self._choices), *self._reasons]
+        self._choices, self._reasons = [], []
         return [*super().explain(), *whys]
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
         if self._is_too_small(offer.node):
-            self._state.attention.passed_over(offer.node.address)
+            self._state.awaited.insufficient(offer.node.address)
             offer.is_for_others = True
             return ()
         grants = super()._choose(offer)
         for grant in grants:
-            self._reservations.got(grant)
+            self._reservations.granted(grant)
         return grants
 
     def _is_too_small(self, node: Node) -> bool:
@@ -131,7 +131,7 @@ class BySizedQueues(ByQueues):
         if not grants and offer.hold is None:
             self._reserve(queue, offer)
         elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
-            self._reservations.keep(lambda each: each.node != offer.node.name)
+            self._reservations.retain(lambda each: each.node != offer.node.name)
             offer.is_for_others = True
         return grants
 
@@ -157,7 +157,7 @@ class BySizedQueues(ByQueues):
         if here is not None and fits(here.request, possible):
             return
         if here is not None:  # an ApplicationMaster has come since, or a process was stopped
-            self._reservations.keep(lambda each: each is not here)
+            self._reservations.retain(lambda each: each is not here)
             offer.is_for_others = True
         reserved = Counter((each.requester, each.group) for each in standing if each is not here)
         for application in self._state.waiting(queue, offer.view).jobs:
@@ -189,21 +189,21 @@ class BySizedQueues(ByQueues):
         groups = application.for_shuffle if application.maps_wait else application.others
         return [(group, len(requests.since[group.name])) for group in groups]
 
-    # ---- taking back ----
+    # ---- reclaiming ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
         wanted = any(map(self._state.queues.pending_in, self._takers)) or self._preemptor.owes_on_nodes
         if not wanted and self._reservations.lasts_until_ns is None:
             return None
-        if self._in_vain != self._state.changes:
+        if self._no_op_state != self._state.changes:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
     def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
         before = self.changes
-        self._reservations.settle(now_ns)
+        self._reservations.update(now_ns)
         self._forget_ranks()
-        rooms = _Rooms(self._reservations.free(), self._reservations.coming(now_ns))
+        rooms = _Rooms(self._reservations.free(), self._reservations.expected(now_ns))
         view = self._state.view(now_ns)
         decision = allocate(self._policy, view)
         for name, victims in decision.reclaim:
@@ -213,18 +213,18 @@ class BySizedQueues(ByQueues):
                 jobs = tuple(self._state.waiting(name, view).jobs)
                 may = self._within_maximum(queue)
                 yield from self._serve(
-                    jobs, lambda _, others=others: self._givers_in(others, now_ns), may, rooms, now_ns
+                    jobs, lambda _, others=others: self._jobs_with_victims_in(others, now_ns), may, rooms, now_ns
                 )
             if name in victims:
                 views = tuple(self._state.queues.job_views(name, now_ns))
                 order = order_jobs(self._scheduler.preemption_order, view, views)
                 jobs = [self._state.applications[job] for job in order]
-                after = partial(self._givers_after, order, now_ns)
+                after = partial(self._jobs_with_victims_after, order, now_ns)
                 may = self._within_a_run(decision.most_reclaims_in_a_run)
                 yield from self._serve(jobs, after, may, rooms, now_ns)
         if self._may_rest and self.changes == before:
             times_ns = (decision.valid_until_ns, self._state.next_victim_ns(now_ns), self._reservations.lasts_until_ns)
-            self._in_vain = self._state.changes
+            self._no_op_state = self._state.changes
             self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def _serve(
@@ -242,13 +242,13 @@ class BySizedQueues(ByQueues):
                 for _ in range(times):
                     if not may(application, groups):
                         return
-                    if not (yield from self._make_room(application, groups, givers(application), rooms, now_ns)):
+                    if not (yield from self._reclaim_capacity(application, groups, givers(application), rooms, now_ns)):
                         break
             if self._offers.gangs.waits(application):
                 return
 
     def _within_maximum(self, queue: QueueView) -> Callable[[Application, Sequence[TaskGroup]], bool]:
-        """The jobs of ``queue`` may take back until it has its maximum."""
+        """The jobs of ``queue`` may reclaim until it has its maximum."""
         left_ppm = queue.maximum - queue.used
         for each in self._reservations.standing():
             if self._state.applications[each.requester].queue == queue.name:
@@ -267,22 +267,22 @@ class BySizedQueues(ByQueues):
         made = self._reservations.made
         return lambda _, __: most is None or self._reservations.made - made < most
 
-    def _givers_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
+    def _jobs_with_victims_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
         views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
         left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
         return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
-        going = self._reservations.going(view.name, now_ns) if self._preemptor.owes_on_nodes else []
+        going = self._reservations.being_evicted(view.name, now_ns) if self._preemptor.owes_on_nodes else []
         if not going:
             return view
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
         return replace(net_of(view, len(going)), tasks_hold=left)
 
-    def _givers_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
+    def _jobs_with_victims_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
         """Each job takes from the jobs after it."""
-        (jobs,) = self._givers_in((application.queue,), now_ns)
+        (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns)
         givers = {view.name: view for view in jobs}
         later = order[order.index(application.name) + 1 :]
         return [tuple([givers[job] for job in later if job in givers])]
@@ -297,23 +297,23 @@ class BySizedQueues(ByQueues):
             return
         reserved = Counter(each.group for each in self._reservations.standing() if each.requester == application.name)
         for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
-            if (lacking := wanted_anywhere(application, group.name) - reserved[group.name]) > 0:
+            if (lacking := requested_anywhere(application, group.name) - reserved[group.name]) > 0:
                 yield (group,), lacking
 
-    def _make_room(
+    def _reclaim_capacity(
         self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
     ) -> Generator[Contract | StrictContract, None, bool]:
-        """Take back what makes room for a container of each of these groups, unless there is some; returns whether
+        """Reclaim what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
         names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
         alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
-        if alone is not None and any(fits(known, alone) for known in self._vain.get(names, ())):
+        if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
             return False
         trial = _Rooms(dict(rooms.free), dict(rooms.coming))
         places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
         if len(places) < len(groups):
             if alone is not None:
-                self._vain.setdefault(names, []).append(alone)
+                self._impossible.setdefault(names, []).append(alone)
             return False
         yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
         rooms.free.update(trial.free)
@@ -328,7 +328,7 @@ class BySizedQueues(ByQueues):
         groups: Sequence[TaskGroup],
         trial: _Rooms,
         ranked: Callable[[], Sequence[TaskView]],
-    ) -> Iterator[tuple[TaskGroup, Taken]]:
+    ) -> Iterator[tuple[TaskGroup, NodeVictims]]:
         """Where each of the groups' containers has room or gets it, which is taken of ``trial``; ends at the first that
         has none.  ``ranked``: the tasks that may be victims."""
         gone = set[str]()
@@ -337,13 +337,13 @@ class BySizedQueues(ByQueues):
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
             fitting = [name for name, room in free.items() if fits(request, room)]
-            taken = Taken(fitting[0], ()) if fitting else None
+            taken = NodeVictims(fitting[0], ()) if fitting else None
             if taken is None:
                 left = [task for task in ranked() if task.container not in gone]
                 coming = {name: plus(free[name], more) for name, more in trial.coming.items() if name in free}
                 spare = {**free, **coming}
                 across_jobs = self._victim_jobs.tasks is not None
-                taken = choose_room(request, spare, left, self._frees, self._whole, across_jobs)
+                taken = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
             if taken is None:
                 return
             trial.free[taken.node] = minus(trial.free[taken.node], request)
@@ -357,9 +357,9 @@ class BySizedQueues(ByQueues):
 
     def _forget_ranks(self) -> None:
         self._ranks.clear()
-        self._vain.clear()
+        self._impossible.clear()
 
-    def _go(self, taken: Taken, rooms: _Rooms, gone: set[str]) -> None:
+    def _go(self, taken: NodeVictims, rooms: _Rooms, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""
         for task in taken.tasks:
             going = [self._state.containers[task.container]]
@@ -376,7 +376,7 @@ class BySizedQueues(ByQueues):
     def _carry_out(
         self,
         application: Application,
-        places: Sequence[tuple[TaskGroup, Taken]],
+        places: Sequence[tuple[TaskGroup, NodeVictims]],
         jobs: _Jobs,
         ranked: Sequence[TaskView],
         now_ns: int,
@@ -387,7 +387,7 @@ class BySizedQueues(ByQueues):
             return
         for group, taken in places:
             if taken.tasks:
-                self._note_why(application, group, jobs, ranked, taken, now_ns)
+                self._record_reason(application, group, jobs, ranked, taken, now_ns)
             self._reservations.make(application, group, taken.node, now_ns, max(graces_ns))
         for _, taken in places:
             left = taken.short
@@ -417,7 +417,7 @@ class BySizedQueues(ByQueues):
             while left:
                 victim = choose_job(scheduler.job_eviction, view, left, random)
                 left = tuple([job for job in left if job.name != victim])
-                going = {task.container for task in self._reservations.going(victim, now_ns)}
+                going = {task.container for task in self._reservations.being_evicted(victim, now_ns)}
                 tasks = {
                     task.container: task
                     for task in self._state.task_views(victim, now_ns)
@@ -432,13 +432,13 @@ class BySizedQueues(ByQueues):
     def _frees(self, task: TaskView) -> Resources:
         return self.frees(self._state.containers[task.container])
 
-    def _note_why(
+    def _record_reason(
         self,
         application: Application,
         group: TaskGroup,
         jobs: _Jobs,
         ranked: Sequence[TaskView],
-        taken: Taken,
+        taken: NodeVictims,
         now_ns: int,
     ) -> None:
         short = f"{group.name} lacks {written(taken.short, self._names)} on {taken.node}"
@@ -451,4 +451,4 @@ class BySizedQueues(ByQueues):
             going = [task.container for task in taken.tasks if task.job == victim]
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
-            self._whys.append(explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going)))
+            self._reasons.append(explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going)))

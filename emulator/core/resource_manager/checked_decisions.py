@@ -10,8 +10,15 @@ from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
-from emulator.core.resource_manager.offers import TASKS, Offer, Offers, Parts
-from emulator.policies.schedulers.protocol import CancelJob, Done, Give, Reclaim, ReclaimAny, SchedulerDecision
+from emulator.core.resource_manager.offers import TASKS, Components, Offer, Offers
+from emulator.policies.schedulers.protocol import (
+    CancelJob,
+    Done,
+    GrantContainer,
+    ReclaimContainer,
+    ReclaimFromJob,
+    SchedulerDecision,
+)
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
 
@@ -22,33 +29,33 @@ class CannotBeError(Exception):
 class CheckedDecisions:
     """Checks the decisions of one answer after another against the state of the cluster."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         self._settings = parts.settings
         self._state = parts.state
         self._offers = Offers(parts.settings, parts.state, parts.preemptor)
-        self._gives: dict[str, list[Give]] = {}
+        self._gives: dict[str, list[GrantContainer]] = {}
         """What the answer that is being carried out gives each job."""
 
     def begin(self, answer: Sequence[SchedulerDecision]) -> None:
         """From now on decisions are those of this answer."""
         self._gives = {}
         for decision in answer:
-            if isinstance(decision, Give):
+            if isinstance(decision, GrantContainer):
                 self._gives.setdefault(decision.job, []).append(decision)
 
     def checked(self, decision: SchedulerDecision, now_ns: int) -> Decision:
         """The decision, if it can be carried out now.  Raises CannotBeError."""
         match decision:
-            case Give():
+            case GrantContainer():
                 return self._grant(decision, now_ns)
-            case ReclaimAny(victim=victim, requester=requester):
+            case ReclaimFromJob(victim=victim, requester=requester):
                 self._check_mechanism()
                 if self._settings.has_sizes:
                     raise CannotBeError("containers have several sizes; name the container, by a strict-contract")
                 if not self._job(victim).running_victims:
                     raise CannotBeError(f"{victim} has no task that may be taken back")
                 return Contract(self._job(requester).name, victim)
-            case Reclaim(container=container, stays_ns=stays_ns):
+            case ReclaimContainer(container=container, stays_ns=stays_ns):
                 self._check_mechanism()
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
                     raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
@@ -80,7 +87,7 @@ class CheckedDecisions:
             raise CannotBeError(f"{name} has been taken back already")
         return held
 
-    def _grant(self, give: Give, now_ns: int) -> Grant:
+    def _grant(self, give: GrantContainer, now_ns: int) -> Grant:
         application = self._job(give.job)
         if self._offers.gangs.waits(application):
             self._check_gang(application, now_ns)
@@ -88,7 +95,7 @@ class CheckedDecisions:
         self._check_room([grant])
         return grant._replace(beside=give.beside)
 
-    def _single(self, application: Application, give: Give, now_ns: int) -> Grant:
+    def _single(self, application: Application, give: GrantContainer, now_ns: int) -> Grant:
         """The grant, whether or not there is room for it."""
         node = self._state.nodes.get(give.node)
         if node is None:
@@ -129,30 +136,30 @@ class CheckedDecisions:
             needs = grant.node.needs(grant.group.work, grant.application.request_for(grant.group), resumes)
             at_node.setdefault(grant.node.name, []).append(needs)
         for name, needs in at_node.items():
-            short = state.nodes[name].short_of(needs)
+            short = state.nodes[name].shortfall_of(needs)
             if short:
                 raise CannotBeError(f"{name} lacks {short}")
 
     def explained(self, decision: SchedulerDecision) -> Iterator[Effect]:
         """Why, if it says so; it was carried out just now."""
-        if not isinstance(decision, Give | Reclaim) or not decision.why:
+        if not isinstance(decision, GrantContainer | ReclaimContainer) or not decision.why:
             return
-        if isinstance(decision, Reclaim):
+        if isinstance(decision, ReclaimContainer):
             held, requester = self._state.containers[decision.container], decision.requester
         else:
             containers = self._state.applications[decision.job].containers.values()
             held, requester = max(containers, key=lambda each: each.slot_ns * (each.group is not MASTER_GROUP)), None
-        rule, is_taken = self._settings.scheduler.allocation.name, isinstance(decision, Reclaim)
+        rule, is_taken = self._settings.scheduler.allocation.name, isinstance(decision, ReclaimContainer)
         yield ExplainScheduler(held.job, held.group.name, held.id, held.node, rule, is_taken, requester, decision.why)
 
     def concerns(self, decision: SchedulerDecision) -> set[tuple[str, str]]:
         """What the decision is about; for a gang, all that it is given, as all of it is possible or none."""
-        application = self._state.applications.get(decision.job) if isinstance(decision, Give) else None
+        application = self._state.applications.get(decision.job) if isinstance(decision, GrantContainer) else None
         if application is None or not self._offers.gangs.waits(application):
             return names_of(decision)
         return {pair for give in self._gives[application.name] for pair in names_of(give)}
 
-    def _request(self, application: Application, node: Node, give: Give, now_ns: int) -> Grant | None:
+    def _request(self, application: Application, node: Node, give: GrantContainer, now_ns: int) -> Grant | None:
         """The request that is served; None: there is none."""
         requests, name = application.requests, give.group
         if name is None:
@@ -176,11 +183,11 @@ class CheckedDecisions:
 def names_of(decision: SchedulerDecision) -> set[tuple[str, str]]:
     """The jobs, nodes and containers that a decision is about."""
     match decision:
-        case Give(job=job, node=node):
+        case GrantContainer(job=job, node=node):
             return {("job", job), ("node", node)}
-        case ReclaimAny(victim=victim, requester=requester):
+        case ReclaimFromJob(victim=victim, requester=requester):
             return {("job", victim), ("job", requester)}
-        case Reclaim(container=container):
+        case ReclaimContainer(container=container):
             return {("container", container)}
         case CancelJob(job=job):
             return {("job", job)}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
-from emulator.core.resource_manager.attention import Attention
+from emulator.core.resource_manager.awaited_heartbeats import AwaitedHeartbeats
 from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
@@ -39,7 +39,7 @@ def masters_that_block(node: Resources, task: Resources, master: Resources) -> i
 
 
 @dataclass(slots=True)
-class Touched:
+class Changes:
     """What may have changed; the jobs are in ``QueueLedger.touched``."""
 
     nodes: dict[str, None] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Touched:
 
 
 class ClusterState:
-    """See the module's theory of operation; a ``ClusterSource``."""
+    """The cluster as the ResourceManager knows it, a ``ClusterSource`` (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings) -> None:
         self.nodes = {node.name: Node(node) for node in settings.nodes}
@@ -57,12 +57,12 @@ class ClusterState:
         """Containers given out and not known to have ended, also those of ended jobs."""
         self.free_nodes: dict[str, None] = {}
         """Nodes known to have a free container."""
-        self.attention = Attention()
+        self.awaited = AwaitedHeartbeats()
         self._whole = total((node.resources for node in settings.nodes), settings.nodes[0].resource_names)
         """What the cluster has, if containers have several sizes."""
         self._sizes_left = Counter(node.resources for node in settings.nodes)
         """Of how many nodes that are not lost each has such resources."""
-        self.queues = QueueLedger(settings.scheduler, self._whole, self.attention)
+        self.queues = QueueLedger(settings.scheduler, self._whole, self.awaited)
         self.costs = CostLedger()
         self.work = WorkLedger()
         self.containers_total = sum(node.containers for node in settings.nodes)
@@ -84,7 +84,7 @@ class ClusterState:
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self.changes = 0
         """How many messages have changed the ResourceManager."""
-        self.touched: Touched | None = None
+        self.changed: Changes | None = None
         """What has changed since it was last read; None: nobody reads it."""
         self._settings = settings
 
@@ -94,36 +94,36 @@ class ClusterState:
             self._count_left(node, 1)
         node.take(NodeEvent.HEARD, now_ns, registration)
         self.has_free(node)
-        if self.touched is not None:
-            self.touched.nodes[node.name] = None
+        if self.changed is not None:
+            self.changed.nodes[node.name] = None
 
     def lose(self, node: Node) -> None:
         """A node is lost."""
         node.take(NodeEvent.LOSE)
         self._count_left(node, -1)
         self.has_none(node)
-        if self.touched is not None:
-            self.touched.nodes[node.name] = None
+        if self.changed is not None:
+            self.changed.nodes[node.name] = None
 
     def has_free(self, node: Node) -> None:
         """A container of the node, or more of its room, has become free."""
         self.free_nodes[node.name] = None
-        self.attention.grown(node.address)
+        self.awaited.grown(node.address)
 
     def has_none(self, node: Node) -> None:
         """Nothing of the node is free any more."""
         self.free_nodes.pop(node.name, None)
-        self.attention.too_small.discard(node.address)
+        self.awaited.too_small.discard(node.address)
 
     def reported(self, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
         """A container has ended, or its process was stopped."""
         self.costs.take(report, held.task is not None, now_ns)
-        self.touch(held)
+        self.mark_changed(held)
 
-    def touch(self, held: HeldContainer) -> None:
+    def mark_changed(self, held: HeldContainer) -> None:
         """A container is given, goes on, is stopped or has ended."""
-        if self.touched is not None:
-            self.touched.containers[held.id] = held
+        if self.changed is not None:
+            self.changed.containers[held.id] = held
 
     def _count_left(self, node: Node, change: int) -> None:
         self.containers_left += change * node.settings.containers
@@ -149,7 +149,7 @@ class ClusterState:
         """Those of them that are not withheld."""
         return min(self.limit, self.places_left(candidate))
 
-    def hopeless(self) -> Application | None:
+    def next_unschedulable(self) -> Application | None:
         """A job for whose tasks no node that is left is large enough, of several the youngest; with one size, all
         are."""
         if not self._whole:
@@ -216,7 +216,7 @@ class ClusterState:
     def waiting(self, queue: str, view: ClusterView) -> Waiting:
         """The jobs of ``queue`` that want containers.  Raises PolicyError."""
         waiting, left_out = self.queues.waiting(queue, view)
-        self.attention.selection_left_out |= left_out > 0
+        self.awaited.selection_left_out |= left_out > 0
         return waiting
 
     def on_slot(self, held: HeldContainer) -> bool:
@@ -239,7 +239,7 @@ class ClusterState:
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
-        """See ``ClusterSource``: containers of tasks, except those taken back by name.  Only the job knows
+        """See ``ClusterSource``: containers of tasks, except those reclaimed by name.  Only the job knows
         which task runs in which container."""
         application = self.applications[job]
         of_job = application.facts.task_memory_bytes

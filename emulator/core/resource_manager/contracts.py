@@ -12,20 +12,20 @@ all of them are taken by a strict contract with one.
 
 A gang gets containers only together, so its entry is removed when the container becomes free: it is held for the gang
 (``emulator.core.resource_manager.gangs``), and its former owner has given what it was asked for.  Containers that a
-transactional workload wants (``emulator.core.resource_manager.withholding``) are entries too, with their own timeout.
+transactional workload wants (``emulator.core.resource_manager.transactional``) are entries too, with their own timeout.
 
 A contract about a node asks for at least so much there, again of the ApplicationMaster's choice.  Whatever of the job's
 leaves the node fulfils it, the oldest contract first, also a task that has ended by itself.  What was taken by name
-does not: it is counted apart.  The ApplicationMaster is told what its job may keep of each such node: what it holds
+does not: it is counted apart.  The ApplicationMaster receives what its job may keep of each such node: what it holds
 less what it owes.  That stays right whatever is lost, late or repeated, and whichever of the two hears first that a
 task has left: what has left is neither held nor owed.  When less is needed than was asked for, the newest contracts are
 lowered.  What is not given within ``kill_timeout`` is killed at once: of the job's tasks there, in the task eviction
-order, those that make it free, none of them in vain.
+order, those that make it free, none of them superfluous.
 
 A strict contract names the container.  Such a container counts as gone for its queue and its job, although its node
 still holds it.  If the mechanism leaves nothing to do for the job, the container's node is told in answer to its next
 heartbeat, as in YARN.  Otherwise the job is asked for that container and applies the mechanism; if it is not given
-within ``kill_timeout``, its node is told.
+within ``kill_timeout``, its node is notified.
 
 A job may have a grace between SIGTERM and SIGKILL.  Where its ApplicationMaster kills, this counts after the kill
 timeout: only then is it known that the job has not answered, and what it has not given is killed without a grace.
@@ -44,7 +44,7 @@ from emulator.core.effects import TRANSACTIONAL, Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import keeps_processes, needs_no_job
-from emulator.core.messages import Answer, KillContainer
+from emulator.core.messages import AllocateResponse, KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -82,7 +82,7 @@ class Preemptor:
     def __init__(self, settings: Settings) -> None:
         self.reclaims: dict[str, list[OpenContract]] = {}
         """The reclaim list of each requesting job, oldest first."""
-        self._wanted: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self.changes = 0
         """Grows whenever less is being reclaimed than before."""
         self.expired: list[tuple[int, OpenContract]] = []
@@ -100,20 +100,20 @@ class Preemptor:
         dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
         return len(self.reclaims.get(requester, ())) + dying
 
-    def asked(self) -> Mapping[str, int]:
+    def requested(self) -> Mapping[str, int]:
         """Number of containers asked back from each victim that it still holds."""
-        return Counter(self._wanted) + Counter(reclaim.victim for _, reclaim in self.expired)
+        return Counter(self._requested) + Counter(reclaim.victim for _, reclaim in self.expired)
 
-    def wanted_of(self, victim: str) -> int:
+    def requested_from(self, victim: str) -> int:
         """Number of entries in the reclaim lists that name ``victim``."""
-        return self._wanted.get(victim, 0)
+        return self._requested.get(victim, 0)
 
     def ask(self, requester: str, victim: str, now_ns: int, container: str | None = None, grace_ns: int = 0) -> None:
         """``victim``, whose tasks have such a grace, is asked for a container, or for the one named, for
         ``requester``."""
         entry = OpenContract(victim, now_ns, grace_ns, requester, container)
         self.reclaims.setdefault(requester, []).append(entry)
-        self._wanted[victim] = self.wanted_of(victim) + 1
+        self._requested[victim] = self.requested_from(victim) + 1
         expires_ns = self._expires_ns(entry)
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
 
@@ -124,7 +124,7 @@ class Preemptor:
         ``requester``, or else of another job, which must then ask again.  Any other container fulfils no entry, as long
         as more is wanted than is being reclaimed.
         """
-        if former_owner is not None and self.wanted_of(former_owner):
+        if former_owner is not None and self.requested_from(former_owner):
             everyones = self._naming(former_owner, self.reclaims)
             oldest_ns, other, oldest = min(everyones)
             since_ns, fulfilled, place = min(self._naming(former_owner, (requester,)) or everyones)
@@ -138,7 +138,7 @@ class Preemptor:
     def kept(self, former_owner: str, gangs: Iterable[str]) -> bool:
         """A container of ``former_owner`` has become free, which one of these gangs may have asked for: then its entry
         is fulfilled, although the gang gets the container only with all others.  Returns whether there was one."""
-        entries = self._naming(former_owner, gangs) if self.wanted_of(former_owner) else []
+        entries = self._naming(former_owner, gangs) if self.requested_from(former_owner) else []
         for _, requester, place in sorted(entries)[:1]:
             self._drop(requester, place)
         return bool(entries)
@@ -160,7 +160,7 @@ class Preemptor:
         """``job`` has ended: drop all reclaims for it or from it."""
         while job in self.reclaims:
             self._drop(job, -1)
-        for _, requester, index in reversed(self._naming(job, self.reclaims) if self.wanted_of(job) else []):
+        for _, requester, index in reversed(self._naming(job, self.reclaims) if self.requested_from(job) else []):
             self._drop(requester, index)
         self._keep_expired([(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)])
         self._on_nodes = [each for each in self._on_nodes if each.victim != job]
@@ -186,7 +186,7 @@ class Preemptor:
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
         return self.changes != before
 
-    def wait_anew(self, now_ns: int) -> None:
+    def restart_timeouts(self, now_ns: int) -> None:
         """The ResourceManager was away: nobody could answer it, so the time to give a container begins again."""
         for entries in (*self.reclaims.values(), self._on_nodes):
             for entry in entries:
@@ -204,9 +204,9 @@ class Preemptor:
     def _drop(self, requester: str, index: int) -> None:
         self.changes += 1
         victim = self.reclaims[requester].pop(index).victim
-        self._wanted[victim] -= 1
-        if not self._wanted[victim]:
-            del self._wanted[victim]
+        self._requested[victim] -= 1
+        if not self._requested[victim]:
+            del self._requested[victim]
         if not self.reclaims[requester]:
             del self.reclaims[requester]
 
@@ -300,9 +300,9 @@ class Contracts:
         times_ns = (self._preemptor.due_ns, self._preemptor.due_on_nodes_ns, strict_ns)
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
-    def wait_anew(self, now_ns: int) -> None:
+    def restart_timeouts(self, now_ns: int) -> None:
         """The ResourceManager was away: what it has asked for may take its full time from now on."""
-        self._preemptor.wait_anew(now_ns)
+        self._preemptor.restart_timeouts(now_ns)
         self._asked_ns = {name: now_ns + self._grace_ns(self._state.containers.get(name)) for name in self._asked_ns}
 
     def make(self, contract: Contract | StrictContract, now_ns: int) -> None:
@@ -317,11 +317,11 @@ class Contracts:
         grace_ns = victim.facts.grace_ns
         if contract.amount:
             self._preemptor.ask_on_node(victim.name, contract.node, contract.amount, now_ns, grace_ns)
-            victim.news.change_keeps()
+            victim.news.reduce_contract()
             return
         self._preemptor.ask(contract.requester, victim.name, now_ns, contract.container, grace_ns)
         if contract.container is None:
-            victim.news.ask_back()
+            victim.news.request_reclaim()
         else:
             victim.news.ask_by_name(contract.container, contract.queue_ns)
 
@@ -333,7 +333,7 @@ class Contracts:
             going += [each for each in application.containers.values() if each.id in application.victims]
         for each in going:
             if not each.taken:
-                self._take(application, each, contract, now_ns)
+                self._reclaim(application, each, contract, now_ns)
 
     def forget_job(self, application: Application) -> None:
         """The job has ended: all that it owes, and more, is being killed."""
@@ -342,18 +342,18 @@ class Contracts:
         for held in application.containers.values():
             held.taken = held.taken or (held.node in owed and self._state.on_slot(held))
 
-    def _take(self, application: Application, held: HeldContainer, contract: StrictContract, now_ns: int) -> None:
-        self._count_as_gone(application, held)
+    def _reclaim(self, application: Application, held: HeldContainer, contract: StrictContract, now_ns: int) -> None:
+        self._count_as_removed(application, held)
         if self._nodes_kill:
             self._kill_later(held, contract.stays_ns)
             return
         self._asked_ns[held.id] = now_ns + self._grace_ns(held)
         application.news.ask_by_name(held.id, contract.queue_ns if held is contract.held else None)
 
-    def _count_as_gone(self, application: Application, held: HeldContainer) -> None:
+    def _count_as_removed(self, application: Application, held: HeldContainer) -> None:
         held.taken = True
         application.taken += 1
-        self._state.queues.note(application)
+        self._state.queues.update(application)
 
     def _grace_ns(self, held: HeldContainer | None) -> int:
         """That of the container's job; 0 if one of them has ended."""
@@ -363,7 +363,7 @@ class Contracts:
     def _kill_later(self, held: HeldContainer, stays_ns: int = 0) -> None:
         node = self._state.nodes[held.node]
         node.to_kill[held.id] = stays_ns
-        self._state.attention.newly_awaited.append(node.address)
+        self._state.awaited.newly_awaited.append(node.address)
 
     # ---- what was not given in time ----
 
@@ -371,7 +371,7 @@ class Contracts:
         """Kill what was not given in time; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
         expired = self._preemptor.expire(now_ns, lambda entry: self._kill_one(entry, now_ns, effects))
-        lost_patience = self._lose_patience(now_ns)
+        lost_patience = self._time_out(now_ns)
         late = self._preemptor.expire_on_nodes(now_ns)
         for contract in late:
             effects += self._kill_on_node(contract, now_ns)
@@ -389,7 +389,7 @@ class Contracts:
             and entry.container in (None, task.container)
         )
         if not tasks:
-            return state.applications[victim].facts.gang is not None and self._is_dying(victim)
+            return state.applications[victim].facts.gang is not None and self._is_being_killed(victim)
         order = self._order_to_kill(tasks, now_ns)
         if not order:
             return False
@@ -405,7 +405,7 @@ class Contracts:
     def _kill_on_node(self, contract: OpenContract, now_ns: int) -> list[Effect]:
         """Kill what makes free what the job still owes there."""
         state, application = self._state, self._state.applications[contract.victim]
-        application.news.change_keeps()  # what is killed replaces what was asked for
+        application.news.reduce_contract()  # what is killed replaces what was asked for
         tasks = tuple(
             task
             for task in state.task_views(contract.victim, now_ns)
@@ -413,14 +413,14 @@ class Contracts:
         )
         if not tasks:
             return []
-        rule, frees = self._scheduler.task_eviction.name, state.nodes[contract.node].settings.freed_for_certain
+        rule, frees = self._scheduler.task_eviction.name, state.nodes[contract.node].settings.guaranteed_freed
         order = self._order_to_kill(tasks, now_ns)
         requests = {task.container: task.request for task in tasks}
         going = irreducible(contract.amount, order, lambda name: frees(requests[name], self._may_stop)) or order
         in_order = [*going, *(name for name in order if name not in going)]
         effects: list[Effect] = [explain_tasks(rule, contract.victim, tasks, in_order, len(going))]
         for held in map(state.containers.__getitem__, going):
-            self._count_as_gone(application, held)
+            self._count_as_removed(application, held)
             effects.append(self._kill_now(held, now_ns))
         return effects
 
@@ -433,11 +433,11 @@ class Contracts:
     def _kill_now(self, held: HeldContainer, now_ns: int) -> Effect:
         return self._orders.send(held.id, held.node, KillContainer(held.id, held.job, NOT_GIVEN), now_ns)
 
-    def _is_dying(self, gang: str) -> bool:
+    def _is_being_killed(self, gang: str) -> bool:
         """Whether containers of it are being killed: with the first that was not given in time, all are."""
         return any(task.container in self._orders for task in self._state.task_views(gang, 0))
 
-    def _lose_patience(self, now_ns: int) -> bool:
+    def _time_out(self, now_ns: int) -> bool:
         """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""
         late = [name for name, from_ns in self._asked_ns.items() if from_ns + self._kill_timeout_ns <= now_ns]
         for container in late:
@@ -470,10 +470,12 @@ class Contracts:
         if not held.taken:
             self._preemptor.freed(held.job, node.name, amount)
         elif node.name in self._preemptor.owed_by(held.job):
-            self._state.applications[held.job].news.change_keeps()  # it has left what it may keep, and has paid nothing
+            self._state.applications[
+                held.job
+            ].news.reduce_contract()  # it has left what it may keep, and has paid nothing
 
-    def answer(self, application: Application, heard_id: int) -> Answer | None:
-        """The answer to a heartbeat of the job (``MasterNews.answer``), with what it may keep of nodes."""
+    def answer(self, application: Application, heard_id: int) -> AllocateResponse | None:
+        """The answer to a heartbeat of the job (``MasterUpdates.answer``), with what it may keep of nodes."""
         owed = self._preemptor.owed_by(application.name)
         keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
         return application.news.answer(heard_id, self._state.costs.measured, keeps)

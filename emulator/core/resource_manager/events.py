@@ -13,13 +13,12 @@ from itertools import compress
 
 from emulator.core.mechanisms import stopping
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
-from emulator.core.resource_manager.cluster_state import ClusterState, Touched
+from emulator.core.resource_manager.cluster_state import Changes, ClusterState
 from emulator.core.resource_manager.gangs import Gangs
 from emulator.core.settings import Settings
 from emulator.policies.resources import named
 from emulator.policies.schedulers.protocol import (
     VERSION,
-    Begin,
     Capacity,
     ContainerEnded,
     ContainerStarted,
@@ -27,11 +26,12 @@ from emulator.policies.schedulers.protocol import (
     Event,
     GroupFacts,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeGone,
-    NodeUp,
+    NodeAdded,
+    NodeRemoved,
     QueueFacts,
+    SchedulerStarted,
     Suspended,
 )
 from emulator.vocabulary import TaskGroup
@@ -48,25 +48,25 @@ class Events:
         self._capacity = state.containers_total
         self._nodes: dict[str, int] = {}
         """Registration of each node that it knows to be there."""
-        self._waits: dict[str, JobWaits | None] = {}
+        self._waits: dict[str, JobRequests | None] = {}
         """What each job that it knows waits for."""
         self._containers: dict[str, int | None] = {}
         """Each container that it knows, and when it was last given; None: its process was stopped."""
-        state.touched = Touched(dict.fromkeys(state.nodes), dict(state.containers))
+        state.changed = Changes(dict.fromkeys(state.nodes), dict(state.containers))
         state.queues.touched = dict.fromkeys(state.applications)
 
-    def forgotten(self) -> Events:
+    def restarted(self) -> Events:
         """The same for a scheduler that knows nothing."""
         return Events(self._state, self._may_take)
 
     def take(self) -> list[Event]:
         """All that is new, in the order: ends, nodes, jobs, containers; from now on it is known."""
-        state, touched, jobs = self._state, self._state.touched, self._state.queues.touched
+        state, touched, jobs = self._state, self._state.changed, self._state.queues.touched
         assert touched is not None, "it is read here"
         assert jobs is not None, "it is read here"
         if not (touched.containers or touched.nodes or jobs or self._capacity != state.limit):
             return []
-        state.touched, state.queues.touched = Touched(), {}
+        state.changed, state.queues.touched = Changes(), {}
         held = sorted(touched.containers.values(), key=_age)
         return [*self._ends(held), *self._of_nodes(touched.nodes), *self._of_jobs(jobs), *self._of_containers(held)]
 
@@ -87,12 +87,12 @@ class Events:
             known = self._nodes.get(node.name)
             if known is not None and not (is_there and known == node.registration):
                 del self._nodes[node.name]
-                yield NodeGone(node.name)
+                yield NodeRemoved(node.name)
             if is_there and node.name not in self._nodes:
                 self._nodes[node.name] = node.registration
                 settings = node.settings
                 has = named(settings.resources, self._names)
-                yield NodeUp(node.name, settings.rack, settings.containers, has, dict(settings.labels))
+                yield NodeAdded(node.name, settings.rack, settings.containers, has, dict(settings.labels))
 
     def _of_jobs(self, touched: Iterable[str]) -> Iterator[Event]:
         there = [self._state.applications[job] for job in touched if job in self._state.applications]
@@ -135,16 +135,16 @@ class Events:
         return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last)
 
 
-def first_event(settings: Settings) -> Begin:
+def first_event(settings: Settings) -> SchedulerStarted:
     """The event of which a scheduler is notified first."""
     queues = tuple(QueueFacts(queue.name, queue.capacity, queue.maximum) for queue in settings.scheduler.queues)
     node, may_stop = settings.nodes[0], stopping(settings.scheduler.mechanism.among)
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return Begin(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
+    return SchedulerStarted(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
 
 
-def _waits(application: Application) -> JobWaits:
+def _waits(application: Application) -> JobRequests:
     requests = application.requests
     suspended = tuple(
         Suspended(resume.task.group, resume.task.number, resume.node, resume.container is not None)
@@ -153,7 +153,7 @@ def _waits(application: Application) -> JobWaits:
     new = {group: len(since) for group, since in requests.since.items() if since}
     am = int(requests.application_master is not None)
     at_once = requests.at_once if Gangs.waits(application) else 0
-    return JobWaits(application.name, am, new, suspended, tuple(sorted(requests.avoided)), at_once)
+    return JobRequests(application.name, am, new, suspended, tuple(sorted(requests.avoided)), at_once)
 
 
 def _started(held: HeldContainer) -> ContainerStarted:

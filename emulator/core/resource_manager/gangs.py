@@ -9,15 +9,15 @@ that holds room without running.  ApplicationMasters hold room too, and so many 
 room beside them (``emulator.core.resource_manager.admission``).
 
 The first gang in the order of the allocation that has too little room *holds* what is free, and requests after it do
-not get that.  There is only one such hold in the cluster, and it is not kept: every decision finds it anew, so an order
-that changes moves it.  A stopped process holds room on its own node only; the rest of the hold may be anywhere.  What
-the hold has no use for goes on to others, but not to another gang.  An ApplicationMaster that is started again passes
+not get that.  There is only one such hold in the cluster, and it is not kept: every decision finds it again, so an
+order that changes moves it.  A stopped process holds room on its own node only; the rest of the hold may be anywhere.
+What the hold has no use for goes on to others, but not to another gang.  An ApplicationMaster that is started again passes
 every hold, because its running tasks would otherwise never end.
 
 Bound
 -----
 Room that is free and useful to the first gang is not given away.  So it starts once enough containers have become free:
-at the latest when all tasks that run at the time have ended, or, under preemption, when those taken back for it have
+at the latest when all tasks that run at the time have ended, or, under preemption, when those reclaimed for it have
 been given or killed.  Its victims are asked together, and only if the gang then has room (``lacking``).  A victim that
 does not answer is killed after ``kill_timeout_s``: counted at the Preemptor's next run, told at once, and its end known
 with its node's next heartbeat.  So without lost messages the room is there within the kill timeout, the longest grace
@@ -50,7 +50,7 @@ from emulator.vocabulary import Resources, TaskGroup, TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class GangReservation:
     """The room that the first waiting gang keeps."""
 
     application: Application
@@ -146,17 +146,17 @@ class Gangs:
     # ---- holding room ----
 
     @staticmethod
-    def hold(application: Application) -> Hold:
+    def reserve(application: Application) -> GangReservation:
         """The room that the gang keeps while it waits."""
         stopped = (resume for resume, _ in application.requests.resumes.values() if resume.container is not None)
         at_node = Counter(resume.node for resume in stopped)
-        return Hold(application, at_node, max(0, application.requests.at_once - at_node.total()))
+        return GangReservation(application, at_node, max(0, application.requests.at_once - at_node.total()))
 
-    def spares(self, hold: Hold, node: Node) -> bool:
+    def spares(self, hold: GangReservation, node: Node) -> bool:
         """Whether what is free of ``node`` is of no use to the gang that holds room."""
         return self._spares_node(hold.application, node) if self._has_sizes else self._spares_container(hold, node)
 
-    def _spares_container(self, hold: Hold, node: Node) -> bool:
+    def _spares_container(self, hold: GangReservation, node: Node) -> bool:
         state, avoided = self._state, hold.application.requests.avoided
         if state.limit - state.used <= hold.application.requests.at_once:
             return False
@@ -176,7 +176,7 @@ class Gangs:
         return node.name in gang.requests.avoided or not any(fits(g.request, size) for g in gang.facts.groups)
 
     def lacking(self, application: Application) -> int:
-        """Containers that must be taken back so that the gang has room; 0 if none can help: stopped processes wait for
+        """Containers that must be reclaimed so that the gang has room; 0 if none can help: stopped processes wait for
         containers of their own nodes, and who is asked back chooses the container."""
         requests = application.requests
         granted = self.grants(application)

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
-from emulator.core.resource_manager.applications import Application, Done, HeldContainer
+from emulator.core.resource_manager.applications import Application, CompletedWork, HeldContainer
 from emulator.vocabulary import MeasuredCosts, TaskGroup, Work
 
 _UNKNOWN_TASK_NS = 10**9
@@ -35,11 +35,11 @@ class WorkOf(NamedTuple):
 
 
 class WorkLedger:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """The work that tasks have completed, as the ResourceManager knows it (see the module's theory of operation)."""
 
     def __init__(self) -> None:
-        self._all = {work: Done() for work in Work}
-        """Of all jobs, by what the tasks do."""
+        self._all = {work: CompletedWork() for work in Work}
+        """The completed work of all jobs, by what the tasks do."""
 
     def left(self, application: Application, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
         """``held`` leaves its slot."""
@@ -76,7 +76,7 @@ class WorkLedger:
             found_ns += min(now_ns - held.slot_ns, mean_ns)
         return found_ns
 
-    def _mean_ns(self, done: Done, group: TaskGroup) -> int:
+    def _mean_ns(self, done: CompletedWork, group: TaskGroup) -> int:
         for known in (done, self._all[group.work]):
             if known.tasks:
                 return max(1, known.work_ns // known.tasks)

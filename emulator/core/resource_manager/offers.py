@@ -11,8 +11,8 @@ resumes in the container at hand.  A stopped process can only resume on its own 
 container on another node: it is killed, and once its end is known its job asks for another container
 (os-assisted-preemption, section V-A).
 
-An allocation of this form is asked for containers to take back once per period of the Preemptor (``ByContract``;
-natjam, section 3.2): first those for a transactional workload (``emulator.core.resource_manager.withholding``), then
+An allocation of this form is asked for containers to reclaim once per period of the Preemptor (``ByContract``;
+natjam, section 3.2): first those for a transactional workload (``emulator.core.resource_manager.transactional``), then
 those that jobs lack.  No container is given out above what a transactional workload leaves.
 """
 
@@ -26,14 +26,21 @@ from typing import NamedTuple
 from emulator.core.decisions import choose_node, place
 from emulator.core.effects import Effect
 from emulator.core.messages import ResumeAsk, TaskOrder
-from emulator.core.resource_manager.allocation import Asked, Contract, Decision, Grant, Occasion, StrictContract
+from emulator.core.resource_manager.allocation import (
+    Contract,
+    Decision,
+    Grant,
+    SchedulerEvent,
+    SchedulerEventType,
+    StrictContract,
+)
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
-from emulator.core.resource_manager.gangs import Gangs, Hold
+from emulator.core.resource_manager.gangs import GangReservation, Gangs
 from emulator.core.resource_manager.reservations import Reservations
+from emulator.core.resource_manager.transactional import TransactionalLoad
 from emulator.core.resource_manager.victims import VictimJobs
-from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, JobView, NodeView, SuspendedView
 from emulator.vocabulary import MASTER_GROUP, Order, TaskGroup, TaskId, Work
@@ -60,7 +67,7 @@ class Offer:
         """Whether some requests cannot use this container."""
         self.holds_until_ns: int | None = None
         """When a policy may decide otherwise even if nothing else changes."""
-        self.hold: Hold | None = None
+        self.hold: GangReservation | None = None
         """The room that a gang keeps which waits before the requests asked from now on."""
         self.is_held = False
         """Whether this container is part of it."""
@@ -79,11 +86,11 @@ class Offer:
 
 
 Choose = Callable[[Offer], Sequence[Grant]]
-"""Whose request gets the container offered: nobody's, one job's, or those of a whole gang, on other nodes too."""
+"""Chooses the request that gets the container offered: nobody's, one job's, or a whole gang's, on other nodes too."""
 
 
 class Offers:
-    """Part of an allocation that answers nodes' heartbeats; see the module's theory of operation."""
+    """The offers of an allocation that answers nodes' heartbeats (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
         self.given_up = 0
@@ -100,21 +107,21 @@ class Offers:
     def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
         """Give out the free containers of ``node``.  Raises PolicyError."""
         state, given = self._state, 0
-        state.attention.selection_left_out = False
+        state.awaited.selection_left_out = False
         while node.is_free and state.queues.pending:
             if state.used >= state.limit:
-                state.attention.refused(node.address, self.is_awaited(node), None)
+                state.awaited.refused(node.address, self.is_awaited(node), None)
                 return
             offer = Offer(node, state.view(now_ns), given)
             grants = choose(offer)
             if not grants:
                 another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
-                if state.attention.selection_left_out:
+                if state.awaited.selection_left_out:
                     return  # another beat may still get one
                 if not another:
-                    state.attention.refused(node.address, offer.is_host, offer.holds_until_ns)
+                    state.awaited.refused(node.address, offer.is_host, offer.holds_until_ns)
                 elif not given:  # else the next beat may be the turn of another request
-                    state.attention.refused_alone(node.address, offer.holds_until_ns)
+                    state.awaited.refused_one_node(node.address, offer.holds_until_ns)
                 return
             yield from grants
             given += len(grants)
@@ -125,7 +132,7 @@ class Offers:
         state = self._state
         if not state.free_nodes or not state.queues.pending or state.used >= state.limit:
             return None
-        return state.attention.free_node_ns(now_ns, len(state.free_nodes))
+        return state.awaited.free_node_ns(now_ns, len(state.free_nodes))
 
     def is_awaited(self, node: Node) -> bool:
         """Whether a suspended task waits that was suspended there."""
@@ -200,7 +207,7 @@ class Offers:
         if len(grants) >= application.requests.at_once:
             return grants
         self.gangs.explain_wait(application, len(grants))
-        offer.hold = self.gangs.hold(application)
+        offer.hold = self.gangs.reserve(application)
         offer.is_held = not self.gangs.spares(offer.hold, offer.node)
         offer.is_for_others |= bool(offer.hold.at_node or application.requests.avoided)
         for resume, since_ns in application.requests.resumes.values():
@@ -292,19 +299,19 @@ def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) 
     )
 
 
-class Parts(NamedTuple):
+class Components(NamedTuple):
     """The parts of a ResourceManager that allocations look at."""
 
     settings: Settings
     state: ClusterState
     preemptor: Preemptor
-    withholding: Withholding
+    withholding: TransactionalLoad
 
 
 class ByContract(ABC):
-    """An ``Allocation`` that offers the free containers of nodes, and takes back once per period."""
+    """An ``Allocation`` that offers the free containers of nodes, and reclaims once per period."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         self._scheduler = parts.settings.scheduler
         self._preempts = self._scheduler.preempts
         self._state = parts.state
@@ -318,24 +325,24 @@ class ByContract(ABC):
         """See ``Allocation``."""
         return self._offers.given_up + self._offers.gangs.explained
 
-    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``."""
-        if occasion is Occasion.HEARTBEAT:
+        if occasion is SchedulerEventType.HEARTBEAT:
             return self._offers.due_ns(now_ns)
-        if occasion is not Occasion.TIME or not self._preempts:
+        if occasion is not SchedulerEventType.TIME or not self._preempts:
             return None
-        return now_ns if self._withholding.lacking > 0 else self._lack_due_ns(now_ns)
+        return now_ns if self._withholding.shortfall > 0 else self._lack_due_ns(now_ns)
 
-    def decide(self, asked: Asked) -> Iterator[Decision]:
+    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
         if asked.node is not None:
             return self._offers.answer(asked.node, asked.now_ns, self._choose)
-        return self._take_back(asked.now_ns) if asked.occasion is Occasion.TIME else iter(())
+        return self._reclaim(asked.now_ns) if asked.occasion is SchedulerEventType.TIME else iter(())
 
-    def _take_back(self, now_ns: int) -> Iterator[Decision]:
-        if self.asked_ns(Occasion.TIME, now_ns) != now_ns:
+    def _reclaim(self, now_ns: int) -> Iterator[Decision]:
+        if self.asked_ns(SchedulerEventType.TIME, now_ns) != now_ns:
             return
-        yield from self._withholding.contracts(self._givers(now_ns), self._victim_jobs, now_ns)
+        yield from self._withholding.contracts(self._jobs_with_victims(now_ns), self._victim_jobs, now_ns)
         if self._lack_due_ns(now_ns) == now_ns:
             yield from self._for_jobs(now_ns)
 
@@ -343,12 +350,12 @@ class ByContract(ABC):
         """See ``Allocation``."""
         return [*self._offers.gangs.explain(), *self._victim_jobs.explain()]
 
-    def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
+    def _jobs_with_victims(self, now_ns: int) -> Iterator[dict[str, JobView]]:
         """Groups of jobs with a task to give, in the order in which they must give to a transactional workload."""
         for queue in reversed(self._scheduler.queues):
             yield self._victim_jobs.among(self._state.queues.job_views(queue.name, now_ns))
 
-    def _note_host(self, offer: Offer) -> None:
+    def _record_host(self, offer: Offer) -> None:
         """Not all jobs were asked: one of those left out may have a suspended task that waits for this very node."""
         offer.is_host = offer.is_host or self._offers.is_awaited(offer.node)
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from emulator.core.application_master.job_progress import remaining_ns
 from emulator.core.decisions import order_jobs
 from emulator.core.resource_manager.applications import Application
-from emulator.core.resource_manager.attention import Attention
+from emulator.core.resource_manager.awaited_heartbeats import AwaitedHeartbeats
 from emulator.core.settings import QueueSettings, SchedulerSettings
 from emulator.policies.resources import dominant_ppm, fits, minus, plus, times, total
 from emulator.policies.views import ClusterView, JobView, QueueView
@@ -69,7 +69,7 @@ class _Queue:
 
 
 @dataclass(slots=True)
-class _Noted:
+class _Recorded:
     """What was last noted of one job."""
 
     key: tuple[Any, int] | None
@@ -83,7 +83,7 @@ class _Noted:
 class QueueLedger:
     """What the jobs of each queue hold and want; see the module's theory of operation."""
 
-    def __init__(self, scheduler: SchedulerSettings, whole: Resources, attention: Attention) -> None:
+    def __init__(self, scheduler: SchedulerSettings, whole: Resources, attention: AwaitedHeartbeats) -> None:
         """``whole``: what the cluster has, if containers have several sizes."""
         self.pending = 0
         """Number of containers that all jobs together ask for."""
@@ -97,7 +97,7 @@ class QueueLedger:
         self._selection = scheduler.job_selection
         self._key = scheduler.job_selection.sort_key
         self._queues: dict[str, _Queue] = {queue.name: _Queue() for queue in scheduler.queues}
-        self._noted: dict[str, _Noted] = {}
+        self._recorded: dict[str, _Recorded] = {}
         self._whole = whole
         self._attention = attention
         self._nothing = nothing = (0,) * len(whole)
@@ -118,30 +118,30 @@ class QueueLedger:
         application.tasks_hold = application.wants = self._nothing
         view = job_view(application, application.submit_ns)
         key = None if self._key is None else (self._key(view), application.order)
-        self._noted[application.name] = _Noted(key)
+        self._recorded[application.name] = _Recorded(key)
         self._queues[application.queue].applications[application.name] = application
-        self._touch(application)
+        self._mark_changed(application)
 
-    def note(self, application: Application) -> None:
+    def update(self, application: Application) -> None:
         """Record what ``application`` holds and wants now."""
         application.view = None
         if self._whole:
             self._note_sizes(application)
-        self._touch(application)
+        self._mark_changed(application)
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
         if application.facts.gang is not None:
-            self._note_gang(application)
+            self._record_gang(application)
         gives = (application.running_victims - application.taken, requests.for_any_node, application.progress_ppm)
-        noted = self._noted[application.name]
+        noted = self._recorded[application.name]
         if gives != noted.gives:
             noted.gives = gives
             self.changes += 1
-        self._note(
+        self._record(
             application, application.slots - application.taken, pending, (pending > 0, resuming > 0, pending > resuming)
         )
 
-    def _note_gang(self, application: Application) -> None:
+    def _record_gang(self, application: Application) -> None:
         if application.requests.at_once:
             if self._whole and not self.gangs:
                 self._attention.ask_smaller()  # it may start with a heartbeat of any node
@@ -157,17 +157,17 @@ class QueueLedger:
             self._ask(application, set())
             self._asked.pop(application.name, None)
         self.gangs.pop(application.name, None)
-        self._touch(application)
-        self._note(application, 0, 0, (False, False, False))
-        del self._noted[application.name]
+        self._mark_changed(application)
+        self._record(application, 0, 0, (False, False, False))
+        del self._recorded[application.name]
         del self._queues[application.queue].applications[application.name]
 
-    def _touch(self, application: Application) -> None:
+    def _mark_changed(self, application: Application) -> None:
         if self.touched is not None:
             self.touched[application.name] = None
 
-    def _note(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
-        queue, noted = self._queues[application.queue], self._noted[application.name]
+    def _record(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
+        queue, noted = self._queues[application.queue], self._recorded[application.name]
         if (used, pending, wants) == (noted.used, noted.pending, noted.wants):
             return
         self.changes += 1
@@ -266,7 +266,7 @@ class QueueLedger:
         return bool(sizes) and not any(fits(size, room) for size in sizes)
 
     def _of_tasks(self, application: Application) -> tuple[Resources, Resources, set[Resources]]:
-        """What a job's tasks hold, without stopped processes and what was taken back by name; what the job asks for
+        """What a job's tasks hold, without stopped processes and what was reclaimed by name; what the job asks for
         beside that; and the sizes of the containers that it waits for."""
         requests, held, wanted, sizes = application.requests, self._nothing, self._nothing, set[Resources]()
         if requests.application_master is not None:

@@ -28,11 +28,11 @@ ROOM_FOR_MASTER = "room for its ApplicationMaster"
 
 
 class MasterRecovery:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """Restarts lost ApplicationMasters for the ResourceManager (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, orders: CommandLedger) -> None:
         self.due_ns: int | None = None
-        """Earliest time at which ``make_room`` may do something (never too late); None: there is none."""
+        """Earliest time at which ``kill_newest_reduce`` may do something (never too late); None: there is none."""
         self._attempts_max = settings.protocol.am_attempts
         self._patience_ns = settings.protocol.kill_timeout_ns
         self._state = state
@@ -51,11 +51,11 @@ class MasterRecovery:
         self._expect(now_ns)
         return None
 
-    def wait_anew(self, now_ns: int) -> None:
+    def restart_timeouts(self, now_ns: int) -> None:
         """The ResourceManager was away: it has not heard of containers that became free."""
         self._waiting_ns = dict.fromkeys(self._waiting_ns, now_ns)
 
-    def make_room(self, now_ns: int) -> list[Effect] | None:
+    def kill_newest_reduce(self, now_ns: int) -> list[Effect] | None:
         """For each job that has waited too long for its ApplicationMaster's container, kill the job's newest task.
 
         Returns None if nothing has changed, not even the list of waiting jobs.

@@ -2,18 +2,18 @@
 
 Theory of operation
 -------------------
-Where containers have several sizes, what is taken back must make room on the node where the asker fits.  That room
+Where containers have several sizes, what is reclaimed must make room on the node where the asker fits.  That room
 becomes free piece by piece, and has no former owner.  A reservation keeps it: while it stands, no other request gets
 what it needs there.  It is for one container of a job's group, on one node.
 
 It ends when the request has got a container there, when the job wants less than is reserved for it (the newest ends),
-when the job has ended or avoids the node, and when the node is lost.  Whether it stands is found anew whenever it is
+when the job has ended or avoids the node, and when the node is lost.  Whether it stands is found again whenever it is
 read, so that it ends with the message that ends the need.
 
 In its runs the Preemptor lets two more kinds go (``settle``).  Less than was hoped for is there: a container that was
-taken back holds more than expected.  And one that has stood for twice the kill timeout and the longest grace of those
+reclaimed holds more than expected.  And one that has stood for twice the kill timeout and the longest grace of those
 asked for it: by then its room is there, and the asker has not wanted it, for example because its placement waits for
-another node.  The need of either is looked at anew, and what is still to come counts for it.  What jobs owe on a node
+another node.  The need of either is looked at again, and what is still to come counts for it.  What jobs owe on a node
 and no reservation needs any more, they may keep.
 """
 
@@ -48,7 +48,7 @@ class Reservation(NamedTuple):
 
 
 class Reservations:
-    """Part of an allocation; see the module's theory of operation."""
+    """The capacity that an allocation reserves (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
         self.made = 0
@@ -73,7 +73,7 @@ class Reservations:
                 continue
             need = each.requester, each.group
             avoids = each.group != MASTER and each.node in application.requests.avoided
-            if not avoids and counts[need] < wanted_anywhere(application, each.group):
+            if not avoids and counts[need] < requested_anywhere(application, each.group):
                 counts[need] += 1
                 yield each
 
@@ -96,7 +96,7 @@ class Reservations:
     def frees(self, container: HeldContainer) -> Resources:
         """What taking the container back makes free for certain: a process that is stopped holds the rest."""
         node = self._state.nodes[container.node].settings
-        return node.freed_for_certain(container.request, self._keeps_processes)
+        return node.guaranteed_freed(container.request, self._keeps_processes)
 
     def free(self) -> dict[str, Resources]:
         """What is free of each node that is there, beside what is reserved; it may be below 0."""
@@ -119,14 +119,16 @@ class Reservations:
                 rooms[container.node] = minus(rooms[container.node], held)
         return rooms
 
-    def coming(self, now_ns: int) -> dict[str, Resources]:
-        """What is still to become free, because it was taken back or a job will give it, of the nodes where that is
+    def expected(self, now_ns: int) -> dict[str, Resources]:
+        """What is still to become free, because it was reclaimed or a job will give it, of the nodes where that is
         something."""
         containers = self._state.containers
-        going = (containers[task.container] for job in self._preemptor.owing() for task in self.going(job, now_ns))
-        return self._by_node([*self._taken(), *going])
+        going = (
+            containers[task.container] for job in self._preemptor.owing() for task in self.being_evicted(job, now_ns)
+        )
+        return self._by_node([*self._reclaimed(), *going])
 
-    def going(self, job: str, now_ns: int) -> list[TaskView]:
+    def being_evicted(self, job: str, now_ns: int) -> list[TaskView]:
         """The tasks of the job that go for what it owes on nodes, as far as is known here: its ApplicationMaster
         chooses."""
         owed = self._preemptor.owed_by(job)
@@ -141,7 +143,7 @@ class Reservations:
             going += here if enough is None else enough
         return going
 
-    def _taken(self) -> list[HeldContainer]:
+    def _reclaimed(self) -> list[HeldContainer]:
         return [container for container in self._state.containers.values() if container.taken]
 
     def _by_node(self, containers: Iterable[HeldContainer]) -> dict[str, Resources]:
@@ -166,7 +168,7 @@ class Reservations:
         self._all.append(Reservation(application.name, group.name, node, registration, request, until_ns))
         self.made += 1
 
-    def got(self, grant: Grant) -> None:
+    def granted(self, grant: Grant) -> None:
         """The request gets a container."""
         need = grant.application.name, grant.group.name, grant.node.name
         if grant.application.stopped_container(grant.task) is None:
@@ -174,24 +176,24 @@ class Reservations:
             if place is not None:
                 del self._all[place]
 
-    def keep(self, wanted: Callable[[Reservation], bool]) -> None:
+    def retain(self, wanted: Callable[[Reservation], bool]) -> None:
         """Forget those that have ended, and those that are not ``wanted``."""
         before = len(self._all)
         self._all = [each for each in self.standing() if wanted(each)]
         self.ended += before - len(self._all)
 
-    def settle(self, now_ns: int) -> None:
+    def update(self, now_ns: int) -> None:
         """Forget those that have ended, have stood too long, or will not get their room; and let jobs keep what is not
         needed any more of what they were asked for."""
         if self._all:
-            self._settle(now_ns)
+            self._update(now_ns)
         if self._preemptor.owes_on_nodes:
-            self._give_back()
+            self._release()
 
-    def _settle(self, now_ns: int) -> None:
-        self.keep(lambda each: now_ns < each.until_ns)
+    def _update(self, now_ns: int) -> None:
+        self.retain(lambda each: now_ns < each.until_ns)
         before = len(self._all)
-        free, coming = self.free(), self.coming(now_ns)
+        free, coming = self.free(), self.expected(now_ns)
         for each in reversed(self._all):
             there = free[each.node]
             if min(plus(there, coming[each.node]) if each.node in coming else there) < 0:
@@ -199,19 +201,19 @@ class Reservations:
                 self._all.remove(each)
         self.ended += before - len(self._all)
 
-    def _give_back(self) -> None:
-        free, taken = self.free(), self._by_node(self._taken())
+    def _release(self) -> None:
+        free, taken = self.free(), self._by_node(self._reclaimed())
         for node in self._preemptor.owed_on():
             there = plus(free[node], taken[node]) if node in taken else free[node]
             for job in self._preemptor.lower(node, lacking((0,) * len(there), there)):
-                self._state.applications[job].news.change_keeps()
+                self._state.applications[job].news.reduce_contract()
 
 
 def _is_there(node: Node) -> bool:
     return node.state is NodeState.ALIVE
 
 
-def wanted_anywhere(application: Application, group: str) -> int:
+def requested_anywhere(application: Application, group: str) -> int:
     """Containers that the job wants for tasks of the group, without those of stopped processes: these have a node."""
     requests = application.requests
     if group == MASTER:

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Jobs are submitted to queues.  A job first waits for a container for its ApplicationMaster, which the ResourceManager
 itself launches.  From then on the ApplicationMaster's heartbeats say what the job wants.  An allocation decides who
-gets a container and from whom one is taken back (``emulator.core.resource_manager.allocation``).  The ResourceManager
+gets a container and from whom one is reclaimed (``emulator.core.resource_manager.allocation``).  The ResourceManager
 asks it on each of its occasions, and carries out what it decides.  News for an ApplicationMaster (containers given,
 ended or to be given back) waits for its next heartbeat, and is repeated until acknowledged.
 
@@ -16,7 +16,7 @@ which the ApplicationMaster says at once, and periodic heartbeats repeat what wa
 
 from __future__ import annotations
 
-from emulator.core.completions import DecidedOutside
+from emulator.core.completions import ExternalDecisions
 from emulator.core.delivery import CommandLedger
 from emulator.core.effects import TRANSACTIONAL, Effect, Send
 from emulator.core.machine import Phase, StateMachine
@@ -44,21 +44,28 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.node_manager.node_news import STARTED_ANEW
+from emulator.core.node_manager.status_updater import RESTARTED
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.allocation import JOB_ENDED, Allocation, Asked, Cancel, Grant, Occasion
+from emulator.core.resource_manager.allocation import (
+    JOB_ENDED,
+    Allocation,
+    Cancel,
+    Grant,
+    SchedulerEvent,
+    SchedulerEventType,
+)
 from emulator.core.resource_manager.allocator import Allocator
-from emulator.core.resource_manager.applications import Application, HeldContainer, MasterNews, Node, NodeState
-from emulator.core.resource_manager.by_queues import ByQueues, Paced
+from emulator.core.resource_manager.applications import Application, HeldContainer, MasterUpdates, Node, NodeState
+from emulator.core.resource_manager.by_queues import ByQueues, ByRounds
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Contracts, Preemptor
-from emulator.core.resource_manager.offers import Parts
+from emulator.core.resource_manager.offers import Components
 from emulator.core.resource_manager.recovery import MasterRecovery
+from emulator.core.resource_manager.transactional import TransactionalLoad
 from emulator.core.resource_manager.triggers import Triggers
-from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
 from emulator.policies.policy import (
     PacedAllocation,
@@ -69,14 +76,14 @@ from emulator.policies.resources import minus
 from emulator.vocabulary import MASTER_GROUP, Resources, counted
 
 
-def strategy(parts: Parts) -> Allocation:
+def strategy(parts: Components) -> Allocation:
     """The strategy for the allocation of the settings."""
     queues = BySizedQueues if parts.settings.has_sizes else ByQueues
     match parts.settings.scheduler.allocation:
         case ShareAllocation():
             return ByShares(parts)
         case PacedAllocation(pace=pace):
-            return queues(parts) if pace is None else Paced(parts, pace, queues(parts))
+            return queues(parts) if pace is None else ByRounds(parts, pace, queues(parts))
         case SchedulerAllocation():
             return ByScheduler(parts)
         case _:
@@ -99,12 +106,14 @@ class ResourceManager(StateMachine):
         self._orders = CommandLedger(settings.protocol.retry_ns, start_ns)
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
-        self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
-        self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
+        self._withholding = TransactionalLoad(settings, self.state, self.preemptor, self._orders)
+        self._allocation = strategy(Components(settings, self.state, self.preemptor, self._withholding))
         self._tells_at_once = settings.protocol.at_once
-        self._masters_outside = any(node.masters_outside for node in settings.nodes)
+        self._unmanaged_masters = any(node.masters_outside for node in settings.nodes)
         self._master_request = settings.master_request
-        self._admission = Admission(settings.scheduler.queues, self._masters_outside, self.state.queue_share_of_master)
+        self._admission = Admission(
+            settings.scheduler.queues, self._unmanaged_masters, self.state.queue_share_of_master
+        )
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
@@ -114,22 +123,22 @@ class ResourceManager(StateMachine):
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message; see ``emulator.core.machine.Machine``."""
-        revision, attention = self.revision, self.state.attention
+        revision, attention = self.revision, self.state.awaited
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
             self.state.changes += 1
-            occasion = Occasion.FREED if type(message) in _FREES else Occasion.ARRIVAL
+            occasion = SchedulerEventType.FREED if type(message) in _FREES else SchedulerEventType.ARRIVAL
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
-                effects += self._ask(Asked(occasion, now_ns)) or ()
+                effects += self._ask(SchedulerEvent(occasion, now_ns)) or ()
             attention.changed()
             if self._tells_at_once:
                 effects += self._notify(now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When something may have to be taken back; see ``emulator.core.machine.PeriodicMachine``."""
-        first_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
+        """When something may have to be reclaimed; see ``emulator.core.machine.PeriodicMachine``."""
+        first_ns = self._allocation.asked_ns(SchedulerEventType.TIME, now_ns)
         if first_ns == now_ns:
             return now_ns
         for part in (self._contracts, self._orders, self._recovery, self._withholding):
@@ -143,26 +152,26 @@ class ResourceManager(StateMachine):
         role, name = address[:3], address[3:]
         if role == "nm:":
             node = self.state.nodes[name]
-            return node.state is not NodeState.ALIVE or bool(node.to_kill) or address in self.state.attention.awaited
+            return node.state is not NodeState.ALIVE or bool(node.to_kill) or address in self.state.awaited.awaited
         application = self.state.applications.get(name)
         if application is None:
             return name in self._ended
-        unheard = self._tells_at_once and application.news.are_unheard
+        unheard = self._tells_at_once and application.news.has_unacknowledged
         return unheard or application.news.is_awaited(heard_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
         be given unless something changes."""
-        return self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns)
+        return self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns)
 
-    def _ask(self, asked: Asked) -> list[Effect] | None:
+    def _ask(self, asked: SchedulerEvent) -> list[Effect] | None:
         """Ask the allocation and carry out what it decides; None: it has decided nothing and remembers nothing new."""
         changes, decided = self._allocation.changes, False
         effects: list[Effect] = []
         for decision in self._allocation.decide(asked):
             decided = True
             if isinstance(decision, Grant):
-                effects += self._allocator.give(decision, asked.now_ns)
+                effects += self._allocator.allocate(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
                 application, why_killed = decision.application, decision.why_killed
                 effects += self._end(application, decision.state, asked.now_ns, decision.why, why_killed=why_killed)
@@ -175,7 +184,7 @@ class ResourceManager(StateMachine):
 
     def _notify(self, now_ns: int) -> list[Effect]:
         """What is offered, ordered and sent after a message that has changed something.  Raises PolicyError."""
-        effects, attention = self._offer_free_nodes(now_ns), self.state.attention
+        effects, attention = self._offer_free_nodes(now_ns), self.state.awaited
         for address in dict.fromkeys(attention.newly_awaited):
             role, name = address[:3], address[3:]
             if role == "nm:":
@@ -183,23 +192,23 @@ class ResourceManager(StateMachine):
                 continue
             application = self.state.applications.get(name)
             if application is not None and application.news.can_be_sent:
-                answer = self._contracts.answer(application, application.news.heard_id)
+                answer = self._contracts.answer(application, application.news.received_id)
                 effects.append(Send(address, ApplicationHeartbeatResponse(application.last_heartbeat_id, answer)))
         return effects
 
     def _offer_free_nodes(self, now_ns: int) -> list[Effect]:
         """Offer the containers of every free node, in the order in which they came free."""
         effects: list[Effect] = []
-        attention, has_given = self.state.attention, False
-        if not attention.awaited and self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) != now_ns:
+        attention, has_given = self.state.awaited, False
+        if not attention.awaited and self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns) != now_ns:
             return effects
         for name in list(self.state.free_nodes):
             node = self.state.nodes[name]
-            is_due = self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns) == now_ns
+            is_due = self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns) == now_ns
             if (not is_due or node.address in attention.too_small) and node.address not in attention.awaited:
                 continue
             attention.arrived(node.address)
-            given = self._ask(Asked(Occasion.HEARTBEAT, now_ns, node))
+            given = self._ask(SchedulerEvent(SchedulerEventType.HEARTBEAT, now_ns, node))
             has_given |= given is not None
             effects += given or ()
         if has_given:
@@ -209,28 +218,28 @@ class ResourceManager(StateMachine):
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
         for node in self.state.nodes:
-            self.state.attention.expect(node_address(node))
-        self._contracts.wait_anew(now_ns)
-        self._recovery.wait_anew(now_ns)
-        begun = self._ask(Asked(Occasion.START, now_ns)) or ()
+            self.state.awaited.expect(node_address(node))
+        self._contracts.restart_timeouts(now_ns)
+        self._recovery.restart_timeouts(now_ns)
+        begun = self._ask(SchedulerEvent(SchedulerEventType.START, now_ns)) or ()
         return [*begun, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         stepped = self._withholding.step(now_ns)
         if stepped:
-            self._ask(Asked(Occasion.CAPACITY, now_ns))
+            self._ask(SchedulerEvent(SchedulerEventType.CAPACITY, now_ns))
         admitted = self._admit(now_ns) if stepped else []
         enforced = self._contracts.enforce(now_ns)
-        taken = self._ask(Asked(Occasion.TIME, now_ns, planned_ns=message.due_ns))
-        again, room = self._orders.repeat(now_ns), self._recovery.make_room(now_ns)
+        taken = self._ask(SchedulerEvent(SchedulerEventType.TIME, now_ns, planned_ns=message.due_ns))
+        again, room = self._orders.repeat(now_ns), self._recovery.kill_newest_reduce(now_ns)
         if enforced is None and taken is None and room is None and not again and not stepped:
-            self.leaves_no_trace()
+            self.skip_journal()
         return [*admitted, *(enforced or ()), *(taken or ()), *(room or ()), *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
             return []
-        news = MasterNews(job_address(message.job), self.state.attention.newly_awaited)
+        news = MasterUpdates(job_address(message.job), self.state.awaited.newly_awaited)
         application = Application(message.facts, self._submitted, now_ns, message.is_last, news)
         application.master_request = self._master_request
         self._submitted += 1
@@ -240,8 +249,8 @@ class ResourceManager(StateMachine):
         self._triggers.submitted(application.name)
         return self._admit(now_ns)
 
-    def _for_allocation(self, message: TimerFired | DecidedOutside, now_ns: int) -> list[Effect]:
-        return self._ask(Asked(Occasion.MESSAGE, now_ns, message=message)) or []
+    def _for_allocation(self, message: TimerFired | ExternalDecisions, now_ns: int) -> list[Effect]:
+        return self._ask(SchedulerEvent(SchedulerEventType.MESSAGE, now_ns, message=message)) or []
 
     def _order_task(self, message: OrderTask, now_ns: int) -> list[Effect]:
         self._triggers.order(message.job, message.order)
@@ -251,27 +260,30 @@ class ResourceManager(StateMachine):
         node = self.state.nodes[message.node]
         address = node_address(node.name)
         if message.registration < node.registration:  # late, from before the node was lost
-            self.leaves_no_trace()
+            self.skip_journal()
             return []
         is_new = node.state is NodeState.UNKNOWN or message.registration > node.registration
         if node.state is NodeState.LOST and not is_new:
             return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
-        self.state.attention.arrived(address)
+        self.state.awaited.arrived(address)
         effects = self._register(node, message.registration, now_ns) if is_new else []
         for report in message.freed:
             effects += self._freed(report, now_ns)
-        taken, given = self._contracts.kills_on(node, now_ns), self._ask(Asked(Occasion.HEARTBEAT, now_ns, node))
-        if message.says_nothing and not is_new and taken is None and given is None:
-            self.leaves_no_trace()
+        taken, given = (
+            self._contracts.kills_on(node, now_ns),
+            self._ask(SchedulerEvent(SchedulerEventType.HEARTBEAT, now_ns, node)),
+        )
+        if message.is_empty and not is_new and taken is None and given is None:
+            self.skip_journal()
         effects += [*(taken or ()), *(given or ())]
-        ended = () if message.says_nothing else node.ended_jobs_for(message.heard_id, message.id)
+        ended = () if message.is_empty else node.ended_jobs_for(message.heard_id, message.id)
         return [*effects, Send(address, NodeHeartbeatResponse(message.id, ended))]
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
         application = self.state.applications.get(message.job)
         if application is None:  # it may not have received that its job has ended
-            self.leaves_no_trace()
+            self.skip_journal()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
         is_newest = message.container == application.master  # an earlier attempt may still be there
@@ -281,7 +293,7 @@ class ResourceManager(StateMachine):
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
         effects: list[Effect] = []
         if message.ask is not None and message.id > application.last_heartbeat_id:
-            self._take_ask(application, message, message.ask, now_ns)
+            self._apply_ask(application, message, message.ask, now_ns)
             effects = self._triggers.passed(application.name, message.marks)
             if application.requests.at_once and self.state.containers_left < self.state.containers_total:
                 # A gang whose tasks are lost with their node wants room again: is there as much at all?
@@ -289,25 +301,25 @@ class ResourceManager(StateMachine):
                 if message.job in self._ended:
                     return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
         # Drop requests it was not told of whose need was met elsewhere.
-        surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
+        surplus = max(0, application.news.reclaim - self.preemptor.requested_from(application.name))
         application.news.reclaim -= surplus
-        heard = self._tells_at_once and application.news.heard(message.answer_id)
+        heard = self._tells_at_once and application.news.acknowledge(message.answer_id)
         answer = self._contracts.answer(application, message.answer_id)
-        if answer is None and message.says_nothing and not (started or surplus or heard):
-            self.leaves_no_trace()
+        if answer is None and message.is_empty and not (started or surplus or heard):
+            self.skip_journal()
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
-    def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
+    def _apply_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
         """Replace what the job wants by ``ask``."""
         application.last_heartbeat_id = message.id
         application.progress_ppm = message.progress_ppm
         if application.heard_ns is None:
             application.heard_ns = now_ns
         application.requests.replace(message, application.news.undelivered(message.answer_id), now_ns)
-        self.state.queues.note(application)
+        self.state.queues.update(application)
         for resume in ask.resumes:
             if resume.node in self.state.free_nodes:
-                self.state.attention.expect(node_address(resume.node))
+                self.state.awaited.expect(node_address(resume.node))
         self.preemptor.withdraw_surplus(application.name, application.requests.for_any_node)
 
     def _register(self, node: Node, registration: int, now_ns: int) -> list[Effect]:
@@ -319,11 +331,11 @@ class ResourceManager(StateMachine):
             held.node == node.name for held in self.state.containers.values()
         )
         if was_away or given_before:
-            effects += self._lose(node, STARTED_ANEW, now_ns)
+            effects += self._lose(node, RESTARTED, now_ns)
         self.state.register(node, now_ns, registration)
         if not registration:
             return effects
-        return [*effects, *self._start_those_outside(now_ns), *self._admit(now_ns)]
+        return [*effects, *self._launch_unmanaged(now_ns), *self._admit(now_ns)]
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
@@ -334,7 +346,7 @@ class ResourceManager(StateMachine):
     def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
         self.state.lose(node)
         self.preemptor.forget_node(node.name)
-        self.state.attention.newly_awaited.append(node.address)
+        self.state.awaited.newly_awaited.append(node.address)
         for application in self.state.applications.values():
             application.news.node_lost(node.name)
         effects: list[Effect] = []
@@ -359,7 +371,7 @@ class ResourceManager(StateMachine):
             node.ledger.end(held.id)
         elif in_container:
             node.ledger.stop(held.id, report.memory_bytes)
-        self._room_freed(held, in_container, minus(charged, node.ledger.charged), now_ns)
+        self._capacity_freed(held, in_container, minus(charged, node.ledger.charged), now_ns)
         if in_container:
             self._slot_freed(held, application, report, now_ns)
         if not is_over:
@@ -376,7 +388,7 @@ class ResourceManager(StateMachine):
             application.news.ended(report)
         return []
 
-    def _room_freed(self, held: HeldContainer, was_in: bool, room: Resources, now_ns: int) -> None:
+    def _capacity_freed(self, held: HeldContainer, was_in: bool, room: Resources, now_ns: int) -> None:
         """A process has left its container (if it ``was_in`` one), or given back ``room``: a stopped one may still hold
         some.  Where containers have several sizes, the room has no former owner: many containers make it free."""
         if not was_in and not any(room):
@@ -401,7 +413,7 @@ class ResourceManager(StateMachine):
             self.state.work.left(application, held, report, now_ns)
             application.victims.pop(held.id, None)
             application.taken -= taken
-            self.state.queues.note(application)
+            self.state.queues.update(application)
 
     # ---- ApplicationMasters ----
 
@@ -410,26 +422,26 @@ class ResourceManager(StateMachine):
         reason = self._recovery.lost(application, report, now_ns)
         if reason is not None:
             return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
-        if self._masters_outside and self.state.containers_left:
-            return self._allocator.start_outside(application, now_ns)
+        if self._unmanaged_masters and self.state.containers_left:
+            return self._allocator.launch_unmanaged(application, now_ns)
         application.requests.application_master = now_ns
-        self.state.queues.note(application)
+        self.state.queues.update(application)
         return []
 
-    def _start_those_outside(self, now_ns: int) -> list[Effect]:
+    def _launch_unmanaged(self, now_ns: int) -> list[Effect]:
         """ApplicationMasters that take no container, and had no node to be started on."""
         effects: list[Effect] = []
         for application in self.state.applications.values():
-            if self._masters_outside and application.requests.application_master is not None:
+            if self._unmanaged_masters and application.requests.application_master is not None:
                 application.requests.application_master = None
-                self.state.queues.note(application)
-                effects += self._allocator.start_outside(application, now_ns)
+                self.state.queues.update(application)
+                effects += self._allocator.launch_unmanaged(application, now_ns)
         return effects
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""
         effects: list[Effect] = []
-        while (given_up := self._next_given_up()) is not None:
+        while (given_up := self._next_to_fail()) is not None:
             left = self.state.containers_left
             what = f"{given_up.facts.gang} tasks at once" if given_up.facts.gang else "a task"
             are_left = f"{counted(left, 'container')} {'is' if left == 1 else 'are'} left"
@@ -438,20 +450,20 @@ class ResourceManager(StateMachine):
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:
             admitted = self._admission.admit_next(self.state.places_for)
-            if admitted is not None and self._masters_outside:
-                effects += self._allocator.start_outside(admitted, now_ns)
+            if admitted is not None and self._unmanaged_masters:
+                effects += self._allocator.launch_unmanaged(admitted, now_ns)
             elif admitted is not None:
                 admitted.requests.application_master = now_ns
-                self.state.queues.note(admitted)
+                self.state.queues.update(admitted)
             elif (displaced := self._admission.displace_next(self.state.places_for)) is not None:
                 displaced.requests.application_master = None
-                self.state.queues.note(displaced)
+                self.state.queues.update(displaced)
                 self.preemptor.withdraw_surplus(displaced.name, 0)
             else:
                 return effects
 
-    def _next_given_up(self) -> Application | None:
-        return self.state.hopeless() or self._admission.next_given_up(self.state.places_left())
+    def _next_to_fail(self) -> Application | None:
+        return self.state.next_unschedulable() or self._admission.next_to_fail(self.state.places_left())
 
     def _end(
         self,
@@ -468,7 +480,7 @@ class ResourceManager(StateMachine):
         self._admission.end(application)
         self._contracts.forget_job(application)
         effects: list[Effect] = []
-        self.state.attention.newly_awaited.append(job_address(application.name))
+        self.state.awaited.newly_awaited.append(job_address(application.name))
         for node in application.nodes:
             self.state.nodes[node].finished_jobs.append(application.name)
         for held in application.containers.values():
@@ -492,7 +504,7 @@ class ResourceManager(StateMachine):
         Tick: _tick,
         SubmitJob: _submit,
         OrderTask: _order_task,
-        DecidedOutside: _for_allocation,
+        ExternalDecisions: _for_allocation,
         TimerFired: _for_allocation,
         NodeHeartbeat: _node_heartbeat,
         ApplicationHeartbeat: _application_heartbeat,

@@ -18,7 +18,7 @@ from emulator.core.settings import Settings
 
 
 class Triggers:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """The triggers of the ResourceManager (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState) -> None:
         self._marks = settings.marks

@@ -13,12 +13,12 @@ Once it has been asked for one of those, it is not chosen again.
 A task eviction that ranks tasks across jobs chooses here, among the tasks of all victim jobs.  For that the
 ResourceManager keeps a checkpoint queue for each node: the containers there that it has asked for by name and that are
 not free yet.  The cost of a container is its memory over the device's bandwidth, and what the containers before it in
-the queue take.  The task eviction policy chooses by it, and the job is told the wait, so that it weighs an image
+the queue take.  The task eviction policy chooses by it, and the job receives the wait, so that it weighs an image
 (Algorithm 1) with the dumps of all jobs in front of it.  A container leaves the queue when its slot is free, also if
 its job has killed it instead; as in the paper, the part of a dump that is already written is not subtracted.
 
 *Drop the superfluous.*  Where containers have several sizes, what is taken must make room on one node
-(``choose_room``).  Jobs are ranked by the job eviction policy, the least urgent queue's first; which of its tasks a job
+(``choose_node``).  Jobs are ranked by the job eviction policy, the least urgent queue's first; which of its tasks a job
 gives, it chooses itself, so here they come in any order; those that are named come in that of the task eviction policy.
 On each node the first of them are taken until the request fits there; tasks that make nothing free of what is lacking
 are passed over.  Then every one is left out that is not needed, the last in the order first.  So what is taken is
@@ -66,10 +66,12 @@ class VictimJobs:
 
     def among(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` with a task to give, without the tasks already asked back."""
-        asked = self._preemptor.asked()
+        asked = self._preemptor.requested()
         views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
         return {
-            view.name: view for view in views if view.reclaimable > 0 and not (view.name in asked and _is_going(view))
+            view.name: view
+            for view in views
+            if view.reclaimable > 0 and not (view.name in asked and _is_being_evicted(view))
         }
 
     def choose(
@@ -110,7 +112,7 @@ def net_of(view: JobView, asked: int) -> JobView:
     return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked, members=members)
 
 
-def _is_going(view: JobView) -> bool:
+def _is_being_evicted(view: JobView) -> bool:
     """Whether what was asked of it leaves less than its minimum, so that it gives all."""
     return view.facts.gang is not None and view.members < view.facts.gang
 
@@ -179,7 +181,7 @@ class VictimTasks:
         return sum(dump_ns for _, dump_ns in self._queues.get(node, {}).values())
 
     def _forget_freed(self) -> None:
-        """A container that has got a slot anew since was free meanwhile."""
+        """A container that has got a slot again since was free meanwhile."""
         held = self._state.containers
         for node, queue in self._queues.items():
             self._queues[node] = {
@@ -189,7 +191,7 @@ class VictimTasks:
             }
 
 
-class Taken(NamedTuple):
+class NodeVictims(NamedTuple):
     """The tasks that make room on a node."""
 
     node: str
@@ -198,14 +200,14 @@ class Taken(NamedTuple):
     """What is lacking there without them."""
 
 
-def choose_room(
+def choose_node(
     request: Resources,
     spare: Mapping[str, Resources],
     ranked: Sequence[TaskView],
     frees: Callable[[TaskView], Resources],
     whole: Resources,
     across_jobs: bool = False,
-) -> Taken | None:
+) -> NodeVictims | None:
     """Where room for ``request`` is made, and by which of the tasks, which are ``ranked`` in the order of eviction;
     None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has;
     ``across_jobs``: whether the order is one of tasks, not of jobs."""
@@ -215,7 +217,7 @@ def choose_room(
     for task in ranked:
         if task.node in by_node:
             by_node[task.node].append(task)
-    best: tuple[tuple[int, int, int], Taken] | None = None
+    best: tuple[tuple[int, int, int], NodeVictims] | None = None
     for name, there in spare.items():
         short = lacking(request, there)
         tasks = irreducible(short, by_node[name], frees)
@@ -224,5 +226,5 @@ def choose_room(
         last = max([ranks[task.container if across_jobs else task.job] for task in tasks], default=-1)
         rank = last, len(tasks), dominant_ppm(total(map(frees, tasks), whole), whole)
         if best is None or rank < best[0]:
-            best = rank, Taken(name, tasks, short)
+            best = rank, NodeVictims(name, tasks, short)
     return None if best is None else best[1]

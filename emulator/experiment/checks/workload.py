@@ -13,7 +13,7 @@ from emulator.files.problems import Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME
 from emulator.files.yaml_values import Location
 from emulator.policies.policy import ShareAllocation
-from emulator.policies.resources import count_fitting, have_room, least, most
+from emulator.policies.resources import count_fitting, have_capacity, least, most
 from emulator.vocabulary import JobFacts
 from workloads.schema import GOOGLE_BANDS, MAX_KEYS, GroupEntry, JobEntry, longest_s
 
@@ -204,7 +204,7 @@ def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Ite
         yield where, _no_job(job, jobs)
         return
     facts = JobFacts(job, "", groups_of(jobs[job]))
-    problem = facts.lacks(task.group, task.number)
+    problem = facts.missing_task(task.group, task.number)
     if problem is not None:
         yield where, problem
 
@@ -215,7 +215,7 @@ def _no_job(name: str, jobs: dict[str, JobEntry]) -> str:
 
 # ---- gangs: an allocation that can place one, and room for it in the cluster and in its queue ----
 
-_MOST_TRIED = 1_000_000
+_MAX_TRIED = 1_000_000
 """Tasks times nodes: larger gangs are not placed for trial."""
 
 
@@ -260,7 +260,7 @@ def _gang_of_sizes(where: Location, job: JobEntry, cluster: Cluster, nodes: tupl
             where,
             f"{needed} {what} need room at once, and at most {fitting} fit on all nodes; lower the minimum",
         )
-    elif is_whole and needed * cluster.nodes <= _MOST_TRIED:
+    elif is_whole and needed * cluster.nodes <= _MAX_TRIED:
         requests = [group.request for group in groups for _ in range(group.count)]
-        if not have_room(requests, [size for count, size in sizes for _ in range(count)]):
+        if not have_capacity(requests, [size for count, size in sizes for _ in range(count)]):
             yield where, f"{needed} tasks of these sizes find no room at once on empty nodes; make some smaller"

@@ -91,7 +91,7 @@ class NodeEvents:
         self._request_of = request_of
 
     def completion(self, process: ContainerProcess, event: dict[str, Any]) -> Message | None:
-        """The message for the NodeManager of ``process``; None: it is told nothing of this event."""
+        """The message for the NodeManager of ``process``; None: it is notified of nothing of this event."""
         make = _COMPLETIONS.get(event["event"])
         return None if make is None else make(self, process, event)
 

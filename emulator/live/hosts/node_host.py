@@ -83,7 +83,7 @@ _OPERATIONS: dict[type[fx.Effect], tuple[str, Callable[[str, str], Message]]] = 
 
 
 class NodeHost(MachineHost):
-    """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
+    """A NodeManager's host (see the module's theory of operation).  ``work_dir``: its own, removed at the end."""
 
     def __init__(self, name: str, plan: RunPlan, work_dir: Path) -> None:
         super().__init__(name, plan)

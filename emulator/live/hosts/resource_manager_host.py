@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from emulator.core.client import Client
-from emulator.core.effects import AllFinished, AskOutside, Effect
+from emulator.core.effects import AllFinished, AskExternalScheduler, Effect
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.status import cluster_status
+from emulator.external import process_of
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import HostStatus, RunPlan
-from emulator.outside import process_of
 
 
 class ResourceManagerHost(MachineHost):
@@ -27,7 +27,7 @@ class ResourceManagerHost(MachineHost):
         self._client: Client | None = None
         self._expiry_ns = self.settings.protocol.node_expiry_ns
         self._outside = process_of(self.settings.scheduler.allocation)
-        self._heard_ns: dict[str, int] = {}
+        self._last_heartbeat_ns: dict[str, int] = {}
         """Last heartbeat of each node that is not gone."""
 
     def begin(self, origin_real_ns: int) -> None:
@@ -48,33 +48,33 @@ class ResourceManagerHost(MachineHost):
         assert isinstance(manager, ResourceManager)
         assert isinstance(client, Client)
         self._manager, self._client = manager, client
-        self._heard_ns = {node.name: max(0, self.clock.now_ns()) for node in self.settings.nodes}
-        self._give_up_silent_nodes()
+        self._last_heartbeat_ns = {node.name: max(0, self.clock.now_ns()) for node in self.settings.nodes}
+        self._expire_nodes()
 
     def tell(self, address: str, message: Message) -> None:
         """Let a machine handle ``message``; record which nodes are alive."""
-        if isinstance(message, NodeHeartbeat):  # also of one that was given up: it may register anew
-            self._heard_ns[message.node] = self.clock.now_ns()
+        if isinstance(message, NodeHeartbeat):  # also of one that was given up: it may resync
+            self._last_heartbeat_ns[message.node] = self.clock.now_ns()
         super().tell(address, message)
 
-    def _give_up_silent_nodes(self) -> None:
+    def _expire_nodes(self) -> None:
         """Report silent nodes as lost.  Empty heartbeats leave no trace in a machine, so silence is noticed here."""
         now_ns = self.clock.now_ns()
-        for node in [node for node, at_ns in self._heard_ns.items() if now_ns - at_ns > self._expiry_ns]:
+        for node in [node for node, at_ns in self._last_heartbeat_ns.items() if now_ns - at_ns > self._expiry_ns]:
             self.nodes_lost((node,), f"{node} has not been heard of for {self._expiry_ns / 1e9:g} s")
-        self.at(now_ns + self._expiry_ns // 4, self._give_up_silent_nodes)
+        self.at(now_ns + self._expiry_ns // 4, self._expire_nodes)
 
     def execute(self, address: str, effect: Effect) -> None:
         """Carry out effects: the client has seen the end of all jobs."""
         if isinstance(effect, AllFinished):
             self.finished.set()
-            self._end_outside()
-        elif isinstance(effect, AskOutside):
-            self.spawn(self._ask_outside(address, effect))
+            self._end_external_scheduler()
+        elif isinstance(effect, AskExternalScheduler):
+            self.spawn(self._ask_external_scheduler(address, effect))
         else:
             super().execute(address, effect)
 
-    async def _ask_outside(self, address: str, effect: AskOutside) -> None:
+    async def _ask_external_scheduler(self, address: str, effect: AskExternalScheduler) -> None:
         """Ask the process beside the loop, which goes on meanwhile."""
         assert self._outside is not None, "no allocation from outside"
         try:
@@ -85,20 +85,20 @@ class ResourceManagerHost(MachineHost):
             raise
         self.tell(address, answer)
 
-    def _end_outside(self) -> None:
+    def _end_external_scheduler(self) -> None:
         if self._outside is not None:
             self._outside.kill()
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run; those who wait for its end stop waiting."""
         super().fail(error, where)
-        self._end_outside()
+        self._end_external_scheduler()
         self.finished.set()
 
     def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """The host of ``nodes`` has died."""
         for node in nodes:
-            self._heard_ns.pop(node, None)
+            self._last_heartbeat_ns.pop(node, None)
             self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
     def status(self) -> HostStatus:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from emulator.display.closing_tables import MOST_JOBS
+from emulator.display.closing_tables import MAX_JOBS
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import is_held, writing, written_whole
 from emulator.interruption import EXIT_CODE
@@ -163,7 +163,7 @@ def _verdict_of_results(directory: Path) -> str:
         raise RunError(f"{', '.join(damaged)}: is damaged, it is no JSON object; run the experiment again")
     found = [why for run in runs for why in _failures(run)]
     if found:
-        raise RunError(f"{directory}: has failed: {'; '.join(found[:MOST_JOBS])}")
+        raise RunError(f"{directory}: has failed: {'; '.join(found[:MAX_JOBS])}")
     if any((directory / name).exists() for name in _LAST_FILES):
         return f"{directory}: finished"
     if RunDirectory(directory).found_journal() is not None:

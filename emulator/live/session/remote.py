@@ -24,7 +24,7 @@ _PERIOD_REAL_S = 3.0
 _CONNECT_PATIENCE_REAL_S = 120.0
 _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
 """Waits between tries to reach a cluster that was reached before."""
-_MOST_SENT_BYTES = 100 * 2**20
+_MAX_SENT_BYTES = 100 * 2**20
 _NOT_SENT = {".git", ".venv", "runs", "__pycache__"}
 _PAGE = re.compile(rb"http://127\.0\.0\.1:(\d+)/[\w-]+/")
 """Where the page of a run with ``--watch`` is: at a port of the head, and then at the same port here."""
@@ -80,9 +80,9 @@ class RemoteCluster:
 
     def send(self, directory: Path, name: str) -> None:
         """Copy a directory to the head, as ``RUNS/name.files``.  Raises ConfigError if it is too large, RunError."""
-        if _size(directory) > _MOST_SENT_BYTES:
+        if _size(directory) > _MAX_SENT_BYTES:
             raise ConfigError(
-                f"{directory}: holds more than {_MOST_SENT_BYTES // 2**20} MiB, and all that lies beside an experiment "
+                f"{directory}: holds more than {_MAX_SENT_BYTES // 2**20} MiB, and all that lies beside an experiment "
                 "goes to the cluster; put the experiment, with what it names, in a directory of its own"
             )
         self.call(f"mkdir -p ~/{RUNS}/{_checked(name)}.files")
@@ -168,6 +168,6 @@ def _size(directory: Path) -> int:
     for path, names, files in os.walk(directory):
         names[:] = [name for name in names if name not in _NOT_SENT]
         total += sum(os.lstat(os.path.join(path, name)).st_size for name in files)
-        if total > _MOST_SENT_BYTES:
+        if total > _MAX_SENT_BYTES:
             break
     return total

@@ -5,7 +5,7 @@ Theory of operation
 First a janitor is started: if this process dies, the janitor ends every process with the run's id and removes the run's
 directories.  Then comes Ray (``emulator.live.session.ray_runtime``).  Each Ray node gets a node host.  Emulated time 0
 is set a moment after all hosts are ready.  During the run every host is asked a few times a second for its status; its
-journal comes with the answer and is written to disk.  If a node host dies, the ResourceManager is told.  If the
+journal comes with the answer and is written to disk.  If a node host dies, the ResourceManager is notified.  If the
 ResourceManager's host or an application host dies, it is replaced by a new one, which continues from the journal of the
 old one.  Any other death or exception ends the run.  However it ends, hosts are closed, and the janitor checks that
 nothing is left.
@@ -104,7 +104,7 @@ _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the time when all hosts are ready to emulated time 0; the hosts must know it by then."""
 _SUCCESSORS = 3
 """So many are tried for a host that has died: a new one may die before it has taken over."""
-_MOST_DEATHS = 10
+_MAX_DEATHS = 10
 """A host that dies more often is not replaced any more: what kills it, such as a policy, may do so without end."""
 _SUCCESSOR_PATIENCE_REAL_S = 20.0
 """A successor has started by then: Ray tells nobody of a process that dies while it is being made an actor."""
@@ -319,7 +319,7 @@ class LiveSession:
         replaceable = died.keys() - plan.node_hosts.keys()
         self._deaths.update(replaceable)
         for name in replaceable:
-            if self._deaths[name] > _MOST_DEATHS:
+            if self._deaths[name] > _MAX_DEATHS:
                 why = "code of yours, such as a policy, may have ended it"
                 raise RunError(f"{name} has died {self._deaths[name]} times ({why}): {_first_line(died[name])}")
         for name in replaceable:  # all at once: the start of a process takes seconds

@@ -44,7 +44,7 @@ _BACKLOG = 1024
 
 
 class Load(Frozen):
-    """What the process is told, as JSON on standard input."""
+    """What the process receives, as JSON on standard input."""
 
     steps: tuple[Step, ...]
     """Containers available to jobs; the others are withheld."""

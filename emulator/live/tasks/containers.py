@@ -104,9 +104,9 @@ class ContainerProcess:
     """Bytes of its memory in swap when it was last resumed, or killed, while stopped."""
     is_stopped: bool = False
     _is_suspended: bool = False
-    """Since it was stopped as ordered, until it is told to go on."""
+    """Since it was stopped as ordered, until it is ordered to go on."""
     _held_up_since_real_ns: int | None = None
-    """Since when it is stopped though nobody here has ordered it."""
+    """The time since which it is stopped though nobody here has ordered it."""
     has_ended: bool = False
     """Its process was reaped; for a program, what it has started may be left."""
     _new_outputs: list[Any] = field(default_factory=list)
@@ -120,7 +120,7 @@ class ContainerProcess:
     _image: Mapping[str, Any] | None = None
     """The image that was made of it before it is ended."""
     _walking_since_real_ns: int = 0
-    """Since when it has worked on its keys without a stop; 0: it is not working."""
+    """The time since which it has worked on its keys without a stop; 0: it is not working."""
     _found: dict[str, Any] | None = None
     """The containers whose work a restore has found, and their keys; None: the task itself looks for it."""
     _was_walking: bool = False
@@ -146,7 +146,7 @@ class ContainerProcess:
         return bool(self.params.get("memory_bytes"))
 
     def take_input(self, outputs: list[Any]) -> bool:
-        """Take a newer list of map outputs.  Returns True if a running process must be told, when its turn comes."""
+        """Take a newer list of map outputs; returns whether a running process must be notified when its turn comes."""
         if self.pid is None:
             self.params["outputs"] = outputs
             return False
@@ -190,7 +190,7 @@ class ContainerProcess:
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether it has been told to stop and has not stopped yet."""
+        """Whether it has been ordered to stop and has not stopped yet."""
         return self._current is not None and self._current.op in _STOPPING and not self.is_stopped
 
     @property
@@ -200,7 +200,7 @@ class ContainerProcess:
 
     @property
     def is_to_be_saved(self) -> bool:
-        """Whether it has been told to stop because an image is to be made."""
+        """Whether it has been ordered to stop because an image is to be made."""
         return self._current is not None and self._current.op == "dump"
 
     def signalled(self, real_ns: int, emit: Emit) -> None:

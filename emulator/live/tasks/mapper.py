@@ -143,7 +143,7 @@ def run_map(params: dict[str, Any], services: TaskProcess) -> None:
 
 
 class _ActiveTime:
-    """The time of a map's first key, and how long the map works from then on; it stops meanwhile when told to."""
+    """The time of a map's first key, and how long the map works from then on; it stops meanwhile when ordered to."""
 
     def __init__(self, services: TaskProcess, first_key_at_ns: int) -> None:
         self._services = services
@@ -154,13 +154,13 @@ class _ActiveTime:
         """Time since the first key in which no key was worked on, minus the work done before."""
 
     def between(self, steps: Iterable[StepT]) -> Iterator[StepT]:
-        """The steps of the work; between two steps the map stops if it was told to."""
+        """The steps of the work; between two steps the map stops if it was ordered to."""
         for step in steps:
             self._obey_pending()
             yield step
 
     def give_way(self) -> None:
-        """Give a sign of life, and stop here if told to."""
+        """Give a sign of life, and stop here if ordered to."""
         self._services.slot.alive(time.monotonic_ns())
         self._obey_pending()
 

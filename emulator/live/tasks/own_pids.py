@@ -24,7 +24,7 @@ def unshare(what: int) -> None:
 
 
 def main() -> None:
-    """See the module's docstring."""
+    """The entry point (see the module's docstring)."""
     unshare(_CLONE_NEWNS)
     if libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) or libc.mount(b"proc", b"/proc", b"proc", 0, None):
         raise OSError(ctypes.get_errno(), "natjam cannot mount /proc in a namespace of its own")

@@ -97,7 +97,7 @@ class ProgramWork:
         assert told is not None
         program = container.living_pid
         if program is None or not container.is_to_stop or not is_stopped(program, told=False):
-            attempt.is_stopping = False  # it was killed, or somebody has continued it: then it is told again
+            attempt.is_stopping = False  # it was killed, or somebody has continued it: then it is notified again
             return
         pids = attempt.members.pids()  # their states are read before they are held: a frozen one seems to wait
         starting = _starting_another(pids) if container.is_to_be_saved else set()

@@ -1,4 +1,4 @@
-"""The reduce task: get the input, walk its keys in active time, write the output; preempted when told to.
+"""The reduce task: get the input, walk its keys in active time, write the output; preempted when ordered to.
 
 The walk is SWIM's: it sleeps for every key.  Sleeps end at absolute times, so lateness does not add up.  These times
 move by the time that the task was stopped, so stopped time does no work (a plain `sleep` would count it).  A checkpoint

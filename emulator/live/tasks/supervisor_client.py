@@ -32,7 +32,7 @@ TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 _START_PATIENCE_REAL_S = 30.0
 _KEPT_ERROR_LINES = 20
-_MOST_AHEAD = 48
+_MAX_AHEAD = 48
 """Processes made ahead; each has some 3 MB of its own.  The papers' clusters have as many containers."""
 
 
@@ -78,7 +78,7 @@ class SupervisorClient:
         self._on_lost = on_lost
         self._first_pid = first_pid
         self._on_late = on_late
-        self._ahead = min(ahead, _MOST_AHEAD)
+        self._ahead = min(ahead, _MAX_AHEAD)
         self._outgoing: list[bytes] = []
         self._closing = False
         self._error_lines: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)

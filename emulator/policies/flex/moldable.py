@@ -52,7 +52,7 @@ def ends_ns(job: Demand, share: int) -> int:
 def marginal(jobs: Sequence[Demand], slots: int, gain: Gain) -> list[int]:
     """Deal slots one by one, each to the job that gains most by it: optimal for convex functions (Fox 1966).
 
-    Many slots per job are first dealt in steps of a power of two.  Then the last step of each job is taken back and the
+    Many slots per job are first dealt in steps of a power of two.  Then the last step of each job is reclaimed and the
     step is halved: ``O(J log J log(S / J))`` (Frederickson and Johnson 1982; Hochbaum 1994).
     """
     shares = [job.minimum for job in jobs]

@@ -24,7 +24,7 @@ class Plan(Frozen):
     order: tuple[int, ...]
     """Jobs in the order of service."""
     rule: str
-    """Which rule proposed the order."""
+    """The rule that proposed the order."""
     ends_ns: tuple[int, ...]
     """From now; ``NEVER_NS`` for a job without slots."""
     cost: int

@@ -14,14 +14,14 @@ from emulator.policies.kubernetes.cycle import Decision, GangCycle, run_cycle
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms, Ties
-from emulator.policies.schedulers.protocol import CannotGoOnError
+from emulator.policies.schedulers.protocol import SchedulerError
 from emulator.sites.kubernetes import BudgetSpec, Group, Node, Pending, Pod, State
 from emulator.vocabulary import SECOND_NS
 
 _STEP_NS = 1000
 _LOOK_NS = 30 * SECOND_NS
 """How often those are looked at who have been set aside for long; only while anything else is still to happen."""
-_MOST_EVICTIONS = 100
+_MAX_EVICTIONS = 100
 """At one instant, of one pod and those that came in its place."""
 
 
@@ -91,7 +91,7 @@ class Controller:
             self.step()  # the pod's new state becomes known
             yield decision
 
-    def plan_look(self) -> int | None:
+    def plan_flush(self) -> int | None:
         """Plan the next look at the pods that are set aside; call it only while something else is still to happen.
 
         Returns when it is; None: there are none, or it was planned before.
@@ -101,20 +101,20 @@ class Controller:
         self.look_ns = (self.instant_ns // _LOOK_NS + 1) * _LOOK_NS
         return self.look_ns
 
-    def look(self) -> None:
+    def flush(self) -> None:
         """Those are ready who have been set aside for long."""
         self.look_ns = None
         self.queue.look(self.step())
 
     def count_eviction(self, first: str) -> None:
-        """``first``, or a pod that came in its place, is evicted.  Raises CannotGoOnError: too often at one instant.
+        """``first``, or a pod that came in its place, is evicted.  Raises SchedulerError: too often at one instant.
 
         If the pods of a gang have a lower priority than their group, it can evict the same pods again and again:
         without a grace these are gone at once, and those that come in their place are placed before the gang.
         """
         self._evictions[first] += 1
-        if self._evictions[first] > _MOST_EVICTIONS:
-            raise CannotGoOnError(
+        if self._evictions[first] > _MAX_EVICTIONS:
+            raise SchedulerError(
                 f"at {self.instant_ns / 1e9:g} s evictions of {first} go round in a circle; give the pods of PodGroups"
                 " their group's priority, or the others a grace"
             )

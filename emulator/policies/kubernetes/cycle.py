@@ -35,7 +35,7 @@ _OF_GANG = {GangOutcome.FITS: Outcome.BOUND, GangOutcome.PREEMPTS: Outcome.PREEM
 
 
 class Decision(Frozen):
-    """Of one cycle."""
+    """The decision of one cycle."""
 
     pod: Pod
     outcome: Outcome
@@ -64,7 +64,7 @@ class Decision(Frozen):
 
 
 class GangCycle(Frozen):
-    """Of one cycle with a gang."""
+    """The decision of one cycle with a gang."""
 
     decision: GangDecision
     evicted: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class GangCycle(Frozen):
 
     @property
     def outcome(self) -> Outcome:
-        """Of the whole gang."""
+        """The outcome for the whole gang."""
         return _OF_GANG.get(self.decision.outcome, Outcome.FAILS)
 
     @property

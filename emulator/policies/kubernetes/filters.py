@@ -30,7 +30,7 @@ class Filter(StrEnum):
     ANTI_AFFINITY = "anti-affinity"
 
 
-class Misfit(Frozen):
+class FitError(Frozen):
     """Why a pod does not fit on a node."""
 
     filter: Filter
@@ -40,19 +40,19 @@ class Misfit(Frozen):
     """The taint, label, resource or topology."""
     asked: int = 0
     room: int = 0
-    """Of the resource."""
+    """What is free of the resource."""
 
 
-def misfit_with_node(node: Node, pod: Pod) -> Misfit | None:
+def fit_error_of_node(node: Node, pod: Pod) -> FitError | None:
     """The filters that do not depend on other pods."""
     if node.unschedulable and not pod.tolerates(CORDONED):
-        return Misfit(Filter.UNSCHEDULABLE, True)
+        return FitError(Filter.UNSCHEDULABLE, True)
     for taint in node.taints:
         if taint.effect is not Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint):
-            return Misfit(Filter.TAINT, True, taint.key)
+            return FitError(Filter.TAINT, True, taint.key)
     for key, value in pod.selector.items():
         if node.label(key) != value:
-            return Misfit(Filter.SELECTOR, True, f"{key}={value}")
+            return FitError(Filter.SELECTOR, True, f"{key}={value}")
     return None
 
 
@@ -65,44 +65,46 @@ def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
                 yield term.topology, value
 
 
-def misfit(node: Node, pod: Pod, used: Mapping[str, int], count: int, closed: Mapping[Domain, int]) -> Misfit | None:
+def fit_error(
+    node: Node, pod: Pod, used: Mapping[str, int], count: int, closed: Mapping[Domain, int]
+) -> FitError | None:
     """Why a pod does not fit on a node; None: it fits.
 
     ``used`` and ``count`` are what the node's pods take and how many they are; ``closed`` says how many reasons close
     each domain to the pod, from all nodes.
     """
-    return misfit_with_node(node, pod) or _without_room(node, pod, used, count) or _with_others(node, closed)
+    return fit_error_of_node(node, pod) or _fit_error(node, pod, used, count) or _with_others(node, closed)
 
 
-def _without_room(node: Node, pod: Pod, used: Mapping[str, int], count: int) -> Misfit | None:
+def _fit_error(node: Node, pod: Pod, used: Mapping[str, int], count: int) -> FitError | None:
     allocatable, soft = node.allocatable, None
     limit = allocatable.get(PODS)
     if limit is not None and count + 1 > limit:
-        soft = Misfit(Filter.RESOURCES, False, PODS, 1, limit - count)
+        soft = FitError(Filter.RESOURCES, False, PODS, 1, limit - count)
     for resource, asked in pod.requests.items():
         most = allocatable.get(resource, 0)
         if asked > most:
-            return Misfit(Filter.RESOURCES, True, resource, asked, most)
+            return FitError(Filter.RESOURCES, True, resource, asked, most)
         room = most - used.get(resource, 0)
         if soft is None and asked > 0 and asked > room:
-            soft = Misfit(Filter.RESOURCES, False, resource, asked, room)
+            soft = FitError(Filter.RESOURCES, False, resource, asked, room)
     return soft
 
 
-def _with_others(node: Node, closed: Mapping[Domain, int]) -> Misfit | None:
+def _with_others(node: Node, closed: Mapping[Domain, int]) -> FitError | None:
     for (key, value), count in closed.items():
         if count > 0 and node.label(key) == value:
-            return Misfit(Filter.ANTI_AFFINITY, False, key)
+            return FitError(Filter.ANTI_AFFINITY, False, key)
     return None
 
 
-class Trial:
+class DryRun:
     """A node for one pod, with others taken away or put back."""
 
     __slots__ = ("_closed", "_count", "_node", "_pod", "_used")
 
     def __init__(self, node: Node, pod: Pod, used: Counter[str], count: int, closed: Counter[Domain]) -> None:
-        """With what ``misfit`` takes; nothing of it is changed."""
+        """With what ``fit_error`` takes; nothing of it is changed."""
         self._node, self._pod = node, pod
         self._used, self._count, self._closed = used.copy(), count, closed.copy()
 
@@ -116,6 +118,6 @@ class Trial:
                 for domain in conflicts(self._pod, other, self._node):
                     self._closed[domain] += sign
 
-    def misfit(self) -> Misfit | None:
+    def fit_error(self) -> FitError | None:
         """Why the pod does not fit as it is now."""
-        return misfit(self._node, self._pod, self._used, self._count, self._closed)
+        return fit_error(self._node, self._pod, self._used, self._count, self._closed)

@@ -41,7 +41,7 @@ class Unit(Frozen):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its pods."""
+        """The names of its pods."""
         return tuple(each.pod.name for each in self.pods)
 
 
@@ -66,7 +66,7 @@ class GangDecision(Frozen):
     gang: Gang
     outcome: GangOutcome
     nodes: Mapping[str, str] = {}
-    """Of each pod that is bound."""
+    """The node of each pod that is bound."""
     nominated: Mapping[str, str] = {}
     """The nodes of those that fit already, and wait for the others."""
     victims: tuple[Unit, ...] = ()
@@ -99,7 +99,7 @@ def place_gang_in(
     running = snapshot.members[gang.name]
     if len(gang.pods) + running < gang.min_count:
         return GangDecision(gang, GangOutcome.TOO_FEW)
-    trial = _Trial(snapshot, gang, nominated, ties)
+    trial = _DryRun(snapshot, gang, nominated, ties)
     nodes = trial.nodes()
     if len(nodes) >= trial.needed:
         return GangDecision(gang, GangOutcome.FITS, nodes)
@@ -112,7 +112,7 @@ def place_gang_in(
     return _preempt(trial, lower, nodes, now_ns)
 
 
-class _Trial:
+class _DryRun:
     """A cluster for one gang, with others taken away or put back."""
 
     def __init__(self, snapshot: Snapshot, gang: Gang, nominated: Mapping[str, str], ties: Ties) -> None:
@@ -170,7 +170,7 @@ def _units(bound: Iterable[Bound], groups: Iterable[Group]) -> list[Unit]:
     return [*(Unit(tuple(pods), whole[name].priority) for name, pods in members.items()), *units]
 
 
-def _preempt(trial: _Trial, lower: Sequence[Unit], nominated: Mapping[str, str], now_ns: int) -> GangDecision:
+def _preempt(trial: _DryRun, lower: Sequence[Unit], nominated: Mapping[str, str], now_ns: int) -> GangDecision:
     """Take all units away, and put back whoever leaves the gang fitting: those that a budget protects first."""
     snapshot, terms = trial.snapshot, trial.snapshot.terms
     for unit in lower:

@@ -1,4 +1,4 @@
-"""How pods of one shape fit on each node: remembered, and looked at anew only where something has changed.
+"""How pods of one shape fit on each node: remembered, and looked at again only where something has changed.
 
 A scheduler looks at the same pods again and again while little changes: whoever waits is woken whenever a pod leaves
 any node.  What is remembered equals what would be found by looking at all nodes.
@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.filters import Domain, Misfit
+from emulator.policies.kubernetes.filters import Domain, FitError
 from emulator.sites.kubernetes import Pod
 
 AnswerT = TypeVar("AnswerT")
 Shape = tuple[object, ...]
-MOST_SHAPES = 2000
+MAX_SHAPES = 2000
 """Remembered at once: one with a hundred nodes takes some ten thousand bytes."""
 
 
@@ -66,7 +66,7 @@ class View:
         """Any of them, that waits for no node."""
         self.closed = closed
         """The domains that are closed to them."""
-        self.misfits: Answers[Misfit | None] = Answers()
+        self.misfits: Answers[FitError | None] = Answers()
         """None: they fit."""
         self.victims: Answers[Any] = Answers()
         """What ``preemption`` found."""

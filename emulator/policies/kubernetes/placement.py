@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.policies.kubernetes.filters import Misfit
+from emulator.policies.kubernetes.filters import FitError
 from emulator.policies.kubernetes.scores import Score, score
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import Ties
@@ -19,8 +19,8 @@ class Placement(Frozen):
     node: str | None
     """None: it fits nowhere."""
     scores: Mapping[str, Score] = {}
-    """Of each node where it fits, in the scheduler's order; none if there was no choice."""
-    misfits: Mapping[str, Misfit] = {}
+    """The score of each node where it fits, in the scheduler's order; none if there was no choice."""
+    misfits: Mapping[str, FitError] = {}
     """Why it does not fit on the others."""
     was_nominated: bool = False
     """It has made room on this node before, and gets it whatever the scores."""
@@ -32,9 +32,9 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
     Above 100 nodes kube-scheduler looks for some that fit and scores these only; here all are looked at.
     """
     view = snapshot.view(pod)
-    answers = snapshot.misfits(view)
+    answers = snapshot.fit_errors(view)
     if nominated in snapshot.rooms:
-        own = snapshot.misfit(snapshot.rooms[nominated], pod, view.closed)
+        own = snapshot.fit_error(snapshot.rooms[nominated], pod, view.closed)
         if own is None:
             return Placement(pod, nominated, was_nominated=True)
         answers = {**answers, nominated: own}
@@ -46,7 +46,7 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
     return Placement(pod, node, scores, misfits)
 
 
-def _split(answers: Mapping[str, Misfit | None]) -> tuple[list[str], Mapping[str, Misfit]]:
+def _split(answers: Mapping[str, FitError | None]) -> tuple[list[str], Mapping[str, FitError]]:
     """The nodes that fit, and why the others do not."""
     misfits = {name: misfit for name, misfit in answers.items() if misfit is not None}
     return [name for name in answers if name not in misfits], misfits

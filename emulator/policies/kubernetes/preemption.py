@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.filters import Domain, Misfit
-from emulator.policies.kubernetes.snapshot import Room, Snapshot
+from emulator.policies.kubernetes.filters import Domain, FitError
+from emulator.policies.kubernetes.snapshot import NodeInfo, Snapshot
 from emulator.policies.kubernetes.terms import Ties, Victims
 from emulator.sites.kubernetes import Bound, Budget, Pod, Policy
 from emulator.vocabulary import Frozen
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 
 class Criterion(StrEnum):
-    """What tells two candidates apart, in order."""
+    """What distinguishes two candidates, in order."""
 
     VIOLATIONS = "fewest victims that a budget protects"
     HIGHEST_PRIORITY = "lowest priority of its most important victim"
@@ -70,10 +70,10 @@ class Preemption(Frozen):
     node: str | None = None
     candidates: tuple[Candidate, ...] = ()
     """Every node where it would help, in the scheduler's order."""
-    misfits: Mapping[str, Misfit] = {}
+    misfits: Mapping[str, FitError] = {}
     """Why the pod does not fit on the others, with all of lower priority gone if that was tried."""
     untried: tuple[str, ...] = ()
-    """Of the others, those with nobody of lower priority."""
+    """The other nodes, which have no pod of lower priority."""
     cleared: tuple[str, ...] = ()
     """Pods of lower priority that wait for the node and lose it."""
 
@@ -95,15 +95,15 @@ class Preemption(Frozen):
 class _Untried(Frozen):
     """A node with nobody of lower priority."""
 
-    misfit: Misfit
+    misfit: FitError
 
 
-_Answer = Candidate | Misfit | _Untried
-_Sorted = tuple[tuple[Candidate, ...], Mapping[str, Misfit], tuple[str, ...]]
+_Answer = Candidate | FitError | _Untried
+_Sorted = tuple[tuple[Candidate, ...], Mapping[str, FitError], tuple[str, ...]]
 
 
 def preempt_in(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties, now_ns: int = 0
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError], ties: Ties, now_ns: int = 0
 ) -> Preemption:
     """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
 
@@ -128,13 +128,13 @@ def _cost(snapshot: Snapshot, candidate: Candidate, now_ns: int) -> int:
 
 
 def _look_at_all(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], now_ns: int
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError], now_ns: int
 ) -> _Sorted:
     """The candidates; why not the others; and which of the others were not tried."""
     view = snapshot.view(pod)
-    others = snapshot.misfits(view)
+    others = snapshot.fit_errors(view)
 
-    def ask(name: str, of: Pod, misfit: Misfit) -> _Answer:
+    def ask(name: str, of: Pod, misfit: FitError) -> _Answer:
         if misfit.is_hard:
             return misfit
         return _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed, now_ns)
@@ -153,7 +153,7 @@ def _look_at_all(
 
 def _sort_out(answers: Mapping[str, _Answer | None]) -> _Sorted:
     candidates: list[Candidate] = []
-    useless: dict[str, Misfit] = {}
+    useless: dict[str, FitError] = {}
     untried: list[str] = []
     for name, each in answers.items():
         if isinstance(each, Candidate):
@@ -191,7 +191,7 @@ def start_of(bound: Bound) -> float:
     return float("inf") if bound.start_ns is None else bound.start_ns
 
 
-def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> bool:
+def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError]) -> bool:
     if nominated not in snapshot.rooms or misfits[nominated].is_hard:
         return False
     there = snapshot.rooms[nominated].bound.values()
@@ -199,8 +199,8 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misf
 
 
 def _candidate(
-    snapshot: Snapshot, room: Room, pod: Pod, misfit: Misfit, closed: Counter[Domain], now_ns: int
-) -> Candidate | Misfit | _Untried:
+    snapshot: Snapshot, room: NodeInfo, pod: Pod, misfit: FitError, closed: Counter[Domain], now_ns: int
+) -> Candidate | FitError | _Untried:
     """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
         return _Untried(misfit)
@@ -208,9 +208,9 @@ def _candidate(
     lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
     if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
         lower.sort(key=lambda each: (-each.pod.priority, -terms.cost(each, now_ns)))
-    trial = snapshot.trial(room, pod, closed)
+    trial = snapshot.dry_run(room, pod, closed)
     trial.put((terms.freed(each.pod) for each in lower), -1)
-    still = trial.misfit()
+    still = trial.fit_error()
     if still is not None:
         return still
     protected = violating(lower, {each.name: each.allowed for each in snapshot.budgets}, snapshot.budgets)
@@ -218,7 +218,7 @@ def _candidate(
     spared: set[str] = set()
     for bound in order:
         trial.put((terms.freed(bound.pod),))
-        if trial.misfit() is None:
+        if trial.fit_error() is None:
             spared.add(bound.pod.name)
         else:
             trial.put((terms.freed(bound.pod),), -1)

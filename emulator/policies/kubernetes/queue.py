@@ -17,15 +17,15 @@ from msgspec.structs import replace
 from emulator.sites.kubernetes import Pending
 from emulator.vocabulary import SECOND_NS
 
-MOST_BACKOFF_S = 10
-MOST_ASIDE_NS = 300 * SECOND_NS
+MAX_BACKOFF_S = 10
+MAX_ASIDE_NS = 300 * SECOND_NS
 
 
 def backoff_end_s(pending: Pending) -> int:
     """The last second in which a pod backs off: 1, 2, 4, 8, then always 10 after its failure; -1 without one."""
     if not pending.failures:
         return -1
-    return pending.since_ns // SECOND_NS + min(1 << min(pending.failures - 1, 4), MOST_BACKOFF_S)
+    return pending.since_ns // SECOND_NS + min(1 << min(pending.failures - 1, 4), MAX_BACKOFF_S)
 
 
 class Queue:
@@ -124,7 +124,7 @@ class Queue:
 
     def look(self, now_ns: int) -> None:
         """Make those ready whose last attempt is more than five minutes ago; kube-scheduler looks every 30 seconds."""
-        self._wake(lambda pending: now_ns - pending.since_ns > MOST_ASIDE_NS)
+        self._wake(lambda pending: now_ns - pending.since_ns > MAX_ASIDE_NS)
 
     @property
     def has_ready(self) -> bool:

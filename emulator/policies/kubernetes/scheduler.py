@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 What happens is taken in at each instant in this order: those leave whose grace is over, then some finish,
 then some arrive, then kube-scheduler looks at those who wait for long; then one cycle follows another until no pod is
-ready.  So it only decides when all that happens at an instant has been told.
+ready.  So it only decides when all that happens at an instant has been notified.
 
 There are two views.  In that of ``run_cycle`` a pod exists from the submission of its job, holds its room from the
 cycle that binds it, and a new pod comes in the place of an evicted one.  The machines' is a little behind: a container
@@ -33,20 +33,20 @@ from emulator.policies.schedulers.play import Execution, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
-    Begin,
     CancelJob,
-    CannotGoOnError,
     ContainerEnded,
     ContainerStopped,
     Cycle,
     Event,
     GroupFacts,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    ReclaimContainer,
     Scheduler,
+    SchedulerError,
+    SchedulerStarted,
     details_of,
 )
 from emulator.sites.kubernetes import Arrival, Bound, BudgetSpec, Group, Kubernetes, Node, Pod, PodDetails, Replacement
@@ -73,7 +73,7 @@ class _Job:
     """The first of them."""
     details: PodDetails
     group: str
-    """Of its task."""
+    """The group of its task."""
     grace_ns: int
     """How long its process goes on when it has been evicted; the pod's own grace may be longer."""
     pod: str = ""
@@ -81,7 +81,7 @@ class _Job:
     made: int = 0
     """How many pods there were."""
     stay: _Stay | None = None
-    """Of the present pod, if it is bound."""
+    """The execution of the present pod, if it is bound."""
     stopped: str | None = None
     """Node of its stopped process."""
     has_ended: bool = False
@@ -127,14 +127,14 @@ class KubeScheduler(Scheduler):
         """Whether no other job is to be submitted."""
         self._jobs: dict[str, _Job] = {}
         self._job_of: dict[str, str] = {}
-        """Of each pod."""
+        """The job of each pod."""
         self._cluster = KnownCluster()
         self._held: dict[str, int] = {}
         """When evicted pods are gone that had no container yet: they hold their room for their grace like others."""
         self._ends: set[str] = set()
         """Pods on nodes that will leave by themselves."""
         self._turns: dict[str, int] = {}
-        """Of each pod on a node, when it was bound or evicted: in this order those leave that leave at one instant."""
+        """When each pod on a node was bound or evicted: in this order those leave that leave at one instant."""
         self._instant = _Instant()
         self._cancels: list[CancelJob] = []
         self._decisions: list[object] = []
@@ -185,7 +185,7 @@ class KubeScheduler(Scheduler):
     def _take_in_event(self, event: Event, stay: Stay | None) -> None:
         """``stay``: that which the event is about."""
         match event:
-            case Begin(mechanism=mechanism, suspended_hold=holds):
+            case SchedulerStarted(mechanism=mechanism, suspended_hold=holds):
                 self._kills = mechanism == Mechanism.KILL
                 names = tuple(name.removesuffix("_gb") for name in holds)
                 self._begin(Terms(self._rules.victims, names))
@@ -193,7 +193,7 @@ class KubeScheduler(Scheduler):
                 self._jobs[job] = self._submitted(event)
                 self._all_came |= event.is_last
                 self._instant.arrived.append(job)
-            case JobWaits(job=job):
+            case JobRequests(job=job):
                 self._wait(job)
             case ContainerStopped() | ContainerEnded() if isinstance(stay, _Stay) and stay.pod in self._snapshot:
                 self._left(event, stay)
@@ -203,10 +203,10 @@ class KubeScheduler(Scheduler):
                 pass
 
     def _submitted(self, event: JobSubmitted) -> _Job:
-        """Raises CannotGoOnError: the job has no details of a pod, or is several."""
+        """Raises SchedulerError: the job has no details of a pod, or is several."""
         tasks = sum(group.tasks for group in event.groups)
         if tasks != 1:
-            raise CannotGoOnError(f"job {event.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
+            raise SchedulerError(f"job {event.job} has {tasks} tasks, and a pod is one; pods of one group are a gang")
         details = details_of(event, PodDetails, "pod")
         pod = details.pod(event.job, event.priority, event.checkpoint_period_ns)
         return _Job(pod, details, event.groups[0].group, event.grace_ns)
@@ -256,13 +256,13 @@ class KubeScheduler(Scheduler):
         for job in instant.arrived:
             self._create(job)
         if instant.looks:
-            self._controller.look()
+            self._controller.flush()
         for decision in self._controller.cycle_by_cycle():
             self._carry_out(decision)
         if self._is_over:
             self._end_the_rest()
         elif self._ends or not self._all_came:
-            self._controller.plan_look()
+            self._controller.plan_flush()
 
     def _create(self, name: str) -> None:
         """A pod comes: the first of its job, or the next one."""
@@ -348,7 +348,7 @@ class KubeScheduler(Scheduler):
         assert job.stay is not None
         requester, words = self._job_of[decision.pod.name], text_of(decision)
         stays_ns = max(0, job.details.grace_ns - job.grace_ns) if self._kills else 0
-        self._cluster.leave(job.stay, partial(Reclaim, stays_ns=stays_ns, requester=requester, why=words))
+        self._cluster.leave(job.stay, partial(ReclaimContainer, stays_ns=stays_ns, requester=requester, why=words))
         return not job.stay.has_left
 
     def _end_the_rest(self) -> None:
@@ -359,7 +359,7 @@ class KubeScheduler(Scheduler):
 def pods_player(cluster: Kubernetes, ties: Ties = first_of_best) -> Player:
     """A play of the pods of a cluster.  It counts nothing itself: kube-scheduler knows what each node has."""
     rules = KubeRules(cluster.state.nodes, cluster.budgets, groups=cluster.state.groups)
-    nodes = (NodeUp(node.name, "", 1) for node in cluster.state.nodes)
+    nodes = (NodeAdded(node.name, "", 1) for node in cluster.state.nodes)
     return Player(KubeScheduler(rules, ties), nodes, map(_played, cluster.arrivals))
 
 

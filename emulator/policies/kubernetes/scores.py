@@ -1,4 +1,4 @@
-"""How good a node is for a pod: the parts of the default profile that tell nodes apart.
+"""How good a node is for a pod: the parts of the default profile that distinguish nodes.
 
 A mean over cpu and memory, as the default profile weighs them; other resources count in the filters only.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from emulator.policies.kubernetes.snapshot import Room
+from emulator.policies.kubernetes.snapshot import NodeInfo
 from emulator.sites.kubernetes import Effect, Node, Pod
 from emulator.vocabulary import Frozen
 
@@ -32,7 +32,7 @@ class Score(Frozen):
         return self.least_allocated + self.balanced + self.taints
 
 
-def score(rooms: Sequence[Room], pod: Pod) -> dict[str, Score]:
+def score(rooms: Sequence[NodeInfo], pod: Pod) -> dict[str, Score]:
     """The scores of the nodes where the pod fits, by name, in their order."""
     disliked = [_disliked(room.node, pod) for room in rooms]
     most = max(disliked, default=0)
@@ -55,7 +55,7 @@ def _disliked(node: Node, pod: Pod) -> int:
     return sum(taint.effect is Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint) for taint in node.taints)
 
 
-def _least_allocated(room: Room, pod: Pod) -> int:
+def _least_allocated(room: NodeInfo, pod: Pod) -> int:
     parts = []
     for resource, asked in scored_requests(pod).items():
         capacity = room.node.allocatable.get(resource, 0)
@@ -65,14 +65,14 @@ def _least_allocated(room: Room, pod: Pod) -> int:
     return sum(parts) // len(parts) if parts else 0
 
 
-def _balanced(room: Room, pod: Pod) -> int:
+def _balanced(room: NodeInfo, pod: Pod) -> int:
     if not any(pod.requests.get(resource) for resource in DEFAULTS):
         return 0
     before, after = _evenness(room, {}), _evenness(room, pod.requests)
     return 50 + int((50 + after - before) / 2)
 
 
-def _evenness(room: Room, asked: Mapping[str, int]) -> int:
+def _evenness(room: NodeInfo, asked: Mapping[str, int]) -> int:
     """100: cpu and memory are used in the same share; 50: one fully, the other not at all."""
     shares = [
         min((room.used[resource] + asked.get(resource, 0)) / capacity, 1.0)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import TypeVar
 
-from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
-from emulator.policies.kubernetes.memory import MOST_SHAPES, Shape, View, shape_of
+from emulator.policies.kubernetes.filters import Domain, DryRun, FitError, conflicts, fit_error
+from emulator.policies.kubernetes.memory import MAX_SHAPES, Shape, View, shape_of
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms
 from emulator.sites.kubernetes import ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
 
 AnswerT = TypeVar("AnswerT")
 
 
-class Room:
+class NodeInfo:
     """A node with its pods, in the order in which they came."""
 
     __slots__ = ("bound", "budgets", "defaulted", "node", "nominated", "priorities", "used")
@@ -53,7 +53,7 @@ class Snapshot:
 
     def __init__(self, state: State, terms: Terms = IN_KUBERNETES) -> None:
         self.terms = terms
-        self.rooms = {node.name: Room(node) for node in in_turn(state.nodes)}
+        self.rooms = {node.name: NodeInfo(node) for node in in_turn(state.nodes)}
         self.groups = {group.name: group for group in state.groups}
         self.members: Counter[str] = Counter()
         """How many bound pods each group has."""
@@ -71,7 +71,7 @@ class Snapshot:
         self._counted: dict[str, tuple[str, ...]] = {}
         """The budgets of each bound pod."""
         self._nodes: dict[str, str] = {}
-        """Of each bound pod."""
+        """The node of each bound pod."""
         self._labels_matter = False
         """Some pod has, or had, an anti-affinity."""
         for bound in state.bound:
@@ -164,15 +164,15 @@ class Snapshot:
         key = shape, frozenset(closed.items())
         view = self._views.get(key)
         if view is None:
-            if len(self._views) >= MOST_SHAPES:
+            if len(self._views) >= MAX_SHAPES:
                 del self._views[next(iter(self._views))]
             view = self._views[key] = View(pod, closed)
         return view
 
-    def misfits(self, view: View) -> Mapping[str, Misfit | None]:
+    def fit_errors(self, view: View) -> Mapping[str, FitError | None]:
         """Why such a pod does not fit on each node; None: it fits."""
         return view.misfits.now(
-            self.rooms, self._changes, lambda name: self.misfit(self.rooms[name], view.pod, view.closed)
+            self.rooms, self._changes, lambda name: self.fit_error(self.rooms[name], view.pod, view.closed)
         )
 
     def victims(self, view: View, ask: Callable[[str], AnswerT]) -> Mapping[str, AnswerT]:
@@ -194,15 +194,15 @@ class Snapshot:
             self._closed[shape] = len(moves), found
         return found
 
-    def misfit(self, room: Room, pod: Pod, closed: Counter[Domain]) -> Misfit | None:
+    def fit_error(self, room: NodeInfo, pod: Pod, closed: Counter[Domain]) -> FitError | None:
         """Why a pod does not fit on a node as it is."""
         if room.nominated:
-            return self.trial(room, pod, closed).misfit()
-        return misfit(room.node, pod, room.used, len(room.bound), closed)
+            return self.dry_run(room, pod, closed).fit_error()
+        return fit_error(room.node, pod, room.used, len(room.bound), closed)
 
-    def trial(self, room: Room, pod: Pod, closed: Counter[Domain]) -> Trial:
+    def dry_run(self, room: NodeInfo, pod: Pod, closed: Counter[Domain]) -> DryRun:
         """A node for a pod, with those nominated there as if placed, if their priority is at least the pod's."""
-        trial = Trial(room.node, pod, room.used, len(room.bound), closed)
+        trial = DryRun(room.node, pod, room.used, len(room.bound), closed)
         trial.put(each for each in room.nominated.values() if each.priority >= pod.priority and each.name != pod.name)
         return trial
 

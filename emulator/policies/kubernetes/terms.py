@@ -21,7 +21,7 @@ def first_of_best(scored: Sequence[tuple[str, int]]) -> str:
 
 
 class Victims(StrEnum):
-    """Which pods of one priority go first; budgets and priorities come before."""
+    """The pods of one priority that go first; budgets and priorities come before."""
 
     IMPORTANCE = "importance"
     """Those that started last, as in Kubernetes."""

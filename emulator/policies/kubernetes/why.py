@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.filters import Filter, Misfit
+from emulator.policies.kubernetes.filters import Filter, FitError
 from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
@@ -25,8 +25,8 @@ _VERDICTS = {
     Verdict.WAITS: "waits: those whom it preempted before are still going",
 }
 _PROTECTED = ", against its budget"
-_MOST_LINES = 101
-"""Of a text: a node has one."""
+_MAX_LINES = 101
+"""The most lines of a text: a node has one."""
 _GANG_OUTCOMES = {
     GangOutcome.FITS: "starts",
     GangOutcome.PREEMPTS: "preempts",
@@ -50,8 +50,8 @@ def why(decision: Decision | GangCycle) -> Iterator[str]:
 def text_of(decision: Decision | GangCycle) -> str:
     """The same in one text, as a journal keeps it."""
     lines = [*why(decision)]
-    more = [f"and {len(lines) - _MOST_LINES} more nodes"] if len(lines) > _MOST_LINES else []
-    return "\n".join([*lines[:_MOST_LINES], *more])
+    more = [f"and {len(lines) - _MAX_LINES} more nodes"] if len(lines) > _MAX_LINES else []
+    return "\n".join([*lines[:_MAX_LINES], *more])
 
 
 def why_gang(decision: GangDecision) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _unit_text(unit: Unit) -> str:
     return f"{', '.join(unit.names)} (priority {unit.priority}"
 
 
-def why_misfit(misfit: Misfit) -> str:
+def why_fit_error(misfit: FitError) -> str:
     """Why a pod does not fit on a node."""
     if misfit.filter is not Filter.RESOURCES:
         return _FILTERS[misfit.filter].format(what=misfit.what)
@@ -98,7 +98,7 @@ def why_placement(placement: Placement) -> Iterator[str]:
     for node, score in placement.scores.items():
         yield f"{node}: {why_score(score)}"
     for node, misfit in placement.misfits.items():
-        yield f"{node}: {why_misfit(misfit)}"
+        yield f"{node}: {why_fit_error(misfit)}"
 
 
 def why_preemption(preemption: Preemption) -> Iterator[str]:
@@ -108,12 +108,12 @@ def why_preemption(preemption: Preemption) -> Iterator[str]:
     for candidate in sorted(preemption.candidates, key=lambda each: each.node != preemption.node):
         yield f"{candidate.node}: {_why_candidate(candidate)}{_why_not(preemption, candidate)}"
     for node, misfit in preemption.misfits.items():
-        yield f"{node}: {why_misfit(misfit)}{_why_no_candidate(preemption, node, misfit)}"
+        yield f"{node}: {why_fit_error(misfit)}{_why_no_candidate(preemption, node, misfit)}"
     if preemption.cleared:
         yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
 
 
-def _why_no_candidate(preemption: Preemption, node: str, misfit: Misfit) -> str:
+def _why_no_candidate(preemption: Preemption, node: str, misfit: FitError) -> str:
     if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
         return ""
     if misfit.is_hard:

@@ -97,7 +97,7 @@ class _Found(NamedTuple):
     worst: Tried
     modes: Mapping[str, Mode]
     borrow: int
-    """Of the resource that borrows highest."""
+    """The level of the resource that borrows highest."""
 
     @property
     def rank(self) -> tuple[Mode, int]:

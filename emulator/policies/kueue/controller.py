@@ -16,7 +16,7 @@ from emulator.sites.kueue import Cluster
 
 BATCH_NS = 10**9
 """Kueue collects what was freed for a second before it wakes whoever is set aside."""
-MOST_IDLE_CYCLES = 6
+MAX_IDLE_CYCLES = 6
 """A cycle may change nothing that shows and yet go on to a workload's next flavor."""
 
 
@@ -69,7 +69,7 @@ class Controller:
         """What one cycle after another decides at ``now_ns``, until nothing changes.  Each is to be carried out before
         the next is asked for."""
         idle = 0
-        while idle < MOST_IDLE_CYCLES and self.queues.has_active:
+        while idle < MAX_IDLE_CYCLES and self.queues.has_active:
             self.cycles += 1
             decisions = run_cycle(self.snapshot, self.queues, self.cycles, now_ns, self._ties)
             yield decisions

@@ -53,7 +53,7 @@ class _Cycle:
     snapshot: Snapshot
     now_ns: int
     victims: dict[str, Target] = field(default_factory=dict)
-    """Of the preemptors so far."""
+    """The victims of the preemptors so far."""
     counted: list[tuple[Node, dict[int, int]]] = field(default_factory=list)
     """Usage that is held until the cycle ends: of preemptors, and of those who found no victims."""
 

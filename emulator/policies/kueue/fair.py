@@ -167,7 +167,7 @@ def _largest(search: _Search) -> Node | None:
 
 
 def _largest_child(search: _Search, cohort: Node, alive: dict[Node, Share]) -> Node:
-    """Of equal queues, the one with the better candidate; a cohort before an equal queue; of equal cohorts, a tie."""
+    """The child with the largest share; of equal ones a cohort, else the queue with the better candidate."""
     children = [child for child in search.below[cohort] if child in alive]
     most = max(alive[child] for child in children)
     equal = [child for child in children if alive[child] == most]

@@ -55,7 +55,7 @@ class Tried(Frozen):
     resource: str
     """The one that decided."""
     asked: int
-    """Of it, what earlier podsets take included."""
+    """What is requested of it, what earlier podsets take included."""
     room: int
     """What is left of it for the queue, borrowing included."""
 

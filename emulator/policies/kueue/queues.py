@@ -103,7 +103,7 @@ class _Queue:
         self.heap: list[tuple[tuple[int, int, str], str]] = []
         self.aside: dict[str, Waiting] = {}
         self.shapes: set[Shape] = set()
-        """Of those aside."""
+        """The shapes of the workloads that were set aside."""
         self.preemptor: Waiting | None = None
         """The last that preempted: until it starts, the head whenever it is active.  None in a StrictFIFO queue."""
 

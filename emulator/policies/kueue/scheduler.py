@@ -37,9 +37,7 @@ from emulator.policies.schedulers.play import PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
     Answer,
-    Begin,
     CancelJob,
-    CannotGoOnError,
     ContainerEnded,
     ContainerStopped,
     Cycle,
@@ -47,11 +45,13 @@ from emulator.policies.schedulers.protocol import (
     GroupFacts,
     JobEnded,
     JobSubmitted,
-    NodeGone,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    NodeRemoved,
+    ReclaimContainer,
     Scheduler,
     SchedulerDecision,
+    SchedulerError,
+    SchedulerStarted,
     details_of,
 )
 from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload, WorkloadDetails
@@ -105,7 +105,7 @@ class _Job:
     starts_anew: bool
     """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
     groups: tuple[str, ...]
-    """Of tasks: the podsets, in their order."""
+    """The groups of tasks: the podsets, in their order."""
     is_queued: bool = False
     held: Held | None = None
     """Its quota, but for what stopped processes would keep."""
@@ -204,13 +204,13 @@ class KueueScheduler(Scheduler):
 
     def _take_in(self, event: Event) -> None:
         match event:
-            case Begin():
+            case SchedulerStarted():
                 self._kept = frozenset(event.suspended_hold)
                 self._kills = event.mechanism == Mechanism.KILL
-            case NodeUp():
+            case NodeAdded():
                 self._nodes[event.labels.get(FLAVOR, "")] = event.node
                 self._changed.update((name, None) for name, job in self._jobs.items() if job.held and not job.stay)
-            case NodeGone():
+            case NodeRemoved():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != event.node}
             case JobSubmitted():
                 self._evictions.forget()
@@ -227,10 +227,10 @@ class KueueScheduler(Scheduler):
                 pass
 
     def _submitted(self, event: JobSubmitted) -> _Job:
-        """Raises CannotGoOnError: the job has no details of a workload, or its queue is none of Kueue's."""
+        """Raises SchedulerError: the job has no details of a workload, or its queue is none of Kueue's."""
         details = details_of(event, WorkloadDetails, "workload")
         if event.queue not in self._controller.snapshot.queues:
-            raise CannotGoOnError(f"job {event.job}: Kueue has no ClusterQueue '{event.queue}'")
+            raise SchedulerError(f"job {event.job}: Kueue has no ClusterQueue '{event.queue}'")
         tasks = {group.group: group.tasks for group in event.groups}
         workload = details.workload(event.job, event.queue, event.priority, tasks)
         starts_anew = details.endless or (self._kills and event.checkpoint_period_ns is None)
@@ -302,7 +302,7 @@ class KueueScheduler(Scheduler):
         )
 
     def _keep(self, job: _Job, kept: Counter[tuple[int, str]], now_ns: int) -> None:
-        """Of what it kept, it keeps only this from now on."""
+        """It keeps only this of what it kept, from now on."""
         freed, job.kept = job.kept - kept, job.kept & kept
         if freed:
             self._controller.release(job.workload.queue, self._in_cells(job, freed), now_ns)
@@ -332,13 +332,13 @@ class KueueScheduler(Scheduler):
                 for victim in decision.evicted:
                     job = self._jobs[victim]
                     if self._evictions.count(job.workload, job.starts_anew):
-                        raise CannotGoOnError(self._circle(now_ns))
+                        raise SchedulerError(self._loop_message(now_ns))
                     yield from self._evict(job, decision)
             if not self._release_ns and any(decision.evicted for decision in decisions):
                 self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
-    def _circle(self, now_ns: int) -> str:
+    def _loop_message(self, now_ns: int) -> str:
         return (
             f"at {now_ns / 1e9:.0f} s evictions go round in a circle: since anybody arrived or ended,"
             f" {self._evictions.most_evicted()}; natjam loops tells why, and what ends it"
@@ -367,7 +367,7 @@ class KueueScheduler(Scheduler):
         job.flavors = tuple({**old, **new} for old, new in zip(kept_in, decision.assignment.flavors, strict=True))
         counts = [podset.count for podset in job.workload.podsets]
         would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
-        snapshot.keep(job.held, self._in_cells(job, would_keep - job.kept))
+        snapshot.reserve(job.held, self._in_cells(job, would_keep - job.kept))
         job.kept, job.why = would_keep, "\n".join(why(decision))
         if job.minimum_runtime_ns:
             job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
@@ -394,7 +394,7 @@ class KueueScheduler(Scheduler):
         job.is_evicted = True
         if job.stay is not None:
             requester, words = decision.workload.name, "\n".join(why(decision))
-            self._cluster.leave(job.stay, partial(Reclaim, requester=requester, why=words))
+            self._cluster.leave(job.stay, partial(ReclaimContainer, requester=requester, why=words))
         self._wait_until_gone(job)
         return self._cluster.carry_out()
 
@@ -411,7 +411,7 @@ def workloads_player(
     each runs before it may be preempted."""
     scheduler = KueueScheduler(KueueRules(cluster, release_s=release_ns / SECOND_NS))
     played = (_played(arrival, minimum_runtime_ns) for arrival in arrivals)
-    return Player(scheduler, [NodeUp("cluster", "", 1)], played)
+    return Player(scheduler, [NodeAdded("cluster", "", 1)], played)
 
 
 def _played(arrival: Arrival, minimum_runtime_ns: int) -> PlayedJob:

@@ -73,7 +73,7 @@ class Node:
         self.lendable: dict[str, int] = {}
         """``potential`` by resource, over flavors."""
         self.freed = 0
-        """Of a root: how often quota was freed in its tree."""
+        """How often quota was freed in the tree, if this is a root."""
         self.usage = [0] * size
         self.version = 0
         """Changes with the usage."""
@@ -99,7 +99,7 @@ class Node:
                 node = node.parent
 
     def remove(self, amounts: Amounts) -> None:
-        """Take back ``add``."""
+        """Reclaim ``add``."""
         for cell, amount in amounts.items():
             node: Node | None = self
             while node is not None and amount > 0:
@@ -188,7 +188,7 @@ class Snapshot:
         self.held: dict[str, dict[str, Held]] = {name: {} for name in self.queues}
         """By queue, by workload."""
         self.now_ns = 0
-        """Of the present cycle."""
+        """The time of the present cycle."""
         self.revisions: Counter[Node] = Counter()
         """By root: changes with what is admitted in its tree; what is only tried does not count."""
         self._ranked: dict[Node, list[Held]] = {}
@@ -216,7 +216,7 @@ class Snapshot:
         self.take(held)
         self._changed(held.node)
 
-    def keep(self, held: Held, amounts: Amounts) -> None:
+    def reserve(self, held: Held, amounts: Amounts) -> None:
         """This much of what it has stays taken when it is gone, until it is released."""
         held.amounts = {
             cell: amount - amounts.get(cell, 0)
@@ -237,7 +237,7 @@ class Snapshot:
         return found
 
     def lowest_priority(self, node: Node) -> float:
-        """Of the workloads that a queue, or all below a cohort, holds; infinite if there are none."""
+        """The lowest priority of the workloads of a queue, or of all below a cohort; infinite if there are none."""
         found = self._lowest.get(node)
         if found is None:
             if node.queue is not None:

@@ -128,7 +128,7 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
 
 
 def _hopeful(view: ClusterView, goals: Sequence[Goal], options: Deadlines) -> list[bool]:
-    """Which jobs have not been given up."""
+    """The jobs that have not been abandoned."""
     if options.gives_up == "never":
         return [True] * len(goals)
     return chances(goals, view.now_ns, view.forecast if options.gives_up == "by-forecast" else None)

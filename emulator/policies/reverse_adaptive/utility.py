@@ -134,6 +134,6 @@ def _first(more: Counts, containers: int) -> Counts:
 
 @cache
 def _logarithms(bits: int) -> Counts:
-    """Of the numbers 1 to 2^bits."""
+    """The logarithms of the numbers 1 to 2^bits."""
     numbers = numpy.arange(1, (1 << bits) + 1, dtype=numpy.float64)
     return numpy.rint(numpy.log2(numbers) * (1 << _LOG_BITS)).astype(numpy.int64)

@@ -22,12 +22,12 @@ from emulator.policies.schedulers.protocol import (
     ContainerStarted,
     ContainerStopped,
     Event,
-    Give,
+    GrantContainer,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeGone,
-    NodeUp,
+    NodeAdded,
+    NodeRemoved,
     SchedulerDecision,
 )
 
@@ -41,7 +41,7 @@ class Stay:
     """The group and the node of each of its tasks."""
     why: str = ""
     beside: int = 0
-    """See ``Give``."""
+    """See ``GrantContainer``."""
     least: int = 1
     """How many of its tasks must wait before any gets its container."""
     renews: bool = False
@@ -69,7 +69,7 @@ class _Job:
 
     groups: dict[str, Amounts]
     """What each task of a group asks for."""
-    waits: JobWaits | None = None
+    waits: JobRequests | None = None
     """The containers that it waits for, if any."""
     stay: Stay | None = None
     """The last one that was decided."""
@@ -83,19 +83,19 @@ class _Container:
     group: str
     amounts: Amounts
     stay: Stay | None = None
-    """In which it runs."""
+    """The execution in which it runs."""
 
 
 class KnownCluster:
-    """See the module's theory of operation."""
+    """The cluster as a scheduler knows it (see the module's theory of operation)."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Amounts] = {}
         """What each node has that is there."""
         self._used: dict[str, Counter[str]] = {}
-        """Of each node."""
+        """What is used of each node."""
         self._giving: dict[str, Counter[str]] = {}
-        """Of each node: for containers that are not known yet."""
+        """What is used of each node by containers that are not known yet."""
         self._given: list[Stay] = []
         self._jobs: dict[str, _Job] = {}
         self._ended: dict[str, None] = {}
@@ -121,13 +121,13 @@ class KnownCluster:
     def take(self, event: Event) -> Stay | None:
         """Take in an event; the stay that it is about, if it is about one."""
         match event:
-            case NodeUp():
+            case NodeAdded():
                 self._nodes[event.node] = event.resources
-            case NodeGone():
+            case NodeRemoved():
                 self._nodes.pop(event.node, None)
             case JobSubmitted():
                 self._jobs[event.job] = _Job({group.group: group.resources for group in event.groups})
-            case JobWaits():
+            case JobRequests():
                 return self._waits(self._jobs[event.job], event)
             case JobEnded():
                 return self._end(event.job)
@@ -141,7 +141,7 @@ class KnownCluster:
                 pass
         return None
 
-    def _waits(self, job: _Job, event: JobWaits) -> Stay | None:
+    def _waits(self, job: _Job, event: JobRequests) -> Stay | None:
         job.waits = event if event.new or event.suspended else None
         if job.stay is not None and job.stay.renews and not job.stay.leaves:
             self._open.setdefault(job.stay)
@@ -198,7 +198,7 @@ class KnownCluster:
         """Whether a node is there."""
         return node in self._nodes
 
-    def waits(self, job: str) -> JobWaits | None:
+    def waits(self, job: str) -> JobRequests | None:
         """The containers that a job waits for, if any."""
         return self._jobs[job].waits
 
@@ -238,7 +238,7 @@ class KnownCluster:
         for stay in list(self.to_start):
             yield from self._gives(stay)
 
-    def _gives(self, stay: Stay) -> list[Give]:
+    def _gives(self, stay: Stay) -> list[GrantContainer]:
         """Containers for all of its tasks that wait; none if one of them finds no room."""
         job = self._jobs[stay.job]
         tasks = [] if job.waits is None else _placed(stay.places, job.waits)
@@ -256,7 +256,7 @@ class KnownCluster:
         job.waits, stay.is_given = None, True
         self._given.append(stay)
         del self._open[stay]
-        return [Give(stay.job, node, group, task, stay.beside, stay.why) for group, node, task in tasks]
+        return [GrantContainer(stay.job, node, group, task, stay.beside, stay.why) for group, node, task in tasks]
 
     def _fits(self, node: str, need: Counter[str]) -> bool:
         has, used, giving = self._nodes.get(node), self._used.get(node, {}), self._giving.get(node, {})
@@ -266,7 +266,7 @@ class KnownCluster:
         return all(need[name] <= free for name, free in left)
 
 
-def _placed(places: Sequence[tuple[str, str]], waits: JobWaits) -> list[tuple[str, str, int | None]]:
+def _placed(places: Sequence[tuple[str, str]], waits: JobRequests) -> list[tuple[str, str, int | None]]:
     """The group, the node and the number of each task that gets a container: where its process is stopped, then those
     that were saved, then new ones, which have no number."""
     there: dict[tuple[str, str], list[int]] = {}

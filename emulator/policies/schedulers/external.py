@@ -14,18 +14,18 @@ from typing import ClassVar
 from emulator.policies.policy import LEAST_WAIT_NS
 from emulator.policies.schedulers.protocol import (
     Answer,
-    CannotGoOnError,
     Decide,
     Event,
+    InvalidLineError,
     Question,
     Scheduler,
     SchedulerDecision,
-    UnknownLine,
+    SchedulerError,
     decision_of,
     shown,
 )
 
-_MOST_HURRIED = 100
+_MAX_NO_OP_ANSWERS = 100
 """More than a process needs that plays what is given at short times; time would hardly pass for one that never ends."""
 
 
@@ -37,7 +37,7 @@ class ExternalScheduler(Scheduler):
 
     def __init__(self) -> None:
         self._number = 0
-        self._hurried = 0
+        self._no_op_answers = 0
         """Answers in a row that have decided nothing, and want to be asked again at once."""
 
     def notify(self, events: Sequence[Event], now_ns: int) -> Question:
@@ -50,15 +50,15 @@ class ExternalScheduler(Scheduler):
         return self.notify((), now_ns)
 
     def answered(self, lines: Sequence[str], first_line: int, again_ns: int | None, now_ns: int) -> Answer:
-        """What its lines say, the number of the first of which is ``first_line``.  Raises CannotGoOnError.
+        """What its lines say, the number of the first of which is ``first_line``.  Raises SchedulerError.
 
         After many answers in a row that decide nothing, it is asked again no sooner than in ``LEAST_WAIT_NS``.
         """
         numbered = [*enumerate(lines, start=first_line)]
         soonest_ns = now_ns + LEAST_WAIT_NS
         is_hurried = not lines and again_ns is not None and again_ns < soonest_ns
-        self._hurried = self._hurried + 1 if is_hurried else 0
-        valid_until_ns = soonest_ns if self._hurried > _MOST_HURRIED else again_ns
+        self._no_op_answers = self._no_op_answers + 1 if is_hurried else 0
+        valid_until_ns = soonest_ns if self._no_op_answers > _MAX_NO_OP_ANSWERS else again_ns
         return Answer([*_decisions(numbered)], valid_until_ns, numbered)
 
 
@@ -66,5 +66,5 @@ def _decisions(numbered: Sequence[tuple[int, str]]) -> Iterator[SchedulerDecisio
     for number, line in numbered:
         try:
             yield decision_of(line)
-        except UnknownLine as error:
-            raise CannotGoOnError(f"{shown(number, line)}: {error}") from None
+        except InvalidLineError as error:
+            raise SchedulerError(f"{shown(number, line)}: {error}") from None

@@ -25,21 +25,21 @@ from emulator.policies.schedulers.protocol import (
     ENDLESS,
     VERSION,
     Answer,
-    Begin,
     CancelJob,
     ContainerEnded,
     ContainerStarted,
     ContainerStopped,
     Cycle,
     Event,
-    Give,
+    GrantContainer,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    ReclaimContainer,
     Scheduler,
     SchedulerDecision,
+    SchedulerStarted,
     Suspended,
 )
 from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, Mechanism, mean_s
@@ -175,7 +175,7 @@ class _Run:
     since_ns: int | None = None
     """Since when it works; None: it does not."""
     stopped_ns: int | None = None
-    """Since when it is stopped."""
+    """The time since which it is stopped."""
     leaves: bool = False
 
 
@@ -195,7 +195,7 @@ class Player:
     """One play of a scheduler, nodes and jobs; see the module's theory of operation."""
 
     def __init__(
-        self, scheduler: Scheduler, nodes: Iterable[NodeUp], jobs: Iterable[PlayedJob], costs: Costs = NO_COSTS
+        self, scheduler: Scheduler, nodes: Iterable[NodeAdded], jobs: Iterable[PlayedJob], costs: Costs = NO_COSTS
     ) -> None:
         """``scheduler``: one that answers at once; a process outside is asked by a driver."""
         self._jobs = {job.submitted.job: job for job in sorted(jobs, key=lambda each: each.submitted.submitted_ns)}
@@ -214,7 +214,7 @@ class Player:
         self._played: dict[str, _Job] = {}
         self._runs: dict[str, tuple[_Job, _Run]] = {}
         """By container."""
-        self._events: list[Event] = [Begin(VERSION, 0, (), mechanism=Mechanism.KILL.value), *nodes]
+        self._events: list[Event] = [SchedulerStarted(VERSION, 0, (), mechanism=Mechanism.KILL.value), *nodes]
         """Of which the scheduler is notified next."""
         self._until_ns: int | None = None
         """Until when its answer holds."""
@@ -225,7 +225,7 @@ class Player:
 
     def play(self) -> Iterator[Cycle]:
         """Play until nothing is left to happen: the cycles of the scheduler, each when what it decides is known in
-        ``executions`` and ``running``.  Raises CannotGoOnError."""
+        ``executions`` and ``running``.  Raises SchedulerError."""
         while (at_ns := self._next_ns()) is not None:
             self.now_ns = at_ns
             while self._pending and self._pending[0][0] == at_ns:
@@ -287,7 +287,7 @@ class Player:
         """It waits for all of its containers."""
         submitted = job.facts.submitted
         new = {} if suspended else {group.group: group.tasks for group in submitted.groups}
-        self._events.append(JobWaits(submitted.job, 0, new, suspended, (), len(suspended) or sum(new.values())))
+        self._events.append(JobRequests(submitted.job, 0, new, suspended, (), len(suspended) or sum(new.values())))
 
     def _set_due(self, job: _Job, run: _Run) -> None:
         """Set when it is done."""
@@ -334,11 +334,11 @@ class Player:
 
     def _carry_out(self, decision: SchedulerDecision) -> None:
         match decision:
-            case Give(task=None):
+            case GrantContainer(task=None):
                 self._give(self._played[decision.job], decision)
-            case Give():
+            case GrantContainer():
                 self._resume(self._played[decision.job], decision)
-            case Reclaim(container=container) if container in self._runs:
+            case ReclaimContainer(container=container) if container in self._runs:
                 job, run = self._runs[container]
                 if not job.facts.stops:
                     self._leave(job, run, End.REQUEUED, decision)
@@ -351,7 +351,7 @@ class Player:
             case _:
                 pass
 
-    def _give(self, job: _Job, give: Give) -> None:
+    def _give(self, job: _Job, give: GrantContainer) -> None:
         """A container for one of its tasks; with the first it begins to work."""
         group = give.group or job.facts.submitted.groups[0].group
         run = self._start(job, (give.node,)) if job.run is None or job.run.leaves else job.run
@@ -374,7 +374,7 @@ class Player:
         tasks = enumerate(run.containers)
         self._wait(job, tuple(Suspended(group, number, node, only_there=True) for number, (_, group, node) in tasks))
 
-    def _resume(self, job: _Job, give: Give) -> None:
+    def _resume(self, job: _Job, give: GrantContainer) -> None:
         """The process of one of its tasks goes on; with the first the job works again."""
         run = job.run
         assert run is not None, "it was stopped"
@@ -386,7 +386,7 @@ class Player:
         container, group, node = run.containers[give.task]
         self._events.append(ContainerStarted(container, give.job, group, node, give.task))
 
-    def _leave(self, job: _Job, run: _Run, end: End, reclaimed: Reclaim | None = None) -> None:
+    def _leave(self, job: _Job, run: _Run, end: End, reclaimed: ReclaimContainer | None = None) -> None:
         """It has to leave its nodes; if it was reclaimed, it waits again."""
         if run.leaves:
             return

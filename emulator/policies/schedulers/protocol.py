@@ -17,7 +17,7 @@ import msgspec
 from emulator.vocabulary import Details, Frozen
 
 VERSION = 1
-"""Of the lines; it grows when a line changes its meaning."""
+"""The version of the lines; it grows when a line changes its meaning."""
 
 
 Amounts: TypeAlias = dict[str, int]
@@ -36,7 +36,7 @@ class QueueFacts(Frozen):
     maximum: int
 
 
-class Begin(_Event, tag="begin"):
+class SchedulerStarted(_Event, tag="begin"):
     """The first event; whatever was before is void."""
 
     version: int
@@ -47,22 +47,22 @@ class Begin(_Event, tag="begin"):
     suspended_hold: tuple[str, ...] = ()
     """The resources that a stopped process goes on holding, if the mechanism may stop one."""
     mechanism: str = ""
-    """``scheduler.mechanism``: what happens to what is taken back."""
+    """``scheduler.mechanism``: what happens to what is reclaimed."""
 
 
-class NodeUp(_Event, tag="node-up"):
+class NodeAdded(_Event, tag="node-up"):
     """A node is there; all of it is free."""
 
     node: str
     rack: str
     containers: int
-    """Of the usual size, where they have several."""
+    """The containers of the usual size, where they have several."""
     resources: Amounts = msgspec.field(default_factory=dict)
     """What it has, where containers have several sizes."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class NodeGone(_Event, tag="node-lost"):
+class NodeRemoved(_Event, tag="node-lost"):
     """A node is gone with all that was there; the ends of its containers are told as well."""
 
     node: str
@@ -96,7 +96,7 @@ class JobSubmitted(_Event, tag="job-submitted"):
     checkpoint_period_ns: int | None = None
     """How often its tasks save by themselves, if they do."""
     minimum_runtime_ns: int = 0
-    """How long they run, once they are given room, before they may be taken back."""
+    """How long they run, once they are given room, before they may be reclaimed."""
     grace_ns: int = 0
     """How long a task that is killed may go on after SIGTERM."""
     details: Details | None = None
@@ -116,7 +116,7 @@ class Suspended(Frozen):
     """Whether its process is stopped there, so that it can resume there only."""
 
 
-class JobWaits(_Event, tag="job-waits"):
+class JobRequests(_Event, tag="job-waits"):
     """The containers that a job waits for from now on."""
 
     job: str
@@ -146,7 +146,7 @@ class ContainerStarted(_Event, tag="container-started"):
     """``am``: its ApplicationMaster."""
     node: str
     task: int | None
-    """Of a task that was suspended; None: a new one, which the job chooses."""
+    """The number of a task that was suspended; None: a new one, which the job chooses."""
 
 
 class ContainerStopped(_Event, tag="container-stopped"):
@@ -166,7 +166,7 @@ class ContainerEnded(_Event, tag="container-ended"):
     node: str
 
 
-class Void(_Event, tag="void"):
+class DecisionRejected(_Event, tag="void"):
     """A decision could not be carried out because of what had happened before it came; nothing was changed."""
 
     line: int
@@ -181,17 +181,17 @@ class Decide(_Event, tag="decide"):
 
 
 Event: TypeAlias = (
-    Begin
-    | NodeUp
-    | NodeGone
+    SchedulerStarted
+    | NodeAdded
+    | NodeRemoved
     | Capacity
     | JobSubmitted
-    | JobWaits
+    | JobRequests
     | JobEnded
     | ContainerStarted
     | ContainerStopped
     | ContainerEnded
-    | Void
+    | DecisionRejected
     | Decide
 )
 """All that a scheduler is notified of."""
@@ -201,7 +201,7 @@ class _Decision(Frozen, tag_field="decision"):
     """Base of the decisions."""
 
 
-class Give(_Decision, tag="grant"):
+class GrantContainer(_Decision, tag="grant"):
     """A container of ``node`` for a job."""
 
     job: str
@@ -216,14 +216,14 @@ class Give(_Decision, tag="grant"):
     """For the journal: the first line in short, then node by node or as it likes."""
 
 
-class ReclaimAny(_Decision, tag="contract"):
+class ReclaimFromJob(_Decision, tag="contract"):
     """The job ``victim`` must give a container, of its own choice, for the job ``requester``."""
 
     victim: str
     requester: str
 
 
-class Reclaim(_Decision, tag="strict-contract"):
+class ReclaimContainer(_Decision, tag="strict-contract"):
     """This container must be given."""
 
     container: str
@@ -254,7 +254,7 @@ class Done(_Decision, tag="done"):
     """Ask again then, even if nothing has happened."""
 
 
-SchedulerDecision: TypeAlias = Give | ReclaimAny | Reclaim | CancelJob | Done
+SchedulerDecision: TypeAlias = GrantContainer | ReclaimFromJob | ReclaimContainer | CancelJob | Done
 """All that a scheduler decides, and the end of a process' answer."""
 
 
@@ -275,9 +275,9 @@ class Answer(NamedTuple):
     decisions: Sequence[SchedulerDecision] = ()
     """Each is carried out before the next one is looked at."""
     valid_until_ns: int | None = None
-    """Until when they hold if nothing happens: then it decides again; None: as long as nothing happens."""
+    """The time until which they hold if nothing happens: then it decides again; None: as long as nothing happens."""
     lines: Sequence[tuple[int, str]] = ()
-    """Of a process outside: the line of each decision, by its number from 1 and its text."""
+    """The line of each decision of an external scheduler, by its number from 1 and its text."""
     cycles: Sequence[Cycle] = ()
     """The cycles that led to the decisions, for those who look at a scheduler; not all have any."""
 
@@ -294,7 +294,7 @@ ENDLESS = "it does not end by itself, and nothing else is to happen"
 """Why a scheduler ends a job that runs without end, when it is all that is left."""
 
 
-class CannotGoOnError(Exception):
+class SchedulerError(Exception):
     """Why a scheduler's decisions lead nowhere."""
 
 
@@ -302,9 +302,9 @@ DetailsT = TypeVar("DetailsT", bound=Details)
 
 
 def details_of(news: JobSubmitted, kind: type[DetailsT], what: str) -> DetailsT:
-    """What a job is to a scheduler; ``what`` says it in a word.  Raises CannotGoOnError: its file does not say."""
+    """What a job is to a scheduler; ``what`` says it in a word.  Raises SchedulerError: its file does not say."""
     if not isinstance(news.details, kind):
-        raise CannotGoOnError(f"job {news.job} has no details of a {what}; give it them in workload.jobs")
+        raise SchedulerError(f"job {news.job} has no details of a {what}; give it them in workload.jobs")
     return news.details
 
 
@@ -319,13 +319,13 @@ class Scheduler(Protocol):
         """What follows at once from what has happened since it was last notified, its own decisions included.
 
         If the answer holds until now, or an earlier time, it decides at this instant: after all else that happens then.
-        Raises CannotGoOnError.
+        Raises SchedulerError.
         """
         ...
 
     def decide(self, now_ns: int) -> Answer | Question:
         """What it decides at the time until which its last answer held, when it has been notified of all else that
-        happens at this instant.  Raises CannotGoOnError."""
+        happens at this instant.  Raises SchedulerError."""
         ...
 
 
@@ -333,18 +333,18 @@ _decoder: msgspec.json.Decoder[SchedulerDecision] = msgspec.json.Decoder(Schedul
 _SHOWN_CHARACTERS = 300
 
 
-class UnknownLine(ValueError):
+class InvalidLineError(ValueError):
     """A line of a process is no decision."""
 
 
 def decision_of(line: str) -> SchedulerDecision:
-    """What a line of a process says.  Raises UnknownLine with the reason."""
+    """What a line of a process says.  Raises InvalidLineError with the reason."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise UnknownLine(str(error)) from None
+        raise InvalidLineError(str(error)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UnknownLine(f"not JSON: {error}") from None
+        raise InvalidLineError(f"not JSON: {error}") from None
 
 
 def shown(number: int, line: str) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision
-from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.gang import TimeSlices
 from emulator.policies.slurm.main_scheduler import main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job
@@ -29,7 +29,7 @@ LIMITS_NS = 30 * SECOND_NS
 
 
 class Controller:
-    """See the module's theory of operation."""
+    """The controller of Slurm (see the module's theory of operation)."""
 
     def __init__(self, cluster: Cluster, boot_ns: int = 0) -> None:
         """``boot_ns``: when it started, in the jobs' time."""
@@ -40,7 +40,7 @@ class Controller:
         """When jobs that share CPUs change turns next; known after ``share``."""
         self.stopped: dict[str, int] = {}
         """The jobs that are stopped for others, and since when."""
-        self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, Turns()
+        self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, TimeSlices()
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
@@ -112,7 +112,7 @@ class Controller:
         """When it is ended because its time limit, or its grace, is over."""
         return self._at_tick(running.end_ns, LIMITS_NS) if running.end_ns < FOREVER_NS else FOREVER_NS
 
-    def change_turns(self) -> None:
+    def change_slices(self) -> None:
         """A time slice is over."""
         self.slice_ns = FOREVER_NS
         self._turns.change(self.snapshot.running, self.snapshot.running.keys() - self.stopped.keys())

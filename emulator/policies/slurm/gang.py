@@ -13,7 +13,7 @@ from emulator.policies.slurm.snapshot import Running
 from emulator.sites.slurm import Mode
 
 
-class Turns:
+class TimeSlices:
     """The order of running jobs, by name."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from functools import partial
 
+from emulator.policies.slurm.free_cpu_times import FreeCpuTimes
 from emulator.policies.slurm.placement import place
-from emulator.policies.slurm.room import Room
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Job
 
@@ -66,7 +66,7 @@ class Plan:
                 return
             yield begin_ns, allowed & ~self._taken(begin_ns, begin_ns + job.limit_ns)
 
-    def _earliest_ns(self, job: Job, room: Room, nodes: int, begin_ns: int) -> int | None:
+    def _earliest_ns(self, job: Job, room: FreeCpuTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
         at_ns = room.first_ns(nodes, job.nodes) if nodes.bit_count() >= job.nodes else None
         if at_ns is None or at_ns <= begin_ns:

@@ -21,18 +21,18 @@ from emulator.policies.schedulers.play import NO_COSTS, Costs, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     Answer,
     CancelJob,
-    CannotGoOnError,
     Cycle,
     Event,
     GroupFacts,
     JobEnded,
+    JobRequests,
     JobSubmitted,
-    JobWaits,
-    NodeGone,
-    NodeUp,
-    Reclaim,
+    NodeAdded,
+    NodeRemoved,
+    ReclaimContainer,
     Scheduler,
     SchedulerDecision,
+    SchedulerError,
     details_of,
 )
 from emulator.policies.slurm.controller import Controller
@@ -65,7 +65,7 @@ class _Stay(Stay):
     is_over: bool = False
     """Whether the job has been ended: its time limit is over, or it was preempted under ``PreemptMode=CANCEL``."""
     reclaimed_for: tuple[str | None, str] = (None, "")
-    """For whom it was last to go or to stop, and why in words."""
+    """The job for which it was last to go or to stop, and why in words."""
 
 
 class SlurmScheduler(Scheduler):
@@ -81,7 +81,7 @@ class SlurmScheduler(Scheduler):
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
         self._stays: dict[str, _Stay] = {}
-        """Of the jobs that are on nodes in the snapshot."""
+        """The executions of the jobs that are on nodes in the snapshot."""
         self._going: list[_Stay] = []
         """Those that leave their nodes for good."""
         self._started: list[_Stay] = []
@@ -104,7 +104,7 @@ class SlurmScheduler(Scheduler):
         if self._next_end_ns() <= now_ns:  # the schedulers see those gone who leave at once
             return Answer([*self._over(now_ns), *self._carried_out(now_ns)], now_ns)
         if self._controller.slice_ns <= now_ns:
-            self._controller.change_turns()
+            self._controller.change_slices()
         decided: list[SchedulerDecision] = []
         cycles, decisions = list[Cycle](), list[object]()
         if self._controller.tick_ns <= now_ns:
@@ -127,15 +127,15 @@ class SlurmScheduler(Scheduler):
 
     def _take_in(self, event: Event, now_ns: int) -> None:
         match event:
-            case NodeUp(node=node):
+            case NodeAdded(node=node):
                 self._snapshot.node_up(node)
-            case NodeGone(node=node):
+            case NodeRemoved(node=node):
                 self._snapshot.node_gone(node)
                 for stay in [stay for stay in self._stays.values() if node in stay.running.nodes]:
                     self._send_off(stay, now_ns)
             case JobSubmitted():
                 self._submitted(event)
-            case JobWaits():
+            case JobRequests():
                 self._wait(event, now_ns)
             case JobEnded(job=job):
                 self._ended(job)
@@ -143,10 +143,10 @@ class SlurmScheduler(Scheduler):
                 pass
 
     def _submitted(self, event: JobSubmitted) -> None:
-        """Raises CannotGoOnError: the job has no details of Slurm, several groups of tasks, or an unknown partition."""
+        """Raises SchedulerError: the job has no details of Slurm, several groups of tasks, or an unknown partition."""
         details = details_of(event, SlurmDetails, "Slurm job")
         if len(event.groups) > 1:
-            raise CannotGoOnError(
+            raise SchedulerError(
                 f"job {event.job} must have one group of tasks, of which one runs on each of its nodes"
             )
         (group,) = event.groups
@@ -158,16 +158,16 @@ class SlurmScheduler(Scheduler):
         try:
             self._controller.submit(job)
         except KeyError as error:
-            raise CannotGoOnError(f"job {event.job}: Slurm has no partition, or QOS, {error}") from None
+            raise SchedulerError(f"job {event.job}: Slurm has no partition, or QOS, {error}") from None
 
-    def _wait(self, event: JobWaits, now_ns: int) -> None:
+    def _wait(self, event: JobRequests, now_ns: int) -> None:
         """A job waits for containers; if it has been on its nodes, it has lost some of them."""
         self._note_stopped(event)
         stay = self._stays.get(event.job)
         if stay is not None and stay.has_started and not stay.leaves and not stay.is_given and event.new:
             self._send_off(stay, now_ns)
 
-    def _note_stopped(self, waits: JobWaits) -> None:
+    def _note_stopped(self, waits: JobRequests) -> None:
         """Where a pending job must be, because of what it waits for."""
         if waiting := self._snapshot.waiting.get(waits.job):
             waiting.stopped_on = frozenset(each.node for each in waits.suspended if each.only_there)
@@ -229,7 +229,7 @@ class SlurmScheduler(Scheduler):
     def _reclaim(self, stay: _Stay) -> None:
         """Its containers are reclaimed; those of a job that has ended come back without that."""
         requester, words = stay.reclaimed_for
-        take = partial(Reclaim, requester=requester, why=words)
+        take = partial(ReclaimContainer, requester=requester, why=words)
         self._cluster.leave(stay, take if stay.job in self._groups else None)
 
     def _leave(self, stay: _Stay, now_ns: int) -> None:
@@ -298,7 +298,7 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
         KeyError: a job names a partition that is not there.
     """
     jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
-    nodes = (NodeUp(name, "", 1, {CPU: 1000 * cpus}) for name, cpus in cluster.nodes.items())
+    nodes = (NodeAdded(name, "", 1, {CPU: 1000 * cpus}) for name, cpus in cluster.nodes.items())
     fitting = [job for job in jobs if cluster.can_hold(job.partition, job.nodes, job.cpus)]
     modes = {each.name: each.mode for each in cluster.qos or cluster.partitions}
     played = (_played(job, modes[job.qos if cluster.qos else job.partition]) for job in fitting)

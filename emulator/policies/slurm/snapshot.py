@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from emulator.policies.slurm.room import ALREADY_NS, NEVER_NS, Room
+from emulator.policies.slurm.free_cpu_times import ALREADY_NS, NEVER_NS, FreeCpuTimes
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos
 
 
@@ -78,7 +78,7 @@ class Snapshot:
         self.partitions = {each.name: each for each in cluster.partitions}
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
-        """Of each partition."""
+        """The nodes of each partition."""
         self.free = dict(cluster.nodes)
         """CPUs of each node that no job has, stopped ones included."""
         self.up = set(cluster.nodes)
@@ -95,7 +95,7 @@ class Snapshot:
         """The waiting ones, in the order in which they are looked at."""
         self._in_partition: dict[str, dict[str, Running]] = {name: {} for name in self.partitions}
         self._on: dict[str, dict[str, Running]] = {name: {} for name in cluster.nodes}
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, FreeCpuTimes] = {}
 
     # ---- sets of nodes ----
 
@@ -189,10 +189,10 @@ class Snapshot:
         """The first that may start, or all, in the order in which they are looked at."""
         return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), most))
 
-    def room(self, cpus: int) -> Room:
+    def room(self, cpus: int) -> FreeCpuTimes:
         """When each node will have so many free CPUs."""
         if cpus not in self._rooms:
-            self._rooms[cpus] = Room(self._room_ns(node, cpus) for node in self._names)
+            self._rooms[cpus] = FreeCpuTimes(self._room_ns(node, cpus) for node in self._names)
         return self._rooms[cpus]
 
     def free_at(self, node: str, at_ns: int) -> int:

@@ -106,7 +106,7 @@ _GONE = frozenset({"CycleAllocation", "CycleDecision"})
 
 
 def __getattr__(name: str) -> object:
-    """What is gone: a policy that imports it is told what has taken its place."""
+    """What is gone: a policy that imports it gets an error that names what has taken its place."""
     if name in _GONE:
         raise ImportError(
             f"natjam.{name} is gone: a scheduler that chooses the nodes itself is a program of its own, under"

@@ -29,7 +29,7 @@ _unpack = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 class AttemptNames:
-    """See the module's docstring."""
+    """The names of attempts (see the module's docstring)."""
 
     def __init__(self, attempts: Iterable[AttemptRow] = ()) -> None:
         """``attempts``: as for ``add``."""

@@ -97,8 +97,8 @@ class Stop(msgspec.Struct, array_like=True):
     swapped_bytes: int = 0
 
 
-class ToldFree(NamedTuple):
-    """The ResourceManager was told that the container is free."""
+class ReportedFree(NamedTuple):
+    """The ResourceManager was notified that the container is free."""
 
     revision: int
     state: ContainerState
@@ -143,7 +143,7 @@ class ContainerStory(msgspec.Struct, array_like=True):
     """Sum over all its stops."""
     paging_spans: tuple[PagingSpan, ...] = ()
     stops: tuple[Stop, ...] = ()
-    told_free: tuple[ToldFree, ...] = ()
+    told_free: tuple[ReportedFree, ...] = ()
     """In the order of revisions."""
     launch_cost: RealCost | None = None
     first_key_cost: RealCost | None = None
@@ -182,7 +182,7 @@ class ContainerStory(msgspec.Struct, array_like=True):
         return next((told.t_ns for told in self.told_free if told.state is ContainerState.DONE), None)
 
     def stop_told_ns(self, stop: Stop) -> int | None:
-        """When the ResourceManager was told of a stop; None if the process continued, or was lost, before that."""
+        """When the ResourceManager was notified of a stop; None if the process continued, or was lost, before that."""
         for told in self.told_free:
             if told.revision >= stop.revision:
                 return told.t_ns if stop.resumed_revision is None or told.revision < stop.resumed_revision else None

@@ -59,13 +59,13 @@ from emulator.core.messages import (
     SubmitJob,
     SuspendContainer,
 )
-from emulator.core.node_manager.node_news import STARTED_ANEW
+from emulator.core.node_manager.status_updater import RESTARTED
 from emulator.core.saved import ProcessImage
 from emulator.errors import EndlessPreemptionError
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
-from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
+from emulator.records.history.containers import ContainerStory, PagingSpan, ReportedFree, Stop
 from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.kept import Choice, KeptChoices, KeptStories
 from emulator.records.history.tables import History, joined, tables_by_job
@@ -94,7 +94,7 @@ class HistoryBuilder:
         self._submitted: dict[str, int] = {}
         self._finished: dict[str, JobFinished] = {}
         self._registrations: dict[str, int] = {}
-        """Of nodes that have registered anew, the last one."""
+        """The last registration of nodes that have resynced."""
         self._losses: dict[tuple[str, int], tuple[int, str]] = {}
         """When and why a node was given up, as it was under one registration."""
         self._choices = KeptChoices()
@@ -331,19 +331,21 @@ class HistoryBuilder:
 
     def _node_heartbeat(self, message: NodeHeartbeat, record: Record) -> None:
         if message.registration > self._registrations.get(message.node, 0):
-            self._lose(message.node, record.t_ns, STARTED_ANEW)
+            self._lose(message.node, record.t_ns, RESTARTED)
             self._registrations[message.node] = message.registration
         if (message.node, message.registration) in self._losses:
             return  # the ResourceManager ignores a node that it has declared lost
         for report in message.freed:
             if self._kept.is_over(report.job):
-                continue  # it is told once more
+                continue  # it is notified once more
             story = self._kept.of(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
-                story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
+                story.told_free += (ReportedFree(report.revision, report.state, record.t_ns),)
             if report.state is ContainerState.DONE:
                 if story.outcome is None:
-                    self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
+                    self._done(
+                        story, report
+                    )  # only the ResourceManager was notified: an ApplicationMaster, or by profile
                 self._kept.close(story)
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:

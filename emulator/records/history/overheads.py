@@ -49,12 +49,12 @@ class OverheadTimes:
 
 
 class _Times:
-    """Of one kind of operation."""
+    """The times of one kind of operation."""
 
     def __init__(self) -> None:
         self._totals_ns = array("q")
         self._known_totals_ns = array("q")
-        """Of those whose parts the driver reported."""
+        """The totals of those whose parts the driver reported."""
         self._mechanism_real_ns = array("q")
         self._key_real_ns = array("q")
 

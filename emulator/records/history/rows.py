@@ -27,7 +27,7 @@ class Amount(Frozen):
     """How much of one resource a container asked for."""
 
     thousandths: int
-    """Of one: 1.5 cpu are 1500."""
+    """The amount in thousandths: 1.5 cpu are 1500."""
 
 
 class AttemptRow(Frozen, kw_only=True):
@@ -176,7 +176,7 @@ class TaskRow(Frozen):
     task: int
     """Its number among the job's tasks of this group, from 0."""
     outcome: Outcome | None
-    """Of its last attempt.  None: there was none, or its end was not recorded."""
+    """The outcome of its last attempt.  None: there was none, or its end was not recorded."""
     length_ns: int
     """Active time it takes without disturbance."""
     keys_total: int
@@ -261,7 +261,7 @@ class JobRow(Frozen):
     busy_ns: Annotated[int, Mark.HIDDEN] = 0
     """How long the processes of its attempts, including ApplicationMasters, ran without being stopped."""
     masters_busy_ns: Annotated[int, Mark.HIDDEN] = 0
-    """Of that, its ApplicationMasters."""
+    """The part of that which its ApplicationMasters were busy."""
     weight_ppm: Annotated[int, Mark.HIDDEN] = 1_000_000
     """Its weight in the weighted mean of response times, in millionths."""
 

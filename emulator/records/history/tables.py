@@ -30,13 +30,13 @@ class History(Frozen):
     checkpoint_bytes: int = 0
     """Written by all checkpoints together."""
     swapped_bytes: int = 0
-    """Of all attempts."""
+    """The bytes of all attempts that were swapped."""
     decisions: list[Decision] = msgspec.field(default_factory=list)
     """Choices of victims, by time."""
     images: list[ImageRow] = msgspec.field(default_factory=list)
     """By job and task, in the order in which they were written."""
     groups: list[GroupRow] = msgspec.field(default_factory=list)
-    """Of jobs that have others than maps, reduces and programs, in their order."""
+    """The groups of jobs that have others than maps, reduces and programs, in their order."""
 
 
 def tables_by_job(

@@ -31,8 +31,8 @@ from emulator.policies.views import JobView
 from emulator.vocabulary import MASTER_GROUP
 
 
-class Withholding:
-    """Part of the ResourceManager; see the module's theory of operation."""
+class TransactionalLoad:
+    """Withholds containers for the transactional load (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
         self._availability = settings.availability
@@ -58,7 +58,7 @@ class Withholding:
         self, groups: Iterable[dict[str, JobView]], victim_jobs: VictimJobs, now_ns: int
     ) -> Iterator[Contract]:
         """Ask for the containers that it lacks, of the jobs of one group after another."""
-        lacking, view = self.lacking, self._state.view(now_ns)
+        lacking, view = self.shortfall, self._state.view(now_ns)
         for jobs in groups if lacking > 0 else ():
             while jobs and lacking > 0:
                 contracts = victim_jobs.choose(TRANSACTIONAL, tuple(jobs.values()), jobs, view, lacking)
@@ -66,18 +66,18 @@ class Withholding:
                 lacking -= len(contracts)
 
     @property
-    def lacking(self) -> int:
+    def shortfall(self) -> int:
         """Containers of the surplus that have not been asked for yet."""
         surplus = self._state.surplus
         if not surplus:
             return 0
         ending = sum(
-            self._state.on_slot(held) and (held.job not in self._state.applications or self._is_dying(held))
+            self._state.on_slot(held) and (held.job not in self._state.applications or self._is_being_killed(held))
             for held in self._state.containers.values()
         )
         return surplus - ending - len(self._preemptor.reclaims.get(TRANSACTIONAL, ()))
 
-    def _is_dying(self, held: HeldContainer) -> bool:
+    def _is_being_killed(self, held: HeldContainer) -> bool:
         return held.group is not MASTER_GROUP and held.id in self._orders
 
     def freed(self, former_owner: str, now_ns: int) -> None:

@@ -23,8 +23,8 @@ so until more becomes free there, or something smaller is waited for; until then
 from __future__ import annotations
 
 
-class Attention:
-    """Part of the ResourceManager; see the module's theory of operation."""
+class AwaitedHeartbeats:
+    """The heartbeats that the ResourceManager waits for (see the module's theory of operation)."""
 
     def __init__(self) -> None:
         self.awaited: set[str] = set()
@@ -41,9 +41,9 @@ class Attention:
         """Nodes that got nothing since, which others might get; with the time when a policy may decide otherwise."""
         self.too_small: set[str] = set()
         """Nodes with room, but too little for every container that is waited for."""
-        self.smaller_asked = 0
+        self.smaller_requests = 0
         """How often something was asked for that may have room where all else has none."""
-        self.rooms_grown = 0
+        self.capacity_grown = 0
         """How often more of a node has become free."""
         self._alone_now: str | None = None
         """The node of those to which that happened in the message being handled."""
@@ -78,12 +78,12 @@ class Attention:
         if is_host:
             self._refused_hosts[address] = None
 
-    def refused_alone(self, address: str, patience_ns: int | None) -> None:
+    def refused_one_node(self, address: str, patience_ns: int | None) -> None:
         """The same, but another node might get something."""
         if address not in self.too_small:
             self._refused_alone[address], self._alone_now = patience_ns, address
 
-    def passed_over(self, address: str) -> None:
+    def insufficient(self, address: str) -> None:
         """The node has room, but too little for every container that is waited for."""
         self.too_small.add(address)
         self._refused_alone.pop(address, None)
@@ -91,12 +91,12 @@ class Attention:
     def grown(self, address: str) -> None:
         """More of the node has become free."""
         self.too_small.discard(address)
-        self.rooms_grown += 1
+        self.capacity_grown += 1
 
     def ask_smaller(self) -> None:
         """Something is waited for that may have room where all else has none."""
         self.too_small.clear()
-        self.smaller_asked += 1
+        self.smaller_requests += 1
 
     def changed(self) -> None:
         """The message has changed the ResourceManager: a node that was refused before may get something now."""

@@ -6,8 +6,8 @@ Containers that have ended or stopped are told in each heartbeat until one that 
 Fig. 1, step 10).
 
 A node that has been given up is told so in answer to each heartbeat.  It ends whatever runs, and once nothing does it
-registers anew, as it does when it is started again: under a later ``registration``, by which orders and answers that
-were meant for what was there before are told apart, and refused.
+resyncs, as it does when it is started again: under a later ``registration``, by which orders and answers that
+were meant for what was there before are distinguished, and refused.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from emulator.core.delivery import LatestValue
 from emulator.core.messages import NodeHeartbeat, NodeHeartbeatResponse
 from emulator.core.node_manager.container import Container
 
-STARTED_ANEW = "its node was started anew"
+RESTARTED = "its node was started anew"
 """Why a container was lost, where nobody had missed the node before."""
 
 
 @dataclass(slots=True)
-class NodeNews:
+class NodeStatusUpdater:
     """What one NodeManager has to tell the ResourceManager; see the module's theory of operation."""
 
     node: str
     registration: int = 0
     """See ``NodeHeartbeat``."""
     _is_registered: bool = True
-    """Unless it has not heard yet that it is registered anew."""
+    """Unless it has not heard yet that it is resynced."""
     _freed: dict[str, tuple[Container, LatestValue]] = field(default_factory=dict)
     """Those that have ended or stopped and are not acknowledged, each told under the first heartbeat that had it."""
-    _told_id: int = -1
+    _reported_id: int = -1
     """The last heartbeat that reported something."""
-    heard_id: int = -1
+    received_id: int = -1
     """Id of the last response with news."""
 
     def freed(self, container: Container) -> None:
         """It has ended, or its process has stopped."""
         self._freed[container.id] = container, LatestValue()
 
-    def settle(self, container: Container) -> None:
+    def withdraw(self, container: Container) -> None:
         """There is nothing to tell of it any more: its stopped process goes on, or its end is acknowledged."""
         self._freed.pop(container.id, None)
 
-    def is_told(self, container: Container) -> bool:
+    def is_acknowledged(self, container: Container) -> bool:
         """Whether there is nothing to tell of it that is not acknowledged."""
         return container.id not in self._freed
 
@@ -69,29 +69,29 @@ class NodeNews:
         heartbeat_id = max(now_ns, self.registration)
         if freed:
             # Above that of an empty heartbeat of the same instant, whose answer must not pass for this one's.
-            heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
+            heartbeat_id = self._reported_id = max(now_ns, self._reported_id) + 1
         for _, told in freed:
-            if not told.unheard:
-                told.say(heartbeat_id, now_ns)
+            if not told.is_unacknowledged:
+                told.send(heartbeat_id, now_ns)
         reports = tuple([container.report(self.node) for container, _ in freed])
-        return NodeHeartbeat(self.node, heartbeat_id, reports, self.heard_id, self.registration)
+        return NodeHeartbeat(self.node, heartbeat_id, reports, self.received_id, self.registration)
 
-    def take(self, response: NodeHeartbeatResponse) -> list[Container] | None:
+    def apply_response(self, response: NodeHeartbeatResponse) -> list[Container] | None:
         """The containers that are acknowledged by this; None: it has no news, or is for what was here before."""
         if response.id < self.registration:
             return None
         told = [container for container, told in self._freed.values() if told.acknowledge(response.id)]
-        if not told and response.says_nothing and self._is_registered:
+        if not told and response.is_empty and self._is_registered:
             return None
         self._is_registered = True
         if response.finished_jobs:
-            self.heard_id = max(self.heard_id, response.id)
+            self.received_id = max(self.received_id, response.id)
         for container in told:
-            self.settle(container)
+            self.withdraw(container)
         return told
 
-    def register_anew(self, now_ns: int) -> None:
+    def resync(self, now_ns: int) -> None:
         """Nothing is left of what was here."""
         self._freed.clear()
         self._is_registered = False
-        self.registration = self._told_id = max(now_ns, self._told_id) + 1
+        self.registration = self._reported_id = max(now_ns, self._reported_id) + 1

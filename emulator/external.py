@@ -26,12 +26,12 @@ from typing import IO
 
 import msgspec
 
-from emulator.core.completions import DecidedOutside
-from emulator.core.effects import AskOutside
+from emulator.core.completions import ExternalDecisions
+from emulator.core.effects import AskExternalScheduler
 from emulator.core.job import PYTHON
 from emulator.errors import RunError
-from emulator.policies.policy import AllocationPolicy, Outside, SchedulerAllocation
-from emulator.policies.schedulers.protocol import Begin, Decide, Done, UnknownLine, decision_of, shown
+from emulator.policies.policy import AllocationPolicy, ExternalCommand, SchedulerAllocation
+from emulator.policies.schedulers.protocol import Decide, Done, InvalidLineError, SchedulerStarted, decision_of, shown
 
 _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16
@@ -41,16 +41,16 @@ _END_PATIENCE_REAL_S = 1.0
 """A process that has closed its output has mostly ended; for so long it is waited for, to say how."""
 
 
-def process_of(allocation: AllocationPolicy) -> OutsideProcess | None:
+def process_of(allocation: AllocationPolicy) -> ExternalProcess | None:
     """The process that decides under this allocation, not started yet; None: it is decided here."""
     outside = allocation.outside if isinstance(allocation, SchedulerAllocation) else None
-    return None if outside is None else OutsideProcess(outside)
+    return None if outside is None else ExternalProcess(outside)
 
 
-class OutsideProcess:
-    """See the module's theory of operation; close it at the end."""
+class ExternalProcess:
+    """An external scheduler in a process of its own, to be closed at the end (see the module's theory of operation)."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: ExternalCommand) -> None:
         self._command = [sys.executable if part == PYTHON else part for part in outside.command]
         self._patience_real_s = outside.answer_within_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,10 +59,10 @@ class OutsideProcess:
         self._lines = 0
         """How many lines it has said."""
 
-    def ask(self, question: AskOutside) -> DecidedOutside:
+    def ask(self, question: AskExternalScheduler) -> ExternalDecisions:
         """Ask it.  Raises RunError if it does not answer as it must; then it has ended."""
         try:
-            if isinstance(question.events[0], Begin):
+            if isinstance(question.events[0], SchedulerStarted):
                 self.close()
                 self._start()
             first_line = self._lines + 1
@@ -72,7 +72,7 @@ class OutsideProcess:
         except BaseException:
             self.close()
             raise
-        return DecidedOutside(question.question, first_line, tuple(lines), done.again_ns)
+        return ExternalDecisions(question.question, first_line, tuple(lines), done.again_ns)
 
     def close(self) -> None:
         """End it, with all that it has started."""
@@ -165,7 +165,7 @@ class OutsideProcess:
         """The end of the answer, if this line is it.  Raises RunError if it is none that it may say."""
         try:
             what = decision_of(line)
-        except UnknownLine as error:
+        except InvalidLineError as error:
             raise self._error(f"{shown(self._lines, line)}: {error}") from None
         if not isinstance(what, Done):
             return None

@@ -14,7 +14,7 @@ NEVER_NS = 1 << 63
 """A node is too small."""
 
 
-class Room:
+class FreeCpuTimes:
     """When each node will have one number of free CPUs; kept up to date as jobs come and go."""
 
     def __init__(self, at_ns: Iterable[int]) -> None:
@@ -23,7 +23,7 @@ class Room:
         self._order = sorted((at, place) for place, at in enumerate(self._at_ns))
         self._times: list[int] = []
         self._masks: list[int] = []
-        """At each of ``_times``, the nodes that have room by then; empty: they are to be made anew."""
+        """At each of ``_times``, the nodes that have room by then; empty: they are to be made again."""
         self.now = sum(1 << place for place, at in enumerate(self._at_ns) if at == ALREADY_NS)
         """The nodes that have room now."""
 
