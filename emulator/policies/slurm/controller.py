@@ -108,9 +108,9 @@ class Controller:
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
 
-    def ends_ns(self, running: Running) -> int:
-        """When it is ended because its time limit, or its grace, is over."""
-        return self._at_tick(running.end_ns, LIMITS_NS) if running.end_ns < FOREVER_NS else FOREVER_NS
+    def limit_ns(self, end_ns: int) -> int:
+        """When a job is ended whose time limit, or grace, is over at ``end_ns``."""
+        return self._at_tick(end_ns, LIMITS_NS) if end_ns < FOREVER_NS else FOREVER_NS
 
     def change_slices(self) -> None:
         """A time slice is over."""

@@ -181,7 +181,7 @@ class SlurmScheduler(Scheduler):
 
     def _over(self, now_ns: int) -> Iterator[SchedulerDecision]:
         """The time limit, or the grace, of running jobs is over."""
-        for stay in [stay for stay in self._limited() if self._controller.ends_ns(stay.running) <= now_ns]:
+        for stay in [stay for stay in self._limited() if self._controller.limit_ns(stay.running.end_ns) <= now_ns]:
             if stay.running.preempted:
                 yield from self._evict(stay, now_ns)
             else:
@@ -275,7 +275,8 @@ class SlurmScheduler(Scheduler):
 
     def _next_end_ns(self) -> int:
         """When the next job is ended because its time limit, or its grace, is over."""
-        return min((self._controller.ends_ns(stay.running) for stay in self._limited()), default=FOREVER_NS)
+        ends_ns = [stay.running.end_ns for stay in self._stays.values() if not stay.leaves and not stay.is_over]
+        return self._controller.limit_ns(min(ends_ns, default=FOREVER_NS))
 
     def _limited(self) -> Iterator[_Stay]:
         """Those whose time counts, and who have not been ended."""
