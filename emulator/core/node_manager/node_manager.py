@@ -8,10 +8,11 @@ container has a state from the table below.  Commands are idempotent.  A repeate
 container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
-ended or stopped are reported to the ResourceManager in heartbeats (``emulator.core.node_manager.status_updater``), which
-pass an end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
-held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries
-it, so that the total deviates as little as the published one.  Protocols may want one at every end (``settings.News``).
+ended or stopped are reported to the ResourceManager in heartbeats (``emulator.core.node_manager.status_updater``),
+which pass an end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended
+container is held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its
+own carries it, so that the total deviates as little as the published one.  Protocols may want one at every end
+(``settings.News``).
 
 A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
 if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).

@@ -11,8 +11,8 @@ room beside them (``emulator.core.resource_manager.admission``).
 The first gang in the order of the allocation that has too little room *holds* what is free, and requests after it do
 not get that.  There is only one such hold in the cluster, and it is not kept: every decision finds it again, so an
 order that changes moves it.  A stopped process holds room on its own node only; the rest of the hold may be anywhere.
-What the hold has no use for goes on to others, but not to another gang.  An ApplicationMaster that is started again passes
-every hold, because its running tasks would otherwise never end.
+What the hold has no use for goes on to others, but not to another gang.  An ApplicationMaster that is started again
+passes every hold, because its running tasks would otherwise never end.
 
 Bound
 -----
