@@ -89,7 +89,7 @@ class Resolved(Frozen):
         return {policy.name: policy for axis, policy in both if policy.name not in axis.by_name}
 
     @property
-    def ends_circles(self) -> bool:
+    def detects_endless_preemption(self) -> bool:
         """Whether the allocation itself ends a run in which evictions go round in a circle."""
         return self.settings.scheduler.allocation.ends_circles
 
@@ -249,7 +249,7 @@ def nodes_of(cluster: Cluster, among: Collection[Mechanism] = ()) -> tuple[NodeS
             max_suspended=cluster.max_suspended_per_node,
             slowness_ppm=round(cluster.slow_nodes.get(name, 1) * 1_000_000),
             slots=cluster.slots_of(name),
-            masters_outside=cluster.application_masters == "outside",
+            unmanaged_masters=cluster.application_masters == "outside",
             stopped_hold=stopped_hold,
             **_sized(cluster, name),
         )

@@ -97,7 +97,7 @@ def _run_and_write(
     jobs = expand(experiment, seed)
     run = resolve(_as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs), jobs)
     sha256 = directory.write_experiment(run.experiment)
-    history = HistoryBuilder(jobs, run.own_evictions, bounded=not run.ends_circles)
+    history = HistoryBuilder(jobs, run.own_evictions, bounded=not run.detects_endless_preemption)
 
     @contextlib.contextmanager
     def open_records() -> Iterator[Records]:
@@ -179,7 +179,7 @@ def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> di
     from emulator.sim.session import run_simulation  # here, so that each engine pays only for its own imports
 
     run = resolve(experiment)
-    history = HistoryBuilder(run.jobs, run.own_evictions, bounded=not run.ends_circles)
+    history = HistoryBuilder(run.jobs, run.own_evictions, bounded=not run.detects_endless_preemption)
 
     records = contextlib.nullcontext(Records(history.follow))
     result = run_simulation(run, RunDirectory(out_dir), on_status, lambda: records)

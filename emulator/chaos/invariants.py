@@ -184,7 +184,7 @@ class Invariants:
         node, running, stopped, stopped_bytes = machine.node, 0, 0, 0
         held: Resources = (0,) * len(node.resources)
         for container, task in cluster.processes.tasks.items():
-            is_outside = task.launch.work is Work.MASTER and node.masters_outside
+            is_outside = task.launch.work is Work.MASTER and node.unmanaged_masters
             if task.node == node.name and not is_outside:
                 # A process about to resume, or killed before its stop was known, still has its container.
                 in_container = machine.ledger.in_container(container) or not task.stopped

@@ -103,7 +103,7 @@ class _Open:
     to: str
     command: ContainerCommand
     sent_ns: int
-    patience_ns: int
+    timeout_ns: int
     """It is repeated so long after it was sent."""
     is_taken: bool = False
     """Whether a report has shown that its node has begun to carry it out."""
@@ -111,7 +111,7 @@ class _Open:
     @property
     def due_ns(self) -> int:
         """When it is repeated."""
-        return self.sent_ns + self.patience_ns
+        return self.sent_ns + self.timeout_ns
 
 
 class CommandLedger:
@@ -130,8 +130,8 @@ class CommandLedger:
 
     def send(self, container: str, node: str, command: ContainerCommand, now_ns: int) -> Send:
         """Send a command and remember it; it replaces an earlier one about the same container."""
-        patience_ns = self._retry_ns + (self._start_ns if isinstance(command, StartContainer) else 0)
-        sent = self._open[container] = _Open(node_address(node), command, now_ns, patience_ns)
+        timeout_ns = self._retry_ns + (self._start_ns if isinstance(command, StartContainer) else 0)
+        sent = self._open[container] = _Open(node_address(node), command, now_ns, timeout_ns)
         self._expect(sent.due_ns)
         return Send(sent.to, command)
 
@@ -168,7 +168,7 @@ class CommandLedger:
         for sent in self._open.values():
             if sent.due_ns <= now_ns:
                 sent.sent_ns = now_ns
-                sent.patience_ns *= 1 + sent.is_taken
+                sent.timeout_ns *= 1 + sent.is_taken
                 again.append(Send(sent.to, sent.command))
             self._expect(sent.due_ns)
         return again

@@ -104,7 +104,7 @@ class NodeLedger:
 
         Raises InsufficientResourcesError.
         """
-        if work is Work.MASTER and self.node.masters_outside:
+        if work is Work.MASTER and self.node.unmanaged_masters:
             self._entries[container] = _Entry((), 0, Charge.OUTSIDE)
             return
         size_bytes = self.node.requested_bytes(request) if memory_bytes is None else memory_bytes

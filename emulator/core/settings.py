@@ -56,7 +56,7 @@ class NodeSettings:
     """Duration of work on this node, in millionths of its normal duration; only drivers know it."""
     slots: tuple[int, int] | None = None
     """Numbers of containers for maps only and for all other tasks only; None: any container suits any task."""
-    masters_outside: bool = False
+    unmanaged_masters: bool = False
     """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
     resources: Resources = ()
     """What containers can have of it together; empty: so many of one size."""
@@ -335,9 +335,9 @@ class Settings:
     """Whether maps and reduces have slots of their own, on some node at least."""
 
     @property
-    def masters_outside(self) -> bool:
+    def unmanaged_masters(self) -> bool:
         """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
-        return self.nodes[0].masters_outside
+        return self.nodes[0].unmanaged_masters
 
     @property
     def has_sizes(self) -> bool:

@@ -108,7 +108,7 @@ def busy_share(history: History, run: Resolved, makespan_ns: int | None) -> floa
     """Share of the capacity over ``makespan_ns`` that was held by attempts at work; None: no job has ended."""
     if not run.settings.has_sizes:
         busy_ns = sum(row.busy_ns for row in history.jobs)
-        if run.settings.masters_outside:
+        if run.settings.unmanaged_masters:
             busy_ns -= sum(row.masters_busy_ns for row in history.jobs)
         return _of_containers(busy_ns, run, makespan_ns)
     return _of_resources([(row, row.busy_ns) for row in history.attempts], run, makespan_ns)
@@ -225,7 +225,7 @@ def transactional_facts(attempts: Iterable[AttemptRow], run: Resolved, end_ns: i
 
     Until ``end_ns``, container-seconds: ``withheld_container_s`` for the transactional workload, and of those
     ``shortfall_container_s`` that jobs held longer than the grace; None where the cluster has no such workload."""
-    availability, outside = run.settings.availability, run.settings.masters_outside
+    availability, outside = run.settings.availability, run.settings.unmanaged_masters
     if availability is None:
         return None
     counted = (row for row in attempts if not outside or row.kind != MASTER)

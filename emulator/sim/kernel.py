@@ -30,7 +30,7 @@ class Kernel:
         self.beat_rank = -1
         """Rank of the last beat of this instant; -1 before the first."""
         self.stopped = False
-        self.settle: Action = _nothing
+        self.settle: Action = _no_op
         self._heap: list[tuple[int, int, int, int, Action]] = []
         self._soon: deque[Action] = deque()
         """Actions still to run at this instant, without beats."""
@@ -111,5 +111,5 @@ class Kernel:
                 self.soon(heappop(heap)[4])
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass

@@ -109,7 +109,7 @@ def simulate(
 
 def simulated_history(run: Resolved, draw: int = 0) -> History:
     """The history of a simulation of ``run``; see ``simulate``.  Also raises EndlessPreemptionError."""
-    history = HistoryBuilder(run.jobs, bounded=not run.ends_circles)
+    history = HistoryBuilder(run.jobs, bounded=not run.detects_endless_preemption)
     simulate(run, history.follow, draw=draw)
     return history.finish()
 

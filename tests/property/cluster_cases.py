@@ -117,7 +117,7 @@ def _shared_settings(draw: st.DrawFn) -> Settings:
         task_attempts_max=_ATTEMPTS_MAX,
         news=draw(_NEWS),
         slots=slots,
-        masters_outside=slots is not None or draw(st.booleans()),
+        unmanaged_masters=slots is not None or draw(st.booleans()),
         **draw(_availability(0 if slots else nodes * containers)),
     )
 
@@ -349,7 +349,7 @@ def with_sized_gangs(draw: st.DrawFn, of: st.SearchStrategy[Case]) -> Case:
     """Where containers have several sizes, the same with gangs that have room on empty nodes, and ApplicationMasters
     outside of containers."""
     case = draw(of)
-    nodes = tuple(replace(node, masters_outside=True) for node in case.settings.nodes)
+    nodes = tuple(replace(node, unmanaged_masters=True) for node in case.settings.nodes)
     sizes = [node.resources for node in nodes]
     jobs = []
     for job in case.jobs:

@@ -127,7 +127,7 @@ def test_jobs_are_asked_for_what_is_missing_and_give_no_more_than_they_must(
         task_eviction=task_eviction,
         sizes=sizes,
         master_request=(1000, 1000),
-        masters_outside=True,
+        unmanaged_masters=True,
     )
     assert settings.nodes[0].resource_names == RESOURCES[:2]
     cluster = run_checked(settings, jobs)

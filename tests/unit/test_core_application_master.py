@@ -442,7 +442,7 @@ def test_a_map_that_must_run_again_gets_a_container_from_the_reduces_that_wait_f
 
 def test_a_job_whose_maps_are_all_stopped_sends_nothing_however_long_that_lasts() -> None:
     def events(stopped_s: float) -> int:
-        settings = make_settings(containers=2, mechanism="suspend", victims="all", masters_outside=True)
+        settings = make_settings(containers=2, mechanism="suspend", victims="all", unmanaged_masters=True)
         stopped = make_job("stopped", "research", 0.0, (50.0, 50.0))
         urgent = make_job("urgent", "production", 5.0, (), (stopped_s,) * 2)
         return run_checked(settings, (stopped, urgent)).kernel.events

@@ -15,9 +15,9 @@ from emulator.records.journal import merge
 def test_a_node_that_a_task_waits_for_is_awaited_after_a_change_in_which_another_node_gets_nothing() -> None:
     attention = AwaitedHeartbeats()
     attention.begin()
-    attention.refused("nm:old", is_host=True, patience_ns=None)  # all containers are withheld
+    attention.refused("nm:old", is_host=True, timeout_ns=None)  # all containers are withheld
     attention.begin()
-    attention.refused("nm:other", is_host=False, patience_ns=7)  # its heartbeat has made room, and it gets nothing
+    attention.refused("nm:other", is_host=False, timeout_ns=7)  # its heartbeat has made room, and it gets nothing
     attention.changed()
     assert attention.awaited == {"nm:old"}
     assert attention.free_node_ns(5, 2) == 7

@@ -124,7 +124,7 @@ def test_a_request_gets_its_container_elsewhere_if_the_free_node_whose_turn_it_i
 
 
 def test_a_master_outside_containers_waits_for_a_node_to_return() -> None:
-    settings = make_settings(nodes=1, containers=2, masters_outside=True)
+    settings = make_settings(nodes=1, containers=2, unmanaged_masters=True)
     job = make_job("research", reduces_s=(20.0, 20.0))
 
     def disturb(cluster: CheckedCluster) -> None:

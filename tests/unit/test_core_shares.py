@@ -63,13 +63,13 @@ def test_what_a_job_holds_above_its_share_is_taken_back(mechanism: str) -> None:
 
 
 def test_masters_outside_take_no_container() -> None:
-    cluster = make_settings(nodes=1, containers=1, allocation="fair", mechanism="wait", masters_outside=True)
+    cluster = make_settings(nodes=1, containers=1, allocation="fair", mechanism="wait", unmanaged_masters=True)
     jobs = tuple(make_job(f"job-{number}", "research", 0.0, (1.0,), (2.0,)) for number in range(3))
     assert len(run_checked(cluster, jobs).finished_jobs) == 3
 
 
 def test_a_master_given_to_a_node_that_is_first_heard_of_when_it_has_started_anew_is_made_elsewhere() -> None:
-    cluster = make_settings(nodes=2, containers=1, allocation="fair", mechanism="wait", masters_outside=True)
+    cluster = make_settings(nodes=2, containers=1, allocation="fair", mechanism="wait", unmanaged_masters=True)
     jobs = tuple(make_job(f"job-{number}", "research", 1.0, (), (2.0,)) for number in range(2))
 
     def nobody_hears_it(run: CheckedCluster) -> None:
@@ -83,7 +83,7 @@ def test_a_master_given_to_a_node_that_is_first_heard_of_when_it_has_started_ane
 
 def test_slots_for_maps_take_no_reduce() -> None:
     cluster = make_settings(
-        nodes=1, containers=3, allocation="fair", mechanism="wait", masters_outside=True, slots=(1, 2)
+        nodes=1, containers=3, allocation="fair", mechanism="wait", unmanaged_masters=True, slots=(1, 2)
     )
     run = run_checked(cluster, (make_job("job", "research", 0.0, (4.0,) * 4, (2.0,) * 4),))
     told = [record.message for record in run.records if isinstance(record.message, ApplicationHeartbeatResponse)]
@@ -96,7 +96,7 @@ def one_each(view: ClusterView) -> ShareDecision:
 
 
 def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
-    base = make_settings(nodes=2, containers=4, allocation="fair", mechanism="wait", masters_outside=True)
+    base = make_settings(nodes=2, containers=4, allocation="fair", mechanism="wait", unmanaged_masters=True)
     own = ShareAllocation("mine:RECORD", one_each, "your own")
     cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
     run = run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,) * 4),))
@@ -105,7 +105,7 @@ def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
 
 def test_where_nothing_could_be_taken_back_the_same_is_not_tried_again_until_the_shares_are_old() -> None:
     due_ns: list[int | None] = []
-    base = make_settings(containers=2, allocation="fair", mechanism="kill", masters_outside=True)
+    base = make_settings(containers=2, allocation="fair", mechanism="kill", unmanaged_masters=True)
     cluster = replace(base, scheduler=replace(base.scheduler, epoch_ns=20 * SECOND_NS))
 
     def disturb(run: CheckedCluster) -> None:
@@ -130,7 +130,9 @@ def all_to_short(view: ClusterView) -> ShareDecision:
 
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_stopped_tasks_go_on_when_their_job_has_a_share_again_although_nothing_else_has_changed(seed: int) -> None:
-    base = make_settings(seed=seed, nodes=6, containers=1, allocation="fair", mechanism="suspend", masters_outside=True)
+    base = make_settings(
+        seed=seed, nodes=6, containers=1, allocation="fair", mechanism="suspend", unmanaged_masters=True
+    )
     allocation = ShareAllocation("mine:RECORD", all_to_short, "your own")
     cluster = replace(base, scheduler=replace(base.scheduler, allocation=allocation))
     jobs = make_job("long", "research", 0.0, (), (60.0,) * 2), make_job("short", "production", 15.0, (), (5.0,) * 6)

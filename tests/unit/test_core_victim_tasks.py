@@ -27,7 +27,7 @@ TIER = Tier("", write_bytes_s=10, read_bytes_s=10)
 
 def ranked(**options: object) -> Bench:
     """Job a has three reduces on node-1, job b three on node-2; production wants four containers."""
-    settings = make_settings(nodes=2, containers=3, task_eviction="cost-aware", masters_outside=True, **options)  # type: ignore
+    settings = make_settings(nodes=2, containers=3, task_eviction="cost-aware", unmanaged_masters=True, **options)  # type: ignore
     bench = Bench(replace(settings, tier=TIER))
     for job, node in (("a", "node-1"), ("b", "node-2")):
         bench(SubmitJob(JobFacts(job, "research", groups=map_reduce(0, 3), memory_bytes=MEMORY_BYTES)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
 from emulator.policies.schedulers.protocol import (
     Amounts,
     ContainerEnded,
@@ -44,8 +44,8 @@ def comes(job: str, **groups: Amounts) -> list[Event]:
     return [JobSubmitted(job, "q", 0, facts, None, 0), JobRequests(job, 0, dict.fromkeys(groups, 1), (), (), 0)]
 
 
-def placed(of: KnownCluster, job: str, least: int = 1, **places: str) -> tuple[Stay, list[SchedulerDecision]]:
-    stay = Stay(job, [*places.items()], least=least)
+def placed(of: KnownCluster, job: str, least: int = 1, **places: str) -> tuple[JobPlacement, list[SchedulerDecision]]:
+    stay = JobPlacement(job, [*places.items()], least=least)
     of.start(stay)
     return stay, [*of.carry_out()]
 

@@ -24,7 +24,7 @@ JOBS = (make_job("low", reduces_s=(60.0, 30.0)), make_job("high", "production", 
 def low_with(options: Local) -> tuple[JobRow, list[str]]:
     """How low fares, and why containers were killed."""
     settings = make_settings(
-        nodes=2, containers=1, mechanism="suspend", masters_outside=True, placement=LOCAL.with_options(options)
+        nodes=2, containers=1, mechanism="suspend", unmanaged_masters=True, placement=LOCAL.with_options(options)
     )
     cluster, history = run_checked(settings, JOBS), HistoryBuilder(JOBS)
     for record in cluster.records:
@@ -75,7 +75,7 @@ def test_who_has_been_suspended_so_often_is_spared() -> None:
 @pytest.mark.parametrize("delay_s", [0.0, 5.0, 80.0])
 def test_leaving_out_heartbeats_changes_nothing(delay_s: float) -> None:
     settings = make_settings(
-        nodes=2, containers=1, mechanism="suspend", masters_outside=True, placement=LOCAL.with_options(Local(delay_s))
+        nodes=2, containers=1, mechanism="suspend", unmanaged_masters=True, placement=LOCAL.with_options(Local(delay_s))
     )
     left_out, all_run = (run_checked(settings, JOBS, every_heartbeat=every) for every in (False, True))
     assert merge(left_out.records) == merge(all_run.records)

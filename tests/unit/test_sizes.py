@@ -422,7 +422,7 @@ def ended(container: str) -> ContainerReport:
 def bench_of_sizes(request: Resources, asked: Resources, others: Resources | None = None) -> Bench:
     """A node of 8 cpu that two tasks fill, or one and ``others`` of another job, and an urgent request.  The second
     node is not heard of."""
-    settings = settings_of(nodes=2, sizes=((8000, 8000),) * 2, master_request=(1000, 1000), masters_outside=True)
+    settings = settings_of(nodes=2, sizes=((8000, 8000),) * 2, master_request=(1000, 1000), unmanaged_masters=True)
     bench = Bench(settings)
     bench.node()
 

@@ -32,7 +32,7 @@ MARKS = {"low": (500_000,), "high": (0, 1_000_000)}
 
 
 def dummy(*triggers: Trigger, max_suspended: int = 8) -> Settings:
-    made = make_settings(containers=1, max_suspended=max_suspended, mechanism="wait", masters_outside=True)
+    made = make_settings(containers=1, max_suspended=max_suspended, mechanism="wait", unmanaged_masters=True)
     return replace(made, scheduler=replace(made.scheduler, triggers=triggers), marks=MARKS)
 
 

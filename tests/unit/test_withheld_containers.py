@@ -52,7 +52,7 @@ def four_containers(mechanism: str, grace_s: float = 10.0, **more: Any) -> Setti
     available = [(0, 4), (20, 1), (100, 4)]
     changes: dict[str, Any] = {
         "allocation": "fair",
-        "masters_outside": True,
+        "unmanaged_masters": True,
         "available": available,
         "grace_s": grace_s,
         **more,
@@ -117,7 +117,7 @@ def test_containers_in_use_never_exceed_what_there_is_after_the_grace(
         mechanism=mechanism,
         allocation=allocation,
         victims="all",
-        masters_outside=True,
+        unmanaged_masters=True,
         available=data.draw(capacities(nodes * containers)),
         grace_s=grace_s,
     )

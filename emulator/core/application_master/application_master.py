@@ -369,7 +369,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _add_contract(self, victim: TaskAttempt) -> None:
         """A victim's container has not become free: if it was to pay a debt, another victim must."""
-        self.tasks.releaser.debt += victim.pays_debt
+        self.tasks.releaser.debt += victim.fulfils_contract
 
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:

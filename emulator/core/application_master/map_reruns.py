@@ -28,7 +28,7 @@ class MapReruns:
 
     def __init__(self, tasks: JobTasks, settings: Settings) -> None:
         self._tasks = tasks
-        self._patience_ns = settings.protocol.kill_timeout_ns
+        self._timeout_ns = settings.protocol.kill_timeout_ns
         """How long maps wait before a container is taken for them."""
         self._have_own_slots = settings.own_slots
         self._new_in: dict[int, int] = {}
@@ -76,7 +76,7 @@ class MapReruns:
             return None
         if not self._running:
             return None
-        return tasks.map_news_ns + self._patience_ns
+        return tasks.map_news_ns + self._timeout_ns
 
     def kill_newest_reduce(self, now_ns: int) -> list[Effect]:
         """Kill the reduce launched last: else reduces that wait for a map's output could hold every container for ever.

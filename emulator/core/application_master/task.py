@@ -169,7 +169,7 @@ class TaskAttempt(Stateful):
     running_since_ns: int = 0
     mechanism: Mechanism = Mechanism.WAIT
     """The mechanism chosen when it last became a victim."""
-    pays_debt: bool = False
+    fulfils_contract: bool = False
     """Whether its job chose it, to give a number of containers; not if it was named, or ordered to stop."""
     asked_ns: int = -1
     """When it was last asked to suspend; higher each time, because its node tells one from an earlier one by it."""
@@ -228,7 +228,7 @@ class TaskAttempt(Stateful):
         self.was_launched, self.running_since_ns = True, now_ns
 
     def _chosen(self, mechanism: Mechanism, pays_debt: bool = False) -> None:
-        self.mechanism, self.pays_debt = mechanism, pays_debt
+        self.mechanism, self.fulfils_contract = mechanism, pays_debt
 
     def _asked(self, now_ns: int) -> SuspendContainer:
         container, _ = self.place

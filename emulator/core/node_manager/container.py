@@ -150,7 +150,7 @@ class Container(Stateful):
         self.ready_ns, self.slot_free_ns = order.ready_ns, None
         return [Resume(self.id)]
 
-    def _goes_on(self, message: Resumed | Committing, now_ns: int) -> None:
+    def _resumes(self, message: Resumed | Committing, now_ns: int) -> None:
         if self.first_key_ns is not None:  # it is among its keys and has its input
             self.first_key_ns, self.input_ready_ns = now_ns, None
 
@@ -232,9 +232,9 @@ class Container(Stateful):
         (_S.SUSPENDED, ResumeContainer): Arc(_S.RESUMING, _resume),
         (_S.SUSPENDED, KillContainer): Arc(_S.KILLING, _kill),
         (_S.SUSPENDED, Exited): Arc(_S.DONE, _crashed),
-        (_S.RESUMING, Resumed): Arc(_S.RUNNING, _goes_on),
+        (_S.RESUMING, Resumed): Arc(_S.RUNNING, _resumes),
         (_S.RESUMING, ResumeFailed): Arc(_S.SUSPENDED, _failed),
-        (_S.RESUMING, Committing): Arc(_S.COMMITTING, _goes_on),
+        (_S.RESUMING, Committing): Arc(_S.COMMITTING, _resumes),
         (_S.RESUMING, KillContainer): Arc(_S.KILLING, _kill),
         (_S.RESUMING, Exited): Arc(_S.DONE, _crashed),
         (_S.CHECKPOINTING, Checkpointed): Arc(_S.CHECKPOINTED, _saved),

@@ -26,10 +26,10 @@ Containers = Callable[[Application], int]
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(self, queues: Iterable[QueueSettings], masters_outside: bool = False, per_master: int = 1) -> None:
+    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, per_master: int = 1) -> None:
         """``per_master``: what a master takes of its queue's maximum."""
         self._per_master = per_master
-        self._outside = masters_outside
+        self._outside = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
         self._admitted: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}

@@ -504,12 +504,12 @@ class Application:
         return self.slots - self.held[MASTER] - self.taken
 
     @property
-    def starts_whole(self) -> bool:
+    def must_start_whole(self) -> bool:
         """Whether it can use no single container: a gang of which no task has one."""
         return self.facts.gang is not None and self.slots == self.held[MASTER]
 
     @property
-    def goes_whole(self) -> bool:
+    def is_evicted_whole(self) -> bool:
         """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
         return self.facts.gang is not None and self.members <= self.facts.gang
 
@@ -528,7 +528,7 @@ class Application:
         if not self.facts.minimum_runtime_ns:
             return len(self.victims) - self.taken
         protected = sum(until_ns > now_ns for until_ns in self.protected_until_ns)
-        return 0 if protected and self.goes_whole else len(self.victims) - self.taken - protected
+        return 0 if protected and self.is_evicted_whole else len(self.victims) - self.taken - protected
 
     @property
     def maps_wait(self) -> bool:

@@ -47,7 +47,7 @@ class AwaitedHeartbeats:
         """How often more of a node has become free."""
         self._alone_now: str | None = None
         """The node of those to which that happened in the message being handled."""
-        self._patience_ns: int | None = None
+        self._timeout_ns: int | None = None
         self._refused_hosts: dict[str, None] = {}
 
     def expect(self, address: str) -> None:
@@ -65,23 +65,23 @@ class AwaitedHeartbeats:
         self.newly_awaited.clear()
         self._refused_now = self._alone_now = None
 
-    def refused(self, address: str, is_host: bool, patience_ns: int | None) -> None:
+    def refused(self, address: str, is_host: bool, timeout_ns: int | None) -> None:
         """The node of ``address`` has a free container and containers are wanted, but it got none.
 
         Args:
             address: of the NodeManager.
             is_host: whether a suspended task waits for this node.
-            patience_ns: when a policy may decide otherwise even if nothing else changes; None: never.
+            timeout_ns: when a policy may decide otherwise even if nothing else changes; None: never.
         """
         self._refused, self._refused_now = True, address
-        self._patience_ns = patience_ns
+        self._timeout_ns = timeout_ns
         if is_host:
             self._refused_hosts[address] = None
 
-    def refused_one_node(self, address: str, patience_ns: int | None) -> None:
+    def refused_one_node(self, address: str, timeout_ns: int | None) -> None:
         """The same, but another node might get something."""
         if address not in self.too_small:
-            self._refused_alone[address], self._alone_now = patience_ns, address
+            self._refused_alone[address], self._alone_now = timeout_ns, address
 
     def insufficient(self, address: str) -> None:
         """The node has room, but too little for every container that is waited for."""
@@ -118,5 +118,5 @@ class AwaitedHeartbeats:
         None: not until something changes."""
         if not self._refused and len(self._refused_alone) + len(self.too_small) < free_nodes:
             return now_ns
-        patience_ns = (self._patience_ns,) if self._refused else self._refused_alone.values()
-        return min((max(now_ns, until_ns) for until_ns in patience_ns if until_ns is not None), default=None)
+        timeout_ns = (self._timeout_ns,) if self._refused else self._refused_alone.values()
+        return min((max(now_ns, until_ns) for until_ns in timeout_ns if until_ns is not None), default=None)

@@ -357,7 +357,7 @@ class ByRounds:
             order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
             found |= dict.fromkeys(order, _ChosenFrom(tasks, order))
             frees = [self._offers.frees(state.containers[name]) or ONE_CONTAINER for name in order]
-            if order and state.applications[job].goes_whole:
+            if order and state.applications[job].is_evicted_whole:
                 order, frees = order[:1], [total(frees, ())]
             yield from zip(order, frees, strict=True)
 

@@ -22,7 +22,7 @@ from emulator.core.effects import AskExternalScheduler, Effect
 from emulator.core.machine import Timers
 from emulator.core.messages import TimerFired
 from emulator.core.resource_manager.allocation import Decision, SchedulerEvent, SchedulerEventType
-from emulator.core.resource_manager.checked_decisions import CannotBeError, CheckedDecisions
+from emulator.core.resource_manager.checked_decisions import CheckedDecisions, InvalidDecisionError
 from emulator.core.resource_manager.events import Events, first_event
 from emulator.core.resource_manager.offers import Components
 from emulator.policies.policy import SchedulerAllocation
@@ -139,7 +139,7 @@ class ByScheduler:
         for place, decision in enumerate(answer.decisions):
             try:
                 yield self._decisions.checked(decision, now_ns)
-            except CannotBeError as error:
+            except InvalidDecisionError as error:
                 if not unknown & self._decisions.concerns(decision):
                     what = shown(*answer.lines[place]) if answer.lines else str(decision)
                     raise self._error(f"{what}: {error}") from None

@@ -144,7 +144,7 @@ class BySizedQueues(ByQueues):
     def _asks_for_more(self, application: Application, offer: Offer) -> bool:
         """Whether the node is too small for all that the job waits for."""
         queues, node = self._state.queues, offer.node
-        whole = application.requests.at_once or application.starts_whole
+        whole = application.requests.at_once or application.must_start_whole
         return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.free)
 
     # ---- reserving room ----
@@ -184,7 +184,7 @@ class BySizedQueues(ByQueues):
         requests = application.requests
         if requests.application_master is not None:
             return ((MASTER_GROUP, 1),)
-        if requests.at_once or application.starts_whole:
+        if requests.at_once or application.must_start_whole:
             return ()
         groups = application.for_shuffle if application.maps_wait else application.others
         return [(group, len(requests.since[group.name])) for group in groups]

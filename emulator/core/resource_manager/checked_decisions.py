@@ -22,7 +22,7 @@ from emulator.policies.schedulers.protocol import (
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskId, counted
 
 
-class CannotBeError(Exception):
+class InvalidDecisionError(Exception):
     """Why a decision cannot be carried out."""
 
 
@@ -44,47 +44,51 @@ class CheckedDecisions:
                 self._gives.setdefault(decision.job, []).append(decision)
 
     def checked(self, decision: SchedulerDecision, now_ns: int) -> Decision:
-        """The decision, if it can be carried out now.  Raises CannotBeError."""
+        """The decision, if it can be carried out now.  Raises InvalidDecisionError."""
         match decision:
             case GrantContainer():
                 return self._grant(decision, now_ns)
             case ReclaimFromJob(victim=victim, requester=requester):
                 self._check_mechanism()
                 if self._settings.has_sizes:
-                    raise CannotBeError("containers have several sizes; name the container, by a strict-contract")
+                    raise InvalidDecisionError(
+                        "containers have several sizes; name the container, by a strict-contract"
+                    )
                 if not self._job(victim).running_victims:
-                    raise CannotBeError(f"{victim} has no task that may be taken back")
+                    raise InvalidDecisionError(f"{victim} has no task that may be taken back")
                 return Contract(self._job(requester).name, victim)
             case ReclaimContainer(container=container, stays_ns=stays_ns):
                 self._check_mechanism()
                 if stays_ns and not needs_no_job(self._settings.scheduler.mechanism.among):
-                    raise CannotBeError("a container stays taken only after a kill; set scheduler.mechanism to kill")
+                    raise InvalidDecisionError(
+                        "a container stays taken only after a kill; set scheduler.mechanism to kill"
+                    )
                 return StrictContract(self._victim(container), stays_ns)
             case CancelJob(job=job, why=why, fails=fails, loses=loses):
                 return Cancel(self._job(job), why, JobState.FAILED if fails else JobState.KILLED, fails or loses)
             case Done():
-                raise CannotBeError("the answer has ended already")
+                raise InvalidDecisionError("the answer has ended already")
 
     def _check_mechanism(self) -> None:
         if not self._settings.scheduler.preempts:
-            raise CannotBeError("nothing is taken back under scheduler.mechanism: wait; name another one")
+            raise InvalidDecisionError("nothing is taken back under scheduler.mechanism: wait; name another one")
 
     def _job(self, name: str) -> Application:
         application = self._state.applications.get(name)
         if application is None:
-            raise CannotBeError(f"there is no job {name!r}, or it has ended")
+            raise InvalidDecisionError(f"there is no job {name!r}, or it has ended")
         return application
 
     def _victim(self, name: str) -> HeldContainer:
         held = self._state.containers.get(name)
         if held is None or held.job not in self._state.applications:
-            raise CannotBeError(f"there is no container {name!r}, or it has ended")
+            raise InvalidDecisionError(f"there is no container {name!r}, or it has ended")
         if not self._settings.scheduler.may_take(held.group):
-            raise CannotBeError(
+            raise InvalidDecisionError(
                 f"{name} holds a task of group {held.group.name}, which is no victim (scheduler.victims)"
             )
         if held.taken or not self._state.on_slot(held):
-            raise CannotBeError(f"{name} has been taken back already")
+            raise InvalidDecisionError(f"{name} has been taken back already")
         return held
 
     def _grant(self, give: GrantContainer, now_ns: int) -> Grant:
@@ -99,38 +103,38 @@ class CheckedDecisions:
         """The grant, whether or not there is room for it."""
         node = self._state.nodes.get(give.node)
         if node is None:
-            raise CannotBeError(f"there is no node {give.node!r}")
+            raise InvalidDecisionError(f"there is no node {give.node!r}")
         if node.state is not NodeState.ALIVE:
-            raise CannotBeError(f"{node.name} is not there")
+            raise InvalidDecisionError(f"{node.name} is not there")
         if not node.is_free:
-            raise CannotBeError(f"{node.name} has no free container")
+            raise InvalidDecisionError(f"{node.name} has no free container")
         grant = self._request(application, node, give, now_ns)
         if grant is None:
             what = "no container" if give.group is None else f"no container for group {give.group}"
-            raise CannotBeError(f"{application.name} waits for {what} that it can use on {node.name}")
+            raise InvalidDecisionError(f"{application.name} waits for {what} that it can use on {node.name}")
         return grant
 
     def _check_gang(self, application: Application, now_ns: int) -> None:
         """All that a gang is given must be possible, else none of it is given."""
         requests, gives = application.requests, self._gives[application.name]
         if len(gives) < requests.at_once:
-            raise CannotBeError(
+            raise InvalidDecisionError(
                 f"{application.name} is a gang and needs {requests.at_once} containers at once, in one answer"
             )
         if any(give.group is None for give in gives):
-            raise CannotBeError(f"{application.name} is a gang; name the group of each of its containers")
+            raise InvalidDecisionError(f"{application.name} is a gang; name the group of each of its containers")
         grants = [self._single(application, give, now_ns) for give in gives]
         tasks = [(grant.group.name, grant.task) for grant in grants]
         for (group, task), count in Counter(tasks).items():
             if count > (1 if task is not None else len(requests.since[group])):
-                raise CannotBeError(f"{application.name} waits for fewer containers for group {group}")
+                raise InvalidDecisionError(f"{application.name} waits for fewer containers for group {group}")
         self._check_room(grants)
 
     def _check_room(self, grants: Sequence[Grant]) -> None:
         """There is room for all of these together."""
         state, at_node = self._state, dict[str, list[Resources]]()
         if state.used + len(grants) > state.limit:
-            raise CannotBeError(f"jobs may hold {counted(state.limit, 'container')} now, and hold {state.used}")
+            raise InvalidDecisionError(f"jobs may hold {counted(state.limit, 'container')} now, and hold {state.used}")
         for grant in grants:
             resumes = grant.application.stopped_container(grant.task) in state.containers
             needs = grant.node.needs(grant.group.work, grant.application.request_for(grant.group), resumes)
@@ -138,7 +142,7 @@ class CheckedDecisions:
         for name, needs in at_node.items():
             short = state.nodes[name].shortfall_of(needs)
             if short:
-                raise CannotBeError(f"{name} lacks {short}")
+                raise InvalidDecisionError(f"{name} lacks {short}")
 
     def explained(self, decision: SchedulerDecision) -> Iterator[Effect]:
         """Why, if it says so; it was carried out just now."""

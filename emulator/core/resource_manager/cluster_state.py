@@ -139,7 +139,7 @@ class ClusterState:
         """As many ApplicationMasters, the ``candidate``'s among them, would leave no room for a task."""
         if not self._whole:
             return self.containers_left
-        if self._settings.masters_outside:
+        if self._settings.unmanaged_masters:
             return self.limit if self.containers_left else 0
         jobs = [job for job in self.applications.values() if job.admitted or job is candidate]
         places = self._places_by_request(jobs)
@@ -154,7 +154,7 @@ class ClusterState:
         are."""
         if not self._whole:
             return None
-        least = 1 if self._settings.masters_outside else 2
+        least = 1 if self._settings.unmanaged_masters else 2
         places = self._places_by_request(self.applications.values())
         doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
         if not doomed and min(places.values(), default=least) >= least:
@@ -170,7 +170,7 @@ class ClusterState:
     def _no_master_fits(self) -> bool:
         """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
         master = self._settings.master_request
-        return not self._settings.masters_outside and not any(fits(master, size) for size in self._sizes_left)
+        return not self._settings.unmanaged_masters and not any(fits(master, size) for size in self._sizes_left)
 
     def _too_large(self) -> set[str]:
         """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the

@@ -329,7 +329,7 @@ class Contracts:
         """Take the container: it counts as gone from now on.  A gang that is too small without it goes whole."""
         held, application = contract.held, self._state.applications[contract.held.job]
         going = [held]
-        if application.goes_whole:
+        if application.is_evicted_whole:
             going += [each for each in application.containers.values() if each.id in application.victims]
         for each in going:
             if not each.taken:
@@ -393,7 +393,7 @@ class Contracts:
         order = self._order_to_kill(tasks, now_ns)
         if not order:
             return False
-        whole = state.applications[victim].goes_whole
+        whole = state.applications[victim].is_evicted_whole
         going = [task.container for task in state.task_views(victim, now_ns)] if whole else order[:1]
         rule = self._scheduler.task_eviction.name
         effects.append(explain_tasks(rule, victim, tasks, order, len(tasks) if whole else 1))

@@ -186,7 +186,7 @@ class Offers:
         """The job's request for a task that does one of these and can use the container: one that writes output for the
         shuffle, a suspended task if such are considered, a new one that walks keys.  A gang that has not started can
         use no single container."""
-        if application.requests.at_once or application.starts_whole:
+        if application.requests.at_once or application.must_start_whole:
             return None
         avoids = offer.node.name in application.requests.avoided
         offer.is_for_others |= avoids
@@ -226,7 +226,7 @@ class Offers:
         """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
         placement rank; among equals, the first in the job's own order."""
         requests = application.requests
-        if not requests.resumes or requests.at_once or application.starts_whole:
+        if not requests.resumes or requests.at_once or application.must_start_whole:
             return None
         task = self._resuming(application, offer)
         return None if task is None else Grant(application, application.groups[task.group], offer.node, task)

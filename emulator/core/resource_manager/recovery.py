@@ -34,7 +34,7 @@ class MasterRecovery:
         self.due_ns: int | None = None
         """Earliest time at which ``kill_newest_reduce`` may do something (never too late); None: there is none."""
         self._attempts_max = settings.protocol.am_attempts
-        self._patience_ns = settings.protocol.kill_timeout_ns
+        self._timeout_ns = settings.protocol.kill_timeout_ns
         self._state = state
         self._orders = orders
         self._waiting_ns: dict[str, int] = {}
@@ -68,7 +68,7 @@ class MasterRecovery:
             application = self._state.applications.get(job)
             if application is None or application.requests.application_master is None:
                 del self._waiting_ns[job]
-            elif since_ns + self._patience_ns > now_ns:
+            elif since_ns + self._timeout_ns > now_ns:
                 self._expect(since_ns)
             else:
                 self._waiting_ns[job] = now_ns
@@ -88,5 +88,5 @@ class MasterRecovery:
         return is_task and self._state.on_slot(held) and held.id not in self._orders
 
     def _expect(self, since_ns: int) -> None:
-        due_ns = since_ns + self._patience_ns
+        due_ns = since_ns + self._timeout_ns
         self.due_ns = due_ns if self.due_ns is None else min(self.due_ns, due_ns)

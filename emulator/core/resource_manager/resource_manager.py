@@ -109,7 +109,7 @@ class ResourceManager(StateMachine):
         self._withholding = TransactionalLoad(settings, self.state, self.preemptor, self._orders)
         self._allocation = strategy(Components(settings, self.state, self.preemptor, self._withholding))
         self._tells_at_once = settings.protocol.at_once
-        self._unmanaged_masters = any(node.masters_outside for node in settings.nodes)
+        self._unmanaged_masters = any(node.unmanaged_masters for node in settings.nodes)
         self._master_request = settings.master_request
         self._admission = Admission(
             settings.scheduler.queues, self._unmanaged_masters, self.state.queue_share_of_master

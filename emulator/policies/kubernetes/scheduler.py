@@ -28,7 +28,7 @@ from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
-from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
 from emulator.policies.schedulers.play import Execution, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
@@ -59,7 +59,7 @@ _GONE = ""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class _Stay(Stay):
+class _PodPlacement(JobPlacement):
     """A pod on its node."""
 
     pod: str
@@ -80,7 +80,7 @@ class _Job:
     """The present pod."""
     made: int = 0
     """How many pods there were."""
-    stay: _Stay | None = None
+    stay: _PodPlacement | None = None
     """The execution of the present pod, if it is bound."""
     stopped: str | None = None
     """Node of its stopped process."""
@@ -182,7 +182,7 @@ class KubeScheduler(Scheduler):
 
     # ---- what has happened ----
 
-    def _take_in_event(self, event: Event, stay: Stay | None) -> None:
+    def _take_in_event(self, event: Event, stay: JobPlacement | None) -> None:
         """``stay``: that which the event is about."""
         match event:
             case SchedulerStarted(mechanism=mechanism, suspended_hold=holds):
@@ -195,7 +195,9 @@ class KubeScheduler(Scheduler):
                 self._instant.arrived.append(job)
             case JobRequests(job=job):
                 self._wait(job)
-            case ContainerStopped() | ContainerEnded() if isinstance(stay, _Stay) and stay.pod in self._snapshot:
+            case ContainerStopped() | ContainerEnded() if (
+                isinstance(stay, _PodPlacement) and stay.pod in self._snapshot
+            ):
                 self._left(event, stay)
             case JobEnded(job=job):
                 self._forget(job)
@@ -217,7 +219,7 @@ class KubeScheduler(Scheduler):
             job.has_ended = False
             self._instant.arrived.append(name)
 
-    def _left(self, event: ContainerStopped | ContainerEnded, stay: _Stay) -> None:
+    def _left(self, event: ContainerStopped | ContainerEnded, stay: _PodPlacement) -> None:
         """The process of a pod has been stopped, or has ended."""
         job = self._jobs.get(stay.job)
         if isinstance(event, ContainerStopped):
@@ -278,7 +280,7 @@ class KubeScheduler(Scheduler):
         else:
             self._controller.arrive(pod, since_ns)
 
-    def _goes_on(self, job: _Job) -> None:
+    def _resumes(self, job: _Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
         let_go(self._snapshot, job.pod)
         bound = self._snapshot.remove(job.pod)
@@ -314,13 +316,13 @@ class KubeScheduler(Scheduler):
         for pod, node in bound.items():
             job = self._jobs[self._job_of[pod]]
             if job.stopped is not None:
-                self._goes_on(job)
+                self._resumes(job)
             self._bound(job, node, text_of(decision))
         for pod in evicted:
             self._evict(pod, decision)
 
     def _bound(self, job: _Job, node: str, why: str) -> None:
-        job.stay = _Stay(job.first.name, [(job.group, node)], why, pod=job.pod)
+        job.stay = _PodPlacement(job.first.name, [(job.group, node)], why, pod=job.pod)
         self._cluster.start(job.stay)
         self._turns[job.pod] = self._controller.now_ns
         if not job.details.endless:

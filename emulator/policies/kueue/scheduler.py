@@ -32,7 +32,7 @@ from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Flavors, first_name
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
-from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
 from emulator.policies.schedulers.play import PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     ENDLESS,
@@ -112,7 +112,7 @@ class _Job:
     flavors: Flavors = ()
     kept: Counter[tuple[int, str]] = field(default_factory=Counter)
     """By podset and resource: what its stopped processes keep, or would."""
-    stay: Stay | None = None
+    stay: JobPlacement | None = None
     """On the nodes of its flavors, while it has its quota."""
     why: str = ""
     """Why it was admitted."""
@@ -381,7 +381,7 @@ class KueueScheduler(Scheduler):
         podsets = zip(job.groups, nodes, job.workload.podsets, strict=True)
         places = [(group, node) for group, node, podset in podsets if node is not None for _ in range(podset.count)]
         if None not in nodes:
-            job.stay = Stay(job.workload.name, places, job.why, renews=True)
+            job.stay = JobPlacement(job.workload.name, places, job.why, renews=True)
             self._cluster.start(job.stay)
 
     def _node_of(self, flavors: Mapping[str, str]) -> str | None:

@@ -33,7 +33,7 @@ from emulator.policies.schedulers.protocol import (
 
 
 @dataclass(eq=False, slots=True)
-class Stay:
+class JobPlacement:
     """A job on nodes, from the decision on until it has left them."""
 
     job: str
@@ -71,7 +71,7 @@ class _Job:
     """What each task of a group asks for."""
     waits: JobRequests | None = None
     """The containers that it waits for, if any."""
-    stay: Stay | None = None
+    stay: JobPlacement | None = None
     """The last one that was decided."""
     stopped: dict[str, str] = field(default_factory=dict)
     """Containers whose processes are stopped, and their groups."""
@@ -82,7 +82,7 @@ class _Container:
     node: str
     group: str
     amounts: Amounts
-    stay: Stay | None = None
+    stay: JobPlacement | None = None
     """The execution in which it runs."""
 
 
@@ -96,11 +96,11 @@ class KnownCluster:
         """What is used of each node."""
         self._giving: dict[str, Counter[str]] = {}
         """What is used of each node by containers that are not known yet."""
-        self._given: list[Stay] = []
+        self._given: list[JobPlacement] = []
         self._jobs: dict[str, _Job] = {}
         self._ended: dict[str, None] = {}
         self._containers: dict[str, _Container] = {}
-        self._open: dict[Stay, None] = {}
+        self._open: dict[JobPlacement, None] = {}
         """Those of which something is still to be given or reclaimed."""
 
     # ---- what is known ----
@@ -118,7 +118,7 @@ class KnownCluster:
     def _is_empty(job: _Job) -> bool:
         return not job.stopped and (job.stay is None or not job.stay.containers)
 
-    def take(self, event: Event) -> Stay | None:
+    def take(self, event: Event) -> JobPlacement | None:
         """Take in an event; the stay that it is about, if it is about one."""
         match event:
             case NodeAdded():
@@ -141,20 +141,20 @@ class KnownCluster:
                 pass
         return None
 
-    def _waits(self, job: _Job, event: JobRequests) -> Stay | None:
+    def _waits(self, job: _Job, event: JobRequests) -> JobPlacement | None:
         job.waits = event if event.new or event.suspended else None
         if job.stay is not None and job.stay.renews and not job.stay.leaves:
             self._open.setdefault(job.stay)
         return job.stay
 
-    def _end(self, name: str) -> Stay | None:
+    def _end(self, name: str) -> JobPlacement | None:
         job = self._jobs[name]
         self._ended[name] = job.waits = None
         if job.stay is not None:
             self.leave(job.stay)
         return job.stay
 
-    def _start(self, event: ContainerStarted) -> Stay | None:
+    def _start(self, event: ContainerStarted) -> JobPlacement | None:
         job = self._jobs[event.job]
         self._charge(event.container, -1)
         stay, amounts = job.stay, job.groups.get(event.group, {})
@@ -166,7 +166,7 @@ class KnownCluster:
             stay.has_started = True
         return stay
 
-    def _leave(self, event: ContainerStopped | ContainerEnded, holds: Amounts | None) -> Stay | None:
+    def _leave(self, event: ContainerStopped | ContainerEnded, holds: Amounts | None) -> JobPlacement | None:
         """A process has been stopped, and ``holds`` so much of its node; None: it has ended."""
         job, container = self._jobs.get(event.job), self._containers.get(event.container)
         if container is None:  # an ApplicationMaster's
@@ -207,19 +207,19 @@ class KnownCluster:
         return Counter(self._jobs[job].stopped.values())
 
     @property
-    def to_start(self) -> Iterator[Stay]:
+    def to_start(self) -> Iterator[JobPlacement]:
         """Stays that have still to be given containers."""
         return (stay for stay in self._open if not stay.leaves)
 
     # ---- what is decided ----
 
-    def start(self, stay: Stay) -> None:
+    def start(self, stay: JobPlacement) -> None:
         """A job is to be on nodes, for the first time or again."""
         self._jobs[stay.job].stay = stay
         stay.leaves, stay.reclaim = False, None
         self._open[stay] = None
 
-    def leave(self, stay: Stay, reclaim: Callable[[str], SchedulerDecision] | None = None) -> None:
+    def leave(self, stay: JobPlacement, reclaim: Callable[[str], SchedulerDecision] | None = None) -> None:
         """A job is to leave its nodes; ``reclaim``: see ``Stay``."""
         stay.leaves, stay.reclaim = True, reclaim
         self._open.pop(stay, None)
@@ -238,7 +238,7 @@ class KnownCluster:
         for stay in list(self.to_start):
             yield from self._gives(stay)
 
-    def _gives(self, stay: Stay) -> list[GrantContainer]:
+    def _gives(self, stay: JobPlacement) -> list[GrantContainer]:
         """Containers for all of its tasks that wait; none if one of them finds no room."""
         job = self._jobs[stay.job]
         tasks = [] if job.waits is None else _placed(stay.places, job.waits)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from emulator.policies.schedulers.cluster import KnownCluster, Stay
+from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
 from emulator.policies.schedulers.play import NO_COSTS, Costs, PlayedJob, Player
 from emulator.policies.schedulers.protocol import (
     Answer,
@@ -56,7 +56,7 @@ class SlurmRules(Frozen):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class _Stay(Stay):
+class _JobPlacement(JobPlacement):
     """A job on its nodes, once; see the module's theory of operation."""
 
     running: Running
@@ -80,11 +80,11 @@ class SlurmScheduler(Scheduler):
         self._cluster = KnownCluster()
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
-        self._stays: dict[str, _Stay] = {}
+        self._stays: dict[str, _JobPlacement] = {}
         """The executions of the jobs that are on nodes in the snapshot."""
-        self._going: list[_Stay] = []
+        self._going: list[_JobPlacement] = []
         """Those that leave their nodes for good."""
-        self._started: list[_Stay] = []
+        self._started: list[_JobPlacement] = []
         """In the pass that is under way."""
         self._is_shared = True
         """Whether it is known who of those that share CPUs runs."""
@@ -201,38 +201,38 @@ class SlurmScheduler(Scheduler):
             self._cluster.start(stay)
             self._started.append(stay)
 
-    def _on_nodes(self, running: Running) -> _Stay:
+    def _on_nodes(self, running: Running) -> _JobPlacement:
         """One that starts; it gets all of its containers or none."""
         job = running.waiting.job.name
         places = [(self._groups[job], node) for node in running.nodes]
-        return _Stay(job, places, least=len(places), running=running)
+        return _JobPlacement(job, places, least=len(places), running=running)
 
-    def _evict(self, stay: _Stay, now_ns: int) -> Iterator[SchedulerDecision]:
+    def _evict(self, stay: _JobPlacement, now_ns: int) -> Iterator[SchedulerDecision]:
         self._send_off(stay, now_ns)
         if stay.running.waiting.terms.mode is Mode.CANCEL:
             stay.is_over = True
             self._cluster.leave(stay)  # its containers end with the job
             yield CancelJob(stay.job, CANCELLED, fails=False, loses=True)
 
-    def _send_off(self, stay: _Stay, now_ns: int) -> None:
+    def _send_off(self, stay: _JobPlacement, now_ns: int) -> None:
         """It has to leave its nodes."""
         self._snapshot.send_off(stay.running, now_ns)
         self._go(stay)
 
-    def _go(self, stay: _Stay) -> None:
+    def _go(self, stay: _JobPlacement) -> None:
         self._controller.stopped.pop(stay.job, None)  # it does not go on
         self._reclaim(stay)
         if not stay.goes:
             stay.goes = True
             self._going.append(stay)
 
-    def _reclaim(self, stay: _Stay) -> None:
+    def _reclaim(self, stay: _JobPlacement) -> None:
         """Its containers are reclaimed; those of a job that has ended come back without that."""
         requester, words = stay.reclaimed_for
         take = partial(ReclaimContainer, requester=requester, why=words)
         self._cluster.leave(stay, take if stay.job in self._groups else None)
 
-    def _leave(self, stay: _Stay, now_ns: int) -> None:
+    def _leave(self, stay: _JobPlacement, now_ns: int) -> None:
         """It has left its nodes."""
         del self._stays[stay.job]
         waiting, was_sent_off = stay.running.waiting, stay.job in self._snapshot.going
@@ -251,14 +251,14 @@ class SlurmScheduler(Scheduler):
             self._cluster.start(self._stays[name])
         self._is_shared = True
 
-    def _on_top_of(self, stay: _Stay) -> Waiting | None:
+    def _on_top_of(self, stay: _JobPlacement) -> Waiting | None:
         """A running job on nodes of a stopped one, of the highest tier that there is."""
         nodes = set(stay.running.nodes)
         others = (each for each in self._stays.values() if not each.leaves and each is not stay)
         there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
         return max((each.running.waiting for each in there), key=lambda each: each.partition.tier, default=None)
 
-    def _note_why(self, stay: _Stay, requester: Waiting | None, how: str) -> None:
+    def _note_why(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
         stay.reclaimed_for = None, ""
         if requester is not None:
             job = requester.job
@@ -278,7 +278,7 @@ class SlurmScheduler(Scheduler):
         ends_ns = [stay.running.end_ns for stay in self._stays.values() if not stay.leaves and not stay.is_over]
         return self._controller.limit_ns(min(ends_ns, default=FOREVER_NS))
 
-    def _limited(self) -> Iterator[_Stay]:
+    def _limited(self) -> Iterator[_JobPlacement]:
         """Those whose time counts, and who have not been ended."""
         return (stay for stay in self._stays.values() if not stay.leaves and not stay.is_over)
 
