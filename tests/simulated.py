@@ -200,7 +200,7 @@ def make_job(
 NO_TRACE = frozenset(
     {
         *(
-            "ClusterState.attention",
+            "ClusterState.awaited",
             "QueueLedger._attention",
             "QueueLedger._views",
             "MasterUpdates._changed",
