@@ -24,15 +24,16 @@ GIVEN = {
 }
 RETURNED = ("AllocationDecision", "ShareDecision", "MechanismDecision", "PlacementDecision")
 _RULES = {
-    "allocation": "AllocationRule",
-    "job_selection": "JobSelection",
-    "job_eviction": "JobEviction",
-    "task_eviction": "TaskEviction",
-    "mechanism": "MechanismChoice",
-    "placement": "Placement",
-    "resume_order": "ResumeOrder",
-    "fit": "Fit",
+    "allocation": ("AllocationRule", ("view",)),
+    "job_selection": ("JobSelection", ("view", "jobs")),
+    "job_eviction": ("JobEviction", ("view", "jobs", "random")),
+    "task_eviction": ("TaskEviction", ("view", "tasks", "random")),
+    "mechanism": ("MechanismChoice", ("view", "task")),
+    "placement": ("Placement", ("view", "suspended", "node")),
+    "resume_order": ("ResumeOrder", ("view", "suspended")),
+    "fit": ("Fit", ("view", "request", "nodes", "offer")),
 }
+"""The form of each axis' function in ``emulator.policies.policy``, and the names of its arguments."""
 _HEAD = """\
 # What policies see
 
@@ -55,11 +56,12 @@ def _axes() -> Iterator[str]:
     yield "## What each axis is asked\n"
     yield "| axis | called as | it says |"
     yield "|---|---|---|"
-    for axis, rule in _RULES.items():
-        node = _class(policy, rule)
-        (call,) = (item for item in node.body if isinstance(item, ast.FunctionDef))
-        arguments = ", ".join(f"{each.arg}: {_type(each.annotation)}" for each in call.args.args[1:])
-        yield f"| `{axis}` | `mine({arguments})` gives `{_type(call.returns)}` | {_text(ast.get_docstring(node))} |"
+    body = ast.parse(inspect.getsource(policy)).body
+    for axis, (form, names) in _RULES.items():
+        at = next(at for at, item in enumerate(body) if isinstance(item, ast.AnnAssign) and _is_called(item, form))
+        given, returned = body[at].value.slice.elts  # type: ignore[attr-defined]
+        arguments = ", ".join(f"{name}: {_type(each)}" for name, each in zip(names, given.elts, strict=True))
+        yield f"| `{axis}` | `mine({arguments})` gives `{_type(returned)}` | {_string(body[at + 1])} |"
     assert set(_RULES) == set(AXES)
 
 
@@ -117,6 +119,10 @@ def _initialised(node: ast.ClassDef) -> list[ast.stmt]:
                 if is_public and not item.targets[0].attr.startswith("_") and isinstance(after, ast.Expr):  # type: ignore[union-attr]
                     found += [item, after]
     return found
+
+
+def _is_called(item: ast.AnnAssign, name: str) -> bool:
+    return isinstance(item.target, ast.Name) and item.target.id == name
 
 
 def _class(module: Any, name: str) -> ast.ClassDef:

@@ -204,14 +204,14 @@ class JobFacts(Frozen, gc=True, dict=True):
             return MASTER_GROUP
         raise KeyError(name)
 
-    def resolve_group(self, group: str) -> str:
+    def meant(self, group: str) -> str:
         """The name of the group that a user means: of a job of programs, ``reduce`` means its programs."""
         is_other = group == REDUCE and all(each.name != REDUCE for each in self.groups)
         return TASKS if is_other and any(each.name == TASKS for each in self.groups) else group
 
-    def missing_task(self, group: str, task: int) -> str | None:
+    def lacks(self, group: str, task: int) -> str | None:
         """Why it has no such task, in words; None: it has it."""
-        name = self.resolve_group(group)
+        name = self.meant(group)
         count = sum(each.count for each in self.groups if each.name == name)
         words = {MAP: "maps", REDUCE: "reduces", TASKS: "tasks"}.get(name, f"tasks in its group '{name}'")
         return f"'{self.name}' has {count} {words}, counted from 0" if task >= count else None

@@ -65,7 +65,6 @@ EXAMPLES = {
     "test_outside": {"test_any_line_is_understood_or_refused": 300},
     "test_partial_output": {"test_any_cut_gives_the_same_bytes": 40},
     "test_records_of_simulations": {
-        "test_a_journal_replays_the_same_after_it_has_been_written_and_read": 20,
         "test_the_tables_agree_with_each_other": 30,
         "test_useful_work_is_the_length_of_every_task": 30,
     },

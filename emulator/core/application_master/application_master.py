@@ -563,7 +563,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _obey(self, ordered: TaskOrder, now_ns: int) -> list[Effect]:
         """Handle an order.  A suspension starts when ``_held_victims`` is called."""
-        tasks, meant_task = self.tasks, TaskId(self._spec.facts.resolve_group(ordered.task.group), ordered.task.number)
+        tasks, meant_task = self.tasks, TaskId(self._spec.facts.meant(ordered.task.group), ordered.task.number)
         attempts = self._open_attempts(meant_task)
         if ordered.order is Order.SUSPEND:
             tasks.held[meant_task] = None

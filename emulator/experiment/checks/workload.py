@@ -204,7 +204,7 @@ def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Ite
         yield where, _no_job(job, jobs)
         return
     facts = JobFacts(job, "", groups_of(jobs[job]))
-    problem = facts.missing_task(task.group, task.number)
+    problem = facts.lacks(task.group, task.number)
     if problem is not None:
         yield where, problem
 

@@ -201,7 +201,7 @@ class TaskStatus:
         elif isinstance(message, SubmitJob):
             self._submitted[message.job] = message.facts
             if message.job == self._job:
-                self._task = TaskId(message.facts.resolve_group(self._ordered.group), self._ordered.number)
+                self._task = TaskId(message.facts.meant(self._ordered.group), self._ordered.number)
                 self.name = task_name(self._job, *self._task)
         elif isinstance(message, JobFinished):
             self._job_ended |= message.job == self._job
@@ -225,7 +225,7 @@ class TaskStatus:
         if facts is None:
             near = suggestion(self._job, self._submitted)
             raise ConfigError(f"no job '{self._job}' has been submitted{near or f': {list(self._submitted)}'}")
-        problem = facts.missing_task(self._task.group, self._task.number)
+        problem = facts.lacks(self._task.group, self._task.number)
         if problem is not None:
             raise ConfigError(problem)
         state = self.report.state if self.report else None
