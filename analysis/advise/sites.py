@@ -45,8 +45,6 @@ from workloads.saved import write_saved
 
 Measures = Mapping[str, float | None]
 """What a day of a site gives, by the keys of ``advise.json``."""
-
-
 LOOPS = "loops"
 """How many of the drawn days went round in a circle, and count for no other measure."""
 
@@ -68,14 +66,9 @@ class Way(Frozen):
 class WayResult(Frozen):
     """What a way means for the site's jobs."""
 
-    settings: Mapping[str, str]
+    way: Way
     measures: Mapping[str, float | Spread | None]
     """Where days are drawn, means over them.  None: no day had any."""
-
-    @property
-    def name(self) -> str:
-        """Its first setting."""
-        return next(iter(self.settings.values()))
 
     def value(self, key: str) -> float | None:
         """A measure, or the mean of it."""
@@ -84,8 +77,8 @@ class WayResult(Frozen):
 
     def text(self, key: str, form: str = ",.0f") -> str:
         """A setting or a measure as people read it; ``form`` is that of a number without an interval."""
-        if key in self.settings:
-            return self.settings[key]
+        if key in self.way.settings:
+            return self.way.settings[key]
         found = self.measures[key]
         if found is None:
             return "-"
@@ -118,20 +111,18 @@ class SiteQuestion(Frozen):
                 days.append(way.play(number))
             ended = [day for day in days if day is not None]
             if self.days == 1:
-                yield WayResult(way.settings, dict(ended[0]))
+                yield WayResult(way, dict(ended[0]))
                 continue
             keys = [key for _, key, _ in self.columns if key not in (*way.settings, LOOPS)]
             means = {key: spread_of(day[key] for day in ended) for key in keys}
-            yield WayResult(way.settings, {**means, LOOPS: len(days) - len(ended)})
+            yield WayResult(way, {**means, LOOPS: len(days) - len(ended)})
 
     def table(self, found: Sequence[WayResult]) -> FittedTable:
         """One row for each way."""
         table = new_table(self.title, [column for column, _, _ in self.columns], also_in="advise.json")
-        last = found[0].name
-        for each in found:
-            if self.has_figure and each.name != last:
+        for before, each in zip((found[0], *found), found, strict=False):
+            if self.has_figure and each.way.name != before.way.name:
                 table.add_section()
-            last = each.name
             table.add_row(*(each.text(key, form) for _, key, form in self.columns))
         return table
 
@@ -295,7 +286,7 @@ def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str], sides
 
 
 def _slurm_words(found: Sequence[WayResult]) -> Iterator[str]:
-    by_mode = {each.name: each for each in reversed(found)}  # the first of each mode
+    by_mode = {each.way.name: each for each in reversed(found)}  # the first of each mode
     wait = by_mode[WAIT]
     yield f"Without preemption urgent jobs wait {wait.text('urgent_wait_s')} s on average."
     yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."
@@ -340,7 +331,7 @@ def ways_figure(found: Sequence[WayResult]) -> Figure:
 def _lines(found: Sequence[WayResult]) -> dict[str, list[tuple[WayResult, str]]]:
     lines: dict[str, list[tuple[WayResult, str]]] = {}
     for each in found:
-        mode, exempt, grace, saves = each.settings.values()
+        mode, exempt, grace, saves = each.way.settings.values()
         if mode in _IN_MACHINES or mode == WAIT:
             lines.setdefault(mode, []).append((each, ""))
         elif saves != "-":
@@ -431,7 +422,7 @@ def _kueue_words(found: Sequence[WayResult]) -> Iterator[str]:
     has_lost = swept[0].measures["lost_pod_h"] is not None
     again = f", and {swept[0].text('lost_pod_h')} pod-hours a day are done again" if has_lost else ""
     yield f"With it {_urgent(swept[0])}{again}."
-    if loops := [each.name for each in found if each.value(LOOPS)]:
+    if loops := [each.way.name for each in found if each.value(LOOPS)]:
         yield f"Some days went round in a circle ({', '.join(loops)}): natjam loops tells why."
 
 

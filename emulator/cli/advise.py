@@ -338,7 +338,7 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
     with progress_bar(progress, "playing {task.description}", "{task.completed} of {task.total}") as bar:
         task, played = bar.add_task("", total=question.days * len(question.ways)), itertools.count()
         found = list(question.results(lambda way: bar.update(task, description=way.name, completed=next(played))))
-    ways = [{**each.settings, **msgspec.to_builtins(each.measures)} for each in found]
+    ways = [{**each.way.settings, **msgspec.to_builtins(each.measures)} for each in found]
     said = [*question.words(found)]
     facts = {**question.facts, "ways": ways, "text": said}
     where = f"results in {out}"

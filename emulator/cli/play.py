@@ -15,16 +15,35 @@ from emulator.errors import ConfigError, RunError
 from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from emulator.display.tables import FittedTable
+    from emulator.display.tables import Column, FittedTable
     from emulator.policies.schedulers.play import Execution, Outcome, Player
     from emulator.sites.kubernetes import Kubernetes
     from emulator.sites.slurm import Cluster
 
 AS_CONFIGURED = "as configured"
-JOB_FIGURES = ("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h")
-POD_FIGURES = ("pods", "placed", "wait s", "longest wait s", "evictions", "lost pod-h")
+_Figures = dict[str, "Callable[[Outcome], str]"]
+_WAITS: _Figures = {
+    "wait s": lambda outcome: or_dash(outcome.wait_s, ",.0f"),
+    "longest wait s": lambda outcome: or_dash(outcome.longest_wait_s, ",.0f"),
+}
+_JOB_FIGURES: _Figures = {
+    "jobs": lambda outcome: f"{outcome.jobs:,}",
+    **_WAITS,
+    "completion s": lambda outcome: or_dash(outcome.completion_s, ",.0f"),
+    "preempted": lambda outcome: f"{outcome.preempted:,}",
+    "lost node-h": lambda outcome: f"{outcome.lost_h:,.2f}",
+}
+"""The columns of a table of jobs: the head, and the cell of each row."""
+_POD_FIGURES: _Figures = {
+    "pods": lambda outcome: f"{outcome.jobs:,}",
+    "placed": lambda outcome: f"{outcome.started:,}",
+    **_WAITS,
+    "evictions": lambda outcome: f"{outcome.preempted:,}",
+    "lost pod-h": lambda outcome: f"{outcome.lost_h:,.2f}",
+}
+"""Those of a table of pods."""
 _JOB_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
 _POD_COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
 _CYCLES_BETWEEN_UPDATES = 20
@@ -93,7 +112,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
         for job in site.jobs:
             outcomes[job.partition].add(job.submit_ns, executions[job.name])
         rows += [((variant, name), outcome) for name, outcome in outcomes.items() if outcome.jobs]
-    results_console().print(outcome_table(("PreemptMode", "partition"), JOB_FIGURES, rows))
+    results_console().print(_outcome_table(names("PreemptMode", "partition"), _JOB_FIGURES, rows))
     if out is not None:
         write_csv(out, _JOB_COLUMNS, _job_rows(played))
         say(f"{out}: every start and end")
@@ -123,7 +142,7 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
         priority: ", ".join(each.name for each in cluster.classes if each.value == priority) for priority in outcomes
     }
     rows = [((classes[priority] or "-", f"{priority:,}"), outcome) for priority, outcome in outcomes.items()]
-    results_console().print(outcome_table(("class", "priority"), POD_FIGURES, rows))
+    results_console().print(_outcome_table([*names("class"), *numbers("priority")], _POD_FIGURES, rows))
     cycles, evictions = player.decisions, sum(outcome.preempted for outcome in outcomes.values())
     counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evictions, 'eviction')}"
     say(f"{counts}; {cycles / took_s:,.0f} cycles a second")
@@ -149,33 +168,14 @@ def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
     return player.executions
 
 
-def outcome_table(
-    heads: Sequence[str], figures: Sequence[str], rows: Iterable[tuple[Sequence[str], Outcome]]
+def _outcome_table(
+    called: Sequence[Column], figures: _Figures, rows: Iterable[tuple[Sequence[str], Outcome]]
 ) -> FittedTable:
-    """What a play meant for each group of jobs; ``heads`` are the columns of what a row is called by."""
-    first, *others = heads
-    table = new_table("", [*names(first), *(numbers if "priority" in others else names)(*others), *numbers(*figures)])
-    for called, outcome in rows:
-        table.add_row(*called, *(_cell(figure, outcome) for figure in figures))
+    """What a play meant for each group of jobs; ``called`` are the columns of what a row is called by."""
+    table = new_table("", [*called, *numbers(*figures)])
+    for name, outcome in rows:
+        table.add_row(*name, *(cell(outcome) for cell in figures.values()))
     return table
-
-
-def _cell(figure: str, outcome: Outcome) -> str:
-    match figure:
-        case "jobs" | "pods":
-            return f"{outcome.jobs:,}"
-        case "placed":
-            return f"{outcome.started:,}"
-        case "wait s":
-            return or_dash(outcome.wait_s, ",.0f")
-        case "longest wait s":
-            return or_dash(outcome.longest_wait_s, ",.0f")
-        case "completion s":
-            return or_dash(outcome.completion_s, ",.0f")
-        case "preempted" | "evictions":
-            return f"{outcome.preempted:,}"
-        case _:
-            return f"{outcome.lost_h:,.2f}"
 
 
 def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:

@@ -100,7 +100,7 @@ def test_a_day(fair: bool) -> None:
     """At a load at which fair sharing does not preempt in a circle yet."""
     evictions, events = as_events(10_000, 0.8, fair)
     assert evictions == 0
-    assert events <= 1500, "366 and 394 were measured"
+    assert events <= 1500, "740 and 790 were measured; 366 and 394 with a player of Kueue alone"
 
 
 def test_a_day_with_evictions() -> None:

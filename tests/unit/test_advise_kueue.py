@@ -42,7 +42,7 @@ def mean(found: WayResult, key: str) -> float:
 def test_what_a_minimum_runtime_means() -> None:
     days: list[str] = []
     question = asked(arrivals())
-    found = {each.name: each for each in question.results(lambda way: days.append(way.name))}
+    found = {each.way.name: each for each in question.results(lambda way: days.append(way.name))}
     assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
     assert len(days) == DAYS * len(found)
     never, at_once, minute = found["no preemption"], found["0"], found["1 min"]

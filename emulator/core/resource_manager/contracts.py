@@ -270,7 +270,7 @@ class Preemptor:
     def expire_on_nodes(self, now_ns: int) -> list[OpenContract]:
         """Those about nodes that are too old, which are forgotten."""
         late = [each for each in self._on_nodes if self._expires_ns(each) <= now_ns]
-        self._on_nodes = [each for each in self._on_nodes if each not in late]
+        self._on_nodes = [each for each in self._on_nodes if self._expires_ns(each) > now_ns]
         return late
 
     def _keep_those_that_owe(self) -> None:

@@ -151,7 +151,7 @@ class Outcome:
 
     @property
     def longest_wait_s(self) -> float | None:
-        """None: there are none."""
+        """The longest of the waits; None: there are none."""
         return max(self.waits_ns) / SECOND_NS if self.waits_ns else None
 
     @property
@@ -173,7 +173,7 @@ class _Run:
     containers: list[tuple[str, str, str]] = field(default_factory=list)
     """The name, the group and the node of the container of each task."""
     since_ns: int | None = None
-    """Since when it works; None: it does not."""
+    """The time since which it works; None: it does not."""
     stopped_ns: int | None = None
     """The time since which it is stopped."""
     leaves: bool = False
@@ -186,9 +186,9 @@ class _Job:
     facts: PlayedJob
     left_ns: int | None
     run: _Run | None = None
-    """The last one."""
+    """Its last execution."""
     containers: int = 0
-    """Given so far."""
+    """How many containers it has been given so far."""
 
 
 class Player:
@@ -200,24 +200,24 @@ class Player:
         """``scheduler``: one that answers at once; a process outside is asked by a driver."""
         self._jobs = {job.submitted.job: job for job in sorted(jobs, key=lambda each: each.submitted.submitted_ns)}
         self.executions: dict[str, list[Execution]] = {name: [] for name in self._jobs}
-        """Of each job, in the order of their starts."""
+        """The executions of each job, in the order of their starts."""
         self.running: dict[str, None] = {}
-        """Jobs that are on nodes, and that nobody has preempted there."""
+        """Jobs that are on nodes and have not been preempted there."""
         self.changes = 0
-        """How many jobs have been submitted, or done."""
+        """How many submissions and completions of jobs there have been."""
         self.changed_ns = 0
-        """When the last one was."""
+        """When the last of these was."""
         self.decisions = 0
-        """Of the scheduler's rules, so far."""
+        """How many decisions the scheduler has made."""
         self.now_ns = min((job.submitted.submitted_ns for job in self._jobs.values()), default=0)
         self._scheduler, self._costs = scheduler, costs
         self._played: dict[str, _Job] = {}
         self._runs: dict[str, tuple[_Job, _Run]] = {}
-        """By container."""
+        """The job and the execution of each container that is there."""
         self._events: list[Event] = [SchedulerStarted(VERSION, 0, (), mechanism=Mechanism.KILL.value), *nodes]
-        """Of which the scheduler is notified next."""
+        """What the scheduler is notified of next."""
         self._until_ns: int | None = None
-        """Until when its answer holds."""
+        """The time until which the scheduler's last answer holds."""
         self._pending: list[tuple[int, int, Callable[[], None]]] = []
         self._added = 0
         for number, job in enumerate(self._jobs.values(), start=1):
@@ -290,7 +290,7 @@ class Player:
         self._events.append(JobRequests(submitted.job, 0, new, suspended, (), len(suspended) or sum(new.values())))
 
     def _set_due(self, job: _Job, run: _Run) -> None:
-        """Set when it is done."""
+        """Plan the end of its work."""
         if run.since_ns is not None and job.left_ns is not None:
             due_ns = run.since_ns + job.left_ns
             self._at(due_ns, lambda: self._end(job, run, due_ns))
@@ -314,7 +314,7 @@ class Player:
     # ---- what is decided ----
 
     def _note(self, cycle: Cycle) -> Iterator[tuple[_Job, _Run]]:
-        """What is known of executions from a cycle; those that end in it without a container so far."""
+        """Record what a cycle says of executions; yields those that it ends before they had a container."""
         for name, nodes in cycle.starts.items():
             self._start(self._played[name], nodes)
         for name, by in cycle.victims.items():
