@@ -46,7 +46,7 @@ from workloads.saved import write_saved
 Measures = Mapping[str, float | None]
 """What a day of a site gives, by the keys of ``advise.json``."""
 LOOPS = "loops"
-"""How many of the drawn days went round in a circle, and count for no other measure."""
+"""How many of the drawn days have endless preemption, and count for no other measure."""
 
 
 class Way(Frozen):
@@ -55,7 +55,7 @@ class Way(Frozen):
     settings: Mapping[str, str]
     """What is set, by the keys of ``advise.json``."""
     play: Callable[[int], Measures | None]
-    """Plays the day with this number; None: it went round in a circle."""
+    """Plays the day with this number; None: it has endless preemption."""
 
     @property
     def name(self) -> str:

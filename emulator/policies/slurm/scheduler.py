@@ -275,7 +275,7 @@ class SlurmScheduler(Scheduler):
 
     def _next_end_ns(self) -> int:
         """When the next job is ended because its time limit, or its grace, is over."""
-        ends_ns = [stay.running.end_ns for stay in self._stays.values() if not stay.leaves and not stay.is_over]
+        ends_ns = (stay.running.end_ns for stay in self._limited())
         return self._controller.limit_ns(min(ends_ns, default=FOREVER_NS))
 
     def _limited(self) -> Iterator[_JobPlacement]:
