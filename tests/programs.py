@@ -128,14 +128,18 @@ def restore_newest(dumper: Dumper, chain: ImageChain) -> Restored:
     raise ImageDamaged("; ".join(damaged) or f"{chain.folder}: has no image")
 
 
-HIDDEN = """\
-setsid -f env -i sh -c 'trap "" TSTP HUP TERM; while :; do echo x >> {place}/lines; sleep 0.005; done'
-for i in 1 2 3 4 5 6 7 8 9 10; do setsid -f sh -c 'while :; do sleep 0.003 & sleep 0.004; done; : {place}'; done
+def hidden(place: Path, between_s: float = 0.003) -> str:
+    """The script of a program that starts what leaves its process group and session, has no environment, ignores
+    SIGTSTP, and starts others all the time: each of ten does so every ``between_s`` seconds.
+    """
+    return f"""\
+setsid -f env -i sh -c 'trap "" TSTP HUP TERM; while :; do echo x >> {place}/lines; sleep {between_s}; done'
+for i in 1 2 3 4 5 6 7 8 9 10
+do setsid -f sh -c 'while :; do sleep {between_s} & sleep {between_s}; done; : {place}'
+done
 while [ ! -s {place}/lines ]; do sleep 0.01; done
 echo hidden
 """
-"""Starts what leaves its process group and session, has no environment, ignores SIGTSTP, and starts others all the
-time."""
 
 
 def of_place(place: Path) -> list[psutil.Process]:

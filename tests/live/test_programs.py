@@ -23,7 +23,7 @@ from emulator.live.tasks.containers import ContainerProcess, PendingCommand
 from emulator.live.tasks.program_work import ProgramWork
 from emulator.storage.tree_digest import tree_digest
 from tests.live_runs import until
-from tests.programs import HIDDEN, criu_or_skip, image_parameters, of_place, running_of
+from tests.programs import criu_or_skip, hidden, image_parameters, of_place, running_of
 from tests.supervision import Host, becomes_true, in_host, on_host
 
 
@@ -190,7 +190,7 @@ async def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_wi
 ) -> None:
     place = host.directory / "place"
     place.mkdir()
-    script = HIDDEN.format(place=place) + "sleep 1000"
+    script = hidden(place) + "sleep 1000"
     host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
     await printed(host, "p", "hidden")
     for _ in range(3):
@@ -221,7 +221,7 @@ async def test_all_that_a_program_has_started_is_suspended_resumed_and_killed_wi
 @on_host
 async def test_output_is_moved_when_nothing_of_the_program_is_left(host: Host, parent: Path | None) -> None:
     place = Path(directory_of(str(host.directory / "output"), "job", 0, "p"))
-    script = HIDDEN.format(place=place) + "exec 7>>lines"
+    script = hidden(place) + "exec 7>>lines"
     host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
     exited = await host.event("exited", "p")
     assert (exited["code"], of_place(place)) == (0, [])
@@ -272,7 +272,7 @@ def test_a_supervisor_that_is_killed_leaves_nothing_of_its_programs(tmp_path: Pa
         pytest.skip("needs a cgroup")
 
     async def scenario(host: Host) -> None:
-        script = HIDDEN.format(place=tmp_path) + "sleep 1000"
+        script = hidden(tmp_path) + "sleep 1000"
         host.client.send(program(host, "p", "sh", "-c", script, parent=parent))
         await printed(host, "p", "hidden")
         os.kill(host.client.pid, signal.SIGKILL)
@@ -330,7 +330,7 @@ def test_what_a_program_has_started_is_in_its_image_and_belongs_to_what_is_made_
                 "images": image_parameters(tmp_path, "images", criu_or_skip().name),
                 "parent": parent,
             }
-            script = HIDDEN.format(place=place) + "sleep 1000"
+            script = hidden(place) + "sleep 1000"
             host.client.send(program(host, "p", "sh", "-c", script, **given))
             await printed(host, "p", "hidden")
             dumped = await host.do("dump", "p")

@@ -13,7 +13,7 @@ from emulator.live.program_members import group_parent
 from tests.commands import run_natjam
 from tests.hosts_here import HostsHere
 from tests.live_runs import NatjamRun, RayCluster, until
-from tests.programs import HIDDEN, criu_or_skip, kmeans_command, of_place
+from tests.programs import criu_or_skip, hidden, kmeans_command, of_place
 from tests.run_results import job_of
 
 KMEANS = ("--memory-mb", "8", "--iterations", "25", "--iteration-s", "0.2")
@@ -86,7 +86,8 @@ def write_low(directory: Path) -> Path:
     """The program of the job ``low``, beside the experiment; returns the directory that its hidden processes name."""
     place = directory / "place"
     place.mkdir()
-    (directory / "low.sh").write_text(HIDDEN.format(place=place) + "sleep 6 & wait\n")
+    # Seldom: processes that start others as fast as they can take the cores from the run itself, whose time is scaled.
+    (directory / "low.sh").write_text(hidden(place, between_s=0.05) + "sleep 6 & wait\n")
     (directory / "said.txt").write_text("hello\n")
     return place
 
