@@ -434,7 +434,7 @@ def freeze(value: object, leave_out: frozenset[str] = frozenset(), met: dict[int
         return name, met[id(value)]
     met[id(value)] = len(met)
     slots = [slot for cls in type(value).__mro__ for slot in getattr(cls, "__slots__", ())]
-    names = [cls.__name__ for cls in type(value).__mro__]  # what is left out of a class is of those derived from it, too
+    names = [cls.__name__ for cls in type(value).__mro__]  # what is left out of a class is left out of those below it
     fields = [
         each
         for each in (*slots, *getattr(value, "__dict__", ()))

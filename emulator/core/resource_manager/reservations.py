@@ -7,8 +7,8 @@ becomes free piece by piece, and has no former owner.  A reservation keeps it: w
 what it needs there.  It is for one container of a job's group, on one node.
 
 It ends when the request has got a container there, when the job wants less than is reserved for it (the newest ends),
-when the job has ended or avoids the node, and when the node is lost.  It also ends when a map of the job waits and it is
-for another group: that gets nothing before the map, which may need the same room.  Whether it stands is found again
+when the job has ended or avoids the node, and when the node is lost.  It also ends when a map of the job waits and it
+is for another group: that gets nothing before the map, which may need the same room.  Whether it stands is found again
 whenever it is read, so that it ends with the message that ends the need.
 
 In its runs the Preemptor lets two more kinds go (``settle``).  Less than was hoped for is there: a container that was
