@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from emulator import __version__
@@ -269,8 +270,10 @@ def summary_of(
         output=output,
         times=times,
     )
-    left_out = too_large(run.experiment)
-    return summary | ({TOO_LARGE: dict(left_out)} if left_out else {}) | result.facts
+    left_out, basis = too_large(run.experiment), run.experiment.basis
+    facts = {TOO_LARGE: dict(left_out)} if left_out else {}
+    facts |= {"basis": msgspec.to_builtins(basis)} if basis else {}
+    return summary | facts | result.facts
 
 
 def _noted(

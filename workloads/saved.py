@@ -27,18 +27,6 @@ _LONGEST_HEADER = 80
 SavedT = TypeVar("SavedT", bound=Frozen)
 
 
-class NotImported(Frozen):
-    """Something that an import leaves behind, in the words of the file that it was found in."""
-
-    what: str
-    where: str
-    """File and line."""
-    why: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.where})" + (f": {self.why}" if self.why else "")
-
-
 def system_of(path: Path) -> str | None:
     """The system from which a file was imported, by its header; None: it is no such file."""
     if not path.is_file():

@@ -22,6 +22,7 @@ from analysis.report.variants import (
     variants_grid,
 )
 from emulator.display import grids
+from emulator.display.basis import basis_lines, basis_of_run
 from emulator.errors import ConfigError
 from emulator.vocabulary import Frozen
 
@@ -72,6 +73,7 @@ def render_report(runs: Sequence[ReportRun], baseline: str | None = None) -> str
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
             style=style(),
             scripts=scripts("report.js"),
+            basis_lines=lambda summary: basis_lines(basis_of_run(summary), None),
             packed=_packed,
         )
     )

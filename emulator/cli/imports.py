@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from workloads.saved import NotImported
+    from emulator.sites.kubernetes import Kubernetes
+    from emulator.sites.kueue import Kueue
+    from emulator.sites.slurm import Slurm
+    from workloads.setting_effects import Loss
     from workloads.yarn.settings import LeftOut
-
-_MAX_SHOWN = 40
-"""Lines about what is not carried over, on the terminal."""
 
 _Out = Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)]
 _Objects = Annotated[
@@ -30,6 +30,7 @@ _Objects = Annotated[
 ]
 _OverH = Annotated[float, typer.Option(min=0.001, max=8760, help="Time over which those that are drawn arrive.")]
 _Seed = Annotated[int, typer.Option(min=0, help="Seed of those that are drawn.")]
+_All = Annotated[bool, typer.Option("--all", help="Show each thing that is not carried over, not only their reasons.")]
 
 group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
 
@@ -100,6 +101,7 @@ def kueue(
     ] = None,
     over_h: _OverH = 24,
     seed: _Seed = 1,
+    show_all: _All = False,
 ) -> None:
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
@@ -125,24 +127,23 @@ def kueue(
     from emulator.cli.options import reading
     from workloads.arrivals import drawn_workloads, read_workloads
     from workloads.kueue.state import read_kueue, shortages, uncovered
-    from workloads.saved import write_saved
 
     _check_out(out)
     with reading(*paths) as on_bytes:
-        imported, unread = read_kueue(paths, on_bytes)
+        imported, losses = read_kueue(paths, on_bytes)
     if arrivals is not None:
         imported = replace(imported, arrivals=read_workloads(arrivals, imported.cluster))
     if draw is not None:
         imported = replace(
             imported, arrivals=drawn_workloads(imported.arrivals, draw, round(over_h * 3600 * 10**9), seed)
         )
-    write_saved(out, imported, _said_head("kueue", paths, unread))
+    _write(out, imported, paths, losses, show_all)
     short = shortages(imported.cluster, imported.nodes) if imported.nodes else ()
     for line in (*short, *uncovered(imported.cluster, imported.arrivals)):
         warn(line)
     counts = f"{counted(len(imported.cluster.queues), 'queue')}, {counted(len(imported.arrivals), 'workload')}"
     counts += f", {counted(len(imported.nodes), 'node')}" if imported.nodes else ""
-    say(f"{out}: {counts}, {_left_out(unread)}")
+    say(f"{out}: {counts}")
 
 
 @group.command()
@@ -162,6 +163,7 @@ def kubernetes(
         list[str] | None,
         typer.Option("--class", metavar="NAME=VALUE", help="Another value for a PriorityClass; may be repeated."),
     ] = None,
+    show_all: _All = False,
 ) -> None:
     """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
 
@@ -193,7 +195,6 @@ def kubernetes(
     from emulator.cli.options import reading
     from workloads.arrivals import drawn_pods, read_pods
     from workloads.kubernetes.cluster import read_kubernetes
-    from workloads.saved import write_saved
 
     _check_out(out)
     if arrivals is not None and draw is not None:
@@ -206,11 +207,11 @@ def kubernetes(
     elif draw is not None:
         more = drawn_pods(cluster, draw, round(over_h * 3600 * 10**9), seed)
         cluster = replace(cluster, arrivals=(*imported.running, *more))
-    write_saved(out, cluster, _said_head("kubernetes", paths, imported.unread))
+    _write(out, cluster, paths, imported.unread, show_all)
     state = cluster.state
     counts = f"{counted(len(state.nodes), 'node')}, {counted(len(state.bound), 'pod')} on them"
     counts += f", {len(state.waiting):,} that wait, {len(cluster.arrivals):,} that arrive"
-    say(f"{out}: {counts}; {_left_out(imported.unread)}")
+    say(f"{out}: {counts}")
 
 
 @group.command()
@@ -219,6 +220,7 @@ def slurm(
     out: _Out,
     sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
     qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them, for preempt/qos.")] = None,
+    show_all: _All = False,
 ) -> None:
     """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
 
@@ -236,18 +238,19 @@ def slurm(
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
     from emulator.sites.slurm import Slurm
-    from workloads.saved import write_saved
+    from workloads.setting_effects import basis_of
     from workloads.slurm.conf import read_conf
     from workloads.slurm.sacct import read_sacct
 
     _check_out(out)
-    cluster, left_out = read_conf(conf, qos)
-    jobs, unread = read_sacct(sacct, cluster) if sacct is not None else ((), [])
-    left_out += unread
+    cluster, losses = read_conf(conf, qos)
+    jobs, left_out = read_sacct(sacct, cluster) if sacct is not None else ((), [])
+    losses += left_out
     paths = [path for path in (conf, sacct, qos) if path is not None]
-    write_saved(out, Slurm(cluster, jobs), _said_head("slurm", paths, left_out))
+    basis = basis_of(losses, {"jobs": len(jobs) + len(left_out)})
+    _write(out, Slurm(cluster, jobs, basis), paths, losses, show_all)
     counts = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
-    say(f"{out}: {counts}, {counted(len(jobs), 'job')}, {len(left_out):,} settings and jobs not carried over")
+    say(f"{out}: {counts}, {counted(len(jobs), 'job')}")
 
 
 def _class_values(given: Sequence[str]) -> dict[str, int]:
@@ -267,19 +270,25 @@ def _check_out(out: Path) -> None:
         raise ConfigError(f"--out {out}: must be a file ending in .yaml")
 
 
-def _said_head(system: str, paths: Sequence[Path], left_out: Sequence[NotImported]) -> list[str]:
-    """The comments of a written file: what it was made from, and what is not carried over, which is shown too."""
-    lines = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    lines += ["Not carried over:", *(f"  {each}" for each in left_out)] if left_out else []
-    for line in lines[1:_MAX_SHOWN]:
+def _write(
+    out: Path, site: Kubernetes | Kueue | Slurm, paths: Sequence[Path], losses: Sequence[Loss], show_all: bool
+) -> None:
+    """Write an imported file, and show what is not carried over: first what decides, then what was left out.
+
+    The head of the file has all of it.
+    """
+    from emulator.display.basis import basis_lines
+    from workloads.saved import write_saved
+
+    system = type(site).__name__.lower()
+    head = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
+    each = [f"  {loss}" for loss in losses]
+    head += ["Not carried over:", *each] if losses else []
+    write_saved(out, site, head)
+    for line in each if show_all else basis_lines(site.basis):
         say(line)
-    if len(lines) > _MAX_SHOWN:
-        say(f"  and {len(lines) - _MAX_SHOWN:,} more, at the head of the written file")
-    return lines
-
-
-def _left_out(unread: Sequence[NotImported]) -> str:
-    return f"{len(unread):,} fields and objects not carried over"
+    if site.basis.rest and not show_all:
+        say(f"{counted(site.basis.rest, 'setting')} that decide nothing here: --all shows them, and the file has them")
 
 
 def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:

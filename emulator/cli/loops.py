@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.options import Out, new_directory
+from emulator.cli.options import Out, Strict, new_directory
+from emulator.display.basis import head_answer
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
 from emulator.vocabulary import counted
@@ -35,6 +36,7 @@ def loops(
     seconds: Annotated[float, typer.Option(min=1, max=86400, help="How long to search, in real seconds.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
     out: Out = None,
+    strict: Strict = False,
 ) -> None:
     """Search a configuration of Kueue for preemption in a circle.
 
@@ -63,11 +65,9 @@ def loops(
 
     with reading(*paths) as on_bytes:
         is_imported = len(paths) == 1 and system_of(paths[0]) is not None
-        kueue, unread = (read_saved(paths[0], Kueue), []) if is_imported else read_kueue(paths, on_bytes)
+        kueue = read_saved(paths[0], Kueue) if is_imported else read_kueue(paths, on_bytes)[0]
     console = results_console()
-    if unread:
-        text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
-        console.print(text, highlight=False)
+    head_answer(kueue.basis, strict)
     priorities = sorted(set(kueue.priorities.values()))
     directory = new_directory(f"loops-{paths[0].stem}", out)
     try:

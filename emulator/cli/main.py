@@ -141,7 +141,11 @@ def run(
     set_: Set = None,
     out: Out = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail (exit status 1) if the machine did not keep up.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail (exit status 1) if the machine did not keep up, or what decides at the site is not modelled.",
+        ),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live run while it runs, on a page in your browser.")
@@ -160,6 +164,7 @@ def run(
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
       natjam run site.yaml                    # a cluster or site that natjam import has written
     """
+    from emulator.display.basis import head_answer
     from emulator.display.closing_tables import MAX_JOBS, closing_tables
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
@@ -170,6 +175,7 @@ def run(
     settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
     experiment = load_experiment(file, settings)
+    head_answer(experiment.basis, strict)
     for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):
         warn(warning)
     if caution := trace_caution(experiment):

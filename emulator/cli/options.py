@@ -21,6 +21,9 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Fail (exit status 1) if something that decides at the site is not modelled.")
+]
 Out = Annotated[Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")]
 Baseline = Annotated[
     str | None,

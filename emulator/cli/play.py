@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from emulator.cli.options import Strict
+from emulator.display.basis import head_answer
 from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
@@ -58,6 +60,7 @@ def play(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Table of all starts and ends to write (CSV).")] = None,
+    strict: Strict = False,
 ) -> None:
     """Play the jobs of an imported Slurm site, or the pods of an imported Kubernetes cluster, in virtual time.
 
@@ -83,16 +86,16 @@ def play(
     if system == "kubernetes":
         if mode:
             raise ConfigError("--mode: is for a Slurm site; a Kubernetes cluster has no partitions")
-        _play_kubernetes(file, out)
+        _play_kubernetes(file, out, strict)
         return
     if system == "kueue":
         raise ConfigError(
             f"{file}: natjam play is for Slurm and Kubernetes; 'natjam run {file}' runs Kueue's workloads"
         )
-    _play_slurm(file, mode or (), out)
+    _play_slurm(file, mode or (), out, strict)
 
 
-def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
+def _play_slurm(file: Path, mode: Sequence[str], out: Path | None, strict: bool) -> None:
     """Play the jobs of a site, as it is configured and with other modes.  Raises ConfigError, RunError."""
     from emulator.files.whole_files import write_csv
     from emulator.policies.schedulers.play import Outcome
@@ -103,6 +106,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     site = read_saved(file, Slurm)
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
+    head_answer(site.basis, strict)
     played: dict[str, Mapping[str, Sequence[Execution]]] = {}
     rows: list[tuple[tuple[str, ...], Outcome]] = []
     for variant, cluster in _variants(site.cluster, mode).items():
@@ -118,7 +122,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
         say(f"{out}: every start and end")
 
 
-def _play_kubernetes(file: Path, out: Path | None) -> None:
+def _play_kubernetes(file: Path, out: Path | None, strict: bool) -> None:
     """Play the pods of a cluster.  Raises ConfigError, RunError."""
     from emulator.files.whole_files import write_csv
     from emulator.policies.kubernetes.scheduler import pods_player
@@ -130,6 +134,7 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
     arrivals = cluster.arrivals
     if not arrivals:
         raise ConfigError(f"{file}: kubernetes.arrivals: there are none; import the pods, or give --arrivals or --draw")
+    head_answer(cluster.basis, strict)
     say(f"playing {counted(len(arrivals), 'pod')} on {counted(len(cluster.state.nodes), 'node')}")
     player, began_s = pods_player(cluster), time.monotonic()
     executions = _play(file, player)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.cli.options import Baseline, Out, new_directory
+from emulator.cli.options import Baseline, Out, Strict, new_directory
 from emulator.display.console import results_console, say
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
@@ -24,6 +24,7 @@ def compare(
         Path | None, typer.Option(metavar="DIR", help="The side that is subtracted: A or B [default: B]")
     ] = None,
     out: Out = None,
+    strict: Strict = False,
 ) -> None:
     """Compare two runs job by job; two experiments are run first.
 
@@ -45,7 +46,8 @@ def compare(
       natjam compare before.yaml after.yaml --out compared
     """
     from analysis import compare as comparisons
-    from analysis.run_paths import find_runs
+    from analysis.run_paths import find_runs, read_summary
+    from emulator.display.basis import basis_of_run, head_answer
 
     if a.is_file() and b.is_file():
         directory = new_directory("compare", out)
@@ -54,7 +56,10 @@ def compare(
     else:
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
         directory = new_directory("compare", out)
-    is_single = len(find_runs([a])) == len(find_runs([b])) == 1
+    sides = [find_runs([side]) for side in (a, b)]
+    for basis in dict.fromkeys(basis_of_run(read_summary(runs[0].path)) for runs in sides):
+        head_answer(basis, strict)
+    is_single = all(len(runs) == 1 for runs in sides)
     evicted = comparisons.before_and_after(a, b) if is_single else None
     more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}
     comparisons.write_comparison(comparison, directory, more)

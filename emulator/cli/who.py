@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.cli.options import Strict
+from emulator.display.basis import head_answer
 from emulator.display.console import say, warn
 from emulator.errors import ConfigError, printable
 
@@ -28,6 +30,7 @@ def who(
     pod: Annotated[
         str, typer.Argument(help="A pod that waits there (NAMESPACE/NAME), or a manifest's file.", show_default=False)
     ],
+    strict: Strict = False,
 ) -> None:
     """Say who would be evicted for a pod now, by kube-scheduler's rules, and from which node.
 
@@ -52,6 +55,7 @@ def who(
         is_imported = system_of(file) is not None
         cluster = read_saved(file, Kubernetes) if is_imported else read_kubernetes([file], on_bytes).cluster
     asked, partial = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
+    head_answer(cluster.basis, strict)
     for line in _answer(cluster.state, asked):
         say(line)
     for field in partial:

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
+from operator import not_
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, PlainValidator, ValidationError, field_validator, model_validator
 
 from emulator.costs.overheads import TierNumbers
 from emulator.experiment.availability import Availability
@@ -25,6 +26,7 @@ from emulator.files.yaml_values import Location, dump_yaml
 from emulator.policies.axes import ALLOCATION, AUTO
 from emulator.policies.policy import AllocationPolicy, Maximum, TakesBack
 from emulator.policies.resources import vector_of
+from emulator.sites.basis import Basis
 from emulator.storage.objects import SCHEMES
 from emulator.vocabulary import ReclaimMechanism
 from workloads.schema import (
@@ -514,6 +516,10 @@ class Experiment(Strict):
     sim: Simulation = Simulation()
     scheduler: Scheduler
     workload: Workload
+    basis: Annotated[Basis, PlainValidator(lambda given: msgspec.convert(given, Basis))] = Field(
+        default=Basis(), exclude_if=not_
+    )
+    """What an import found to decide at its site that is not modelled, and what it left out; every answer shows it."""
 
     @property
     def journal(self) -> Literal["full", "messages", "off"]:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.sites import refuse_twice
+from emulator.sites.basis import Basis
 from emulator.vocabulary import Details, Frozen
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -273,6 +274,7 @@ class Kubernetes(Frozen):
     arrivals: tuple[Arrival, ...] = ()
     partial: Mapping[str, tuple[str, ...]] = {}
     """By pod: its fields that kube-scheduler looks at and natjam does not."""
+    basis: Basis = Basis()
 
     def __post_init__(self) -> None:
         nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from emulator.sites.basis import Basis
 from emulator.vocabulary import Details, Frozen
 
 
@@ -218,6 +219,7 @@ class Kueue(Frozen):
     """By name of the class."""
     arrivals: tuple[Arrival, ...] = ()
     nodes: tuple[FlavorNode, ...] = ()
+    basis: Basis = Basis()
 
     def __post_init__(self) -> None:
         if self.cluster.circle is not None:

@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from emulator.sites import refuse_twice
+from emulator.sites.basis import Basis
 from emulator.vocabulary import MINUTE_NS, SECOND_NS, Details, Frozen
 
 DAY_NS = 24 * 60 * MINUTE_NS
@@ -153,6 +154,7 @@ class Slurm(Frozen):
 
     cluster: Cluster
     jobs: tuple[Job, ...] = ()
+    basis: Basis = Basis()
 
     def __post_init__(self) -> None:
         partitions = {each.name for each in self.cluster.partitions}

@@ -26,7 +26,7 @@ from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.saved import NotImported
+from workloads.setting_effects import Loss, basis_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Imported:
     """What was found in the files."""
 
     cluster: Kubernetes
-    unread: list[NotImported]
+    unread: list[Loss]
     running: tuple[Arrival, ...]
     """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
@@ -67,8 +67,10 @@ def read_kubernetes(
     )
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.unread)
-    cluster = Kubernetes(state, classes, specs, arrivals, maker.partial)
-    return Imported(cluster, [*objects.unread, *maker.unread], tuple(_running(present, lengths, now_ns)))
+    losses = [*objects.unread, *maker.unread]
+    totals = {"pods": len(objects.of(api.POD)), "nodes": len(nodes)}
+    cluster = Kubernetes(state, classes, specs, arrivals, maker.partial, basis_of(losses, totals))
+    return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
 
 
 def _revalued(classes: Iterable[PriorityClass], values: Mapping[str, int]) -> Iterable[PriorityClass]:
@@ -94,7 +96,7 @@ def _pending(each: Present, now_ns: int) -> Pending:
 
 
 def _budgets(
-    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[NotImported]
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[Loss]
 ) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
     """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
     now: list[Budget] = []
@@ -152,14 +154,14 @@ def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
 
 
 def _by_creation(
-    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[NotImported]
+    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[Loss]
 ) -> tuple[Arrival, ...]:
     """Every pod when it was created, from an empty cluster; times count from the first."""
     arrivals: list[Arrival] = []
     for each in present:
         if each.preempted and each.replacement is not Replacement.NEVER:
             what = f"Pod {printable(each.pod.name)}: it was evicted, and the pod in its place arrives"
-            unread.append(NotImported(what, each.where))
+            unread.append(Loss(what, each.where))
             continue
         created_ns = now_ns if each.created_ns is None else each.created_ns
         length_ns = expected_ns(each, lengths, now_ns)

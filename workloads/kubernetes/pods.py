@@ -25,7 +25,7 @@ from emulator.sites.kubernetes import (
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
 from workloads.kubernetes.reading import Found
-from workloads.saved import NotImported
+from workloads.setting_effects import Loss
 
 NAMESPACE = "/namespace"
 """A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
@@ -115,7 +115,7 @@ class PodMaker:
     groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
-    unread: list[NotImported] = field(default_factory=list)
+    unread: list[Loss] = field(default_factory=list)
     partial: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By pod: its fields that kube-scheduler looks at and natjam does not."""
 
@@ -144,7 +144,7 @@ class PodMaker:
         if left_out:
             self.partial[name] = tuple(dict.fromkeys(left_out))
             more = (each for each in left_out if each not in found.unread)
-            self.unread.extend(NotImported(f"{found.name}.{each}", found.where) for each in more)
+            self.unread.extend(Loss(f"{found.name}.{each}", found.where) for each in more)
         return pod
 
     def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:

@@ -26,7 +26,8 @@ from emulator.files.yaml_values import DEEPEST_NESTING
 from emulator.vocabulary import SECOND_NS
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
-from workloads.saved import VERSIONS, NotImported, made_anew, system_of
+from workloads.saved import VERSIONS, made_anew, system_of
+from workloads.setting_effects import Loss
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MAX_VALUES = 5_000_000
@@ -62,9 +63,9 @@ class Found(Generic[StructT]):
         """An error with file, line, object and field."""
         return ConfigError(f"{self.where}: {self.name}: {field}: {what}")
 
-    def not_taken(self, why: str) -> NotImported:
+    def not_taken(self, why: str) -> Loss:
         """That it, or something of it, is left behind."""
-        return NotImported(f"{self.name}: {why}", self.where)
+        return Loss(f"{self.name}: {why}", self.where)
 
     def word(self, field: str, of: type[EnumT], text: str) -> EnumT:
         """One of the words of an enumeration."""
@@ -122,7 +123,7 @@ class Objects:
     """The objects of some files."""
 
     by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
-    unread: list[NotImported] = field(default_factory=list)
+    unread: list[Loss] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Found[Any]]:
         """Those of a kind."""
@@ -237,7 +238,7 @@ class _Reader:
         key = (version.rpartition("/")[0], kind)
         name, before = f"{printable(kind)[:_LONGEST_NAME]} {self._name(fields)}".strip(), len(self._objects.unread)
         if key not in self._kinds:
-            self._objects.unread.append(NotImported(name, self._where(node)))
+            self._objects.unread.append(Loss(name, self._where(node)))
             return
         self._where_read, self._read = self._where(node), name
         value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(self._kinds[key]), "")
@@ -303,7 +304,7 @@ class _Reader:
                     raise self._problem(f"{path}{name}", _OF_ANOTHER_TYPE)
             elif name in listed or f"{inside}*" in listed:
                 what = f"{self._read}.{path}{inside}{printable(key)[:_LONGEST_NAME]}"
-                self._objects.unread.append(NotImported(what, self._where(value)))
+                self._objects.unread.append(Loss(what, self._where(value)))
         return picked
 
 

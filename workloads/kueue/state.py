@@ -41,13 +41,13 @@ from workloads.kubernetes.pods import node_of, requests_of
 from workloads.kubernetes.quantities import Quantity, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.saved import NotImported
+from workloads.setting_effects import Loss, basis_of
 
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
 
 
-def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[NotImported]]:
+def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Loss]]:
     """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
     found = read_objects(paths, api.KINDS, on_bytes)
     queues = found.of(api.CLUSTER_QUEUE)
@@ -66,10 +66,12 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     priorities = {each.value.name: each.value.value for each in classes}
     arrivals, unread = _arrivals(found, cluster, priorities)
     nodes, left_out = _nodes_of(found)
-    return Kueue(cluster, priorities, arrivals, nodes), [*map(_explained, found.unread), *unread, *left_out]
+    losses = [*map(_explained, found.unread), *unread, *left_out]
+    totals = {"queues": len(queues), "workloads": len(found.of(api.WORKLOAD)), "nodes": len(found.of(api.NODE))}
+    return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
 
 
-def _explained(unread: NotImported) -> NotImported:
+def _explained(unread: Loss) -> Loss:
     """Kueue's configuration is often fetched in its ConfigMap; without it, there is no fair sharing."""
     is_config = re.match(r"ConfigMap .*manager-config$", unread.what)
     return replace(unread, why="give the text in its data as a file") if is_config else unread
@@ -149,18 +151,16 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 # ---- workloads ----
 
 
-def _arrivals(
-    found: Objects, cluster: Cluster, priorities: dict[str, int]
-) -> tuple[tuple[Arrival, ...], list[NotImported]]:
+def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> tuple[tuple[Arrival, ...], list[Loss]]:
     local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LOCAL_QUEUE)}
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
     arrivals: list[Arrival] = []
-    unread: list[NotImported] = []
+    unread: list[Loss] = []
     for each in found.of(api.WORKLOAD):
         made = arrival_of(each, local, covered, priorities)
-        if isinstance(made, NotImported):
+        if isinstance(made, Loss):
             unread.append(made)
         else:
             arrivals.append(made)
@@ -175,11 +175,11 @@ def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
         yield replace(arrival, workload=replace(arrival.workload, created_ns=created_ns))
 
 
-def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[NotImported]]:
+def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[Loss]]:
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
     labels = {each.value.name: each.value.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
     nodes: list[FlavorNode] = []
-    left_out: list[NotImported] = []
+    left_out: list[Loss] = []
     for each in found.of(api.NODE):
         node = node_of(each)
         flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
@@ -196,7 +196,7 @@ def arrival_of(
     local: Mapping[tuple[str, str], str],
     covered: Mapping[str, set[str]],
     priorities: Mapping[str, int],
-) -> Arrival | NotImported:
+) -> Arrival | Loss:
     """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
 
     Args:

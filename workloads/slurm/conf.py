@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
-from workloads.saved import NotImported
+from workloads.setting_effects import Loss
 from workloads.slurm.lines import Line, Where, node_names, read_lines, read_table, time_ns, whole
 
 MICROSECOND_NS = 1000
@@ -41,7 +41,7 @@ class Site:
         self.global_mode = Mode.OFF
         self.preempts_by_qos: Line | None = None
         self.settings: dict[str, Any] = {}
-        self.left_out: list[NotImported] = []
+        self.left_out: list[Loss] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
 
     def expect(self, line: Line, key: str, values: Sequence[str], why: str) -> None:
@@ -52,10 +52,10 @@ class Site:
     def leave_out(self, line: Line, key: str, why: str = "") -> None:
         """Note a setting that nothing here looks at."""
         text = f"{key}={printable(line.pairs[key][:60])}"
-        self.left_out.append(NotImported(text, str(line.where), why))
+        self.left_out.append(Loss(text, str(line.where), why))
 
 
-def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[NotImported]]:
+def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[Loss]]:
     """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from them: what has a
     reason before the rest.
 
@@ -110,7 +110,7 @@ _OPTIONS = {
 """What may stand beside a mode, and why it is not looked at here."""
 
 
-def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[tuple[Qos, ...], list[NotImported]]:
+def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[tuple[Qos, ...], list[Loss]]:
     """The QOS of a table, and what was not taken from it; ``mode`` and ``exempt_ns`` are the cluster's, for those that
     have none.
 
@@ -118,14 +118,14 @@ def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[tuple[Qos, ...], l
         ConfigError: it cannot be read, a column is missing, or a value is none.
     """
     found: dict[str, tuple[Where, Qos]] = {}
-    left_out: list[NotImported] = []
+    left_out: list[Loss] = []
     for where, row in read_table(path, _NEEDED, COMMAND):
         if row["Name"] in found:
             raise where.error("Name", f"'{printable(row['Name'][:40])}' is there twice")
         found[row["Name"]] = where, _qos_of_row(where, row, mode, exempt_ns)
         text = row.get("PreemptMode", "")
         what = printable(f"PreemptMode={text} of QOS {row['Name']}")
-        left_out += [NotImported(what, str(where), why) for why in not_looked_at(text)]
+        left_out += [Loss(what, str(where), why) for why in not_looked_at(text)]
     for where, qos in found.values():
         if unknown := [name for name in qos.preempts if name not in found]:
             raise where.error("Preempt", f"there is no QOS '{printable(unknown[0][:40])}'")
@@ -329,14 +329,14 @@ def _read_options(site: Site, line: Line, text: str, key: str, begin: str = "") 
         if option == "bf_interval=-1":
             site.settings["backfills"] = False
         elif option == "sched_interval=-1":
-            site.left_out.append(NotImported(option, str(line.where), "the main scheduler runs here"))
+            site.left_out.append(Loss(option, str(line.where), "the main scheduler runs here"))
         elif name in _NUMBERS:
             field, unit, least = _NUMBERS[name]
             site.settings[field] = whole(line.where, name, value, least) * unit
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
         else:
-            site.left_out.append(NotImported(f"{key}: {printable(option[:60])}", str(line.where)))
+            site.left_out.append(Loss(f"{key}: {printable(option[:60])}", str(line.where)))
 
 
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from emulator.errors import printable
 from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, Cluster, Job
-from workloads.saved import NotImported
+from workloads.setting_effects import Loss
 from workloads.slurm.lines import Where, read_table, time_ns, whole
 
 COMMAND = (
@@ -26,7 +26,7 @@ NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "N
 _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
 
 
-def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotImported]]:
+def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[Loss]]:
     """The jobs of a table, from the first submission on, and what was left out.
 
     Raises:
@@ -43,12 +43,12 @@ def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotI
         first_submits.setdefault(name, _submit(where, row["Submit"]))
     partitions = {each.name for each in cluster.partitions}
     jobs: list[Job] = []
-    left_out: list[NotImported] = []
+    left_out: list[Loss] = []
     begin = min(first_submits.values(), default=datetime.min)
     for name, (where, row) in rows.items():
         why = _why_not(row, partitions, cluster)
         if why:
-            left_out.append(NotImported(f"job {printable(name[:40])}", str(where), why))
+            left_out.append(Loss(f"job {printable(name[:40])}", str(where), why))
             continue
         submit_ns = round((first_submits[name] - begin).total_seconds()) * SECOND_NS
         jobs.append(_job(where, row, submit_ns, bool(cluster.qos)))

@@ -19,6 +19,7 @@ from emulator.files.yaml_values import Location, dotted
 from workloads.saved import HEADER, VERSIONS, section_of
 
 _WRITTEN_BY = ", ".join(f"natjam import {section}" for section in VERSIONS)
+_BASIS: Location = ("basis",)
 _OF_SITE: dict[str, frozenset[str]] = {
     "cluster": frozenset(
         {"nodes", "containers_per_node", "node_groups", "container_memory_gb", "memory_gb", "slots", "small_nodes"}
@@ -46,6 +47,7 @@ def include_site(document: Document) -> None:
     section = section_of(imported)
     if section is None:
         raise ConfigError(f"{document.origin(('site',))}: site: {path} is not a file of {_WRITTEN_BY}")
+    basis = _basis(imported.data[section])
     imported.data[section] = shortened(imported.data[section])
     site = _site_of(section, imported)
     for key in (HEADER, section):
@@ -53,9 +55,16 @@ def include_site(document: Document) -> None:
     _refuse(document, site, path)
     for location, value in _decided(site):
         document.derive(location, value, str(path))
+    if basis:
+        document.derive(_BASIS, basis, str(path))
     for location, value in (*_below((), site.usual), *_below((), USUAL)):
         if document.get(location) is None:
             document.derive(location, value, str(path))
+
+
+def _basis(of_section: Any) -> Any:
+    """What answers about a site rest on, which is taken out of its section: its words are no names, and stay whole."""
+    return of_section.pop("basis", None) if isinstance(of_section, dict) else None
 
 
 def _site_of(section: str, imported: Document) -> Site:
@@ -84,7 +93,7 @@ def _taken_out(document: Document) -> Path | None:
 
 def _refuse(document: Document, site: Site, path: Path) -> None:
     """Raise ConfigError if a key is given that the site decides."""
-    known = [(part, key) for part, keys in _OF_SITE.items() for key in sorted(keys)]
+    known = [_BASIS, *((part, key) for part, keys in _OF_SITE.items() for key in sorted(keys))]
     for location in (*known, *(location for location, _ in _decided(site))):
         if document.get(location) is not None:
             raise ConfigError(f"{document.origin(location)}: {dotted(location)}: the site {path} decides it; remove it")
