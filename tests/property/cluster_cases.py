@@ -33,9 +33,9 @@ CALM, BAD_NETWORK = (
     st.builds(
         BadNetwork,
         seed=st.integers(0, 10**6),
-        drop=st.integers(0, 20),
-        duplicate=st.integers(0, 20),
-        delay_ns=st.integers(0, 4 * SECOND_NS),
+        loss_percent=st.integers(0, 20),
+        duplication_percent=st.integers(0, 20),
+        latest_ns=st.integers(0, 4 * SECOND_NS),
     ),
 )
 _VICTIMS = st.sampled_from(("reduces", "all"))
