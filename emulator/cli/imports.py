@@ -237,20 +237,14 @@ def slurm(
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
-    from emulator.sites.slurm import Slurm
-    from workloads.setting_effects import basis_of
-    from workloads.slurm.conf import read_conf
-    from workloads.slurm.sacct import read_sacct
+    from workloads.slurm.site import read_slurm
 
     _check_out(out)
-    cluster, losses = read_conf(conf, qos)
-    jobs, left_out = read_sacct(sacct, cluster) if sacct is not None else ((), [])
-    losses += left_out
+    site, losses = read_slurm(conf, sacct, qos)
     paths = [path for path in (conf, sacct, qos) if path is not None]
-    basis = basis_of(losses, {"jobs": len(jobs) + len(left_out)})
-    _write(out, Slurm(cluster, jobs, basis), paths, losses, show_all)
-    counts = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
-    say(f"{out}: {counts}, {counted(len(jobs), 'job')}")
+    _write(out, site, paths, losses, show_all)
+    counts = f"{counted(len(site.cluster.nodes), 'node')}, {counted(len(site.cluster.partitions), 'partition')}"
+    say(f"{out}: {counts}, {counted(len(site.jobs), 'job')}")
 
 
 def _class_values(given: Sequence[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
 from workloads.saved import read_saved
+from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
 from workloads.slurm.sacct import read_sacct
@@ -74,6 +76,8 @@ PartitionName=none Nodes=
 PartitionName=hipri Nodes=n12
 """
 CONF = """\
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 NodeName=n[1-2] CPUs=4
@@ -93,6 +97,14 @@ JobIDRaw|Partition|Submit|ElapsedRaw|Suspended|State|NNodes|NCPUS|TimelimitRaw
 """
 
 
+def by_effect(losses: Iterable[Loss]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """What decides, and what decides nothing, each with the number of its line."""
+    found: dict[Effect, set[tuple[str, str]]] = {Effect.DECIDES: set(), Effect.NOTHING: set()}
+    for each in losses:
+        found[each.effect].add((each.where.rpartition(":")[2], each.what))
+    return found[Effect.DECIDES], found[Effect.NOTHING]
+
+
 @pytest.fixture
 def conf(tmp_path: Path) -> Path:
     path = tmp_path / "slurm.conf"
@@ -103,7 +115,8 @@ def conf(tmp_path: Path) -> Path:
 def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(EXAMPLE)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert (len(cluster.nodes), cluster.nodes["dev7"], cluster.nodes["big"]) == (27, 2, 32)
     debug, batch, long = cluster.partitions
     assert (len(debug.nodes), debug.mode, debug.limit_ns) == (17, Mode.OFF, 30 * MINUTE_NS)
@@ -115,28 +128,33 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert not settings.gang
     assert (settings.exempt_ns, settings.cred_expire_ns) == (10 * MINUTE_NS, 60 * SECOND_NS)
     assert (settings.bf_interval_ns, settings.bf_window_ns) == (10 * SECOND_NS, 2880 * MINUTE_NS)
-    said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
-    assert ("3", "epilog=/usr/local/slurm/epilog") in said
-    assert ("12", "SchedulerParameters: bf_continue") in said
-    assert {("7", "selecttypeparameters=CR_Core_Memory"), ("13", "realmemory=2000"), ("14", "weight=16")} <= said
-    assert {("17", "maxnodes=10"), ("19", "minnodes=4"), ("21", "allowgroups=admin")} <= said
+    decides, nothing = by_effect(lost)
+    assert {("3", "Epilog=/usr/local/slurm/epilog"), ("12", "SchedulerParameters=bf_continue")} <= nothing
+    assert {("17", "MaxNodes=10"), ("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
+    assert decides == {
+        ("7", "SelectTypeParameters=CR_Core_Memory"),
+        ("12", "SchedulerParameters=preempt_youngest_first"),
+        ("13", "RealMemory=2000"),
+        ("14", "Weight=16"),
+        ("16", "DownNodes=dev20"),
+    }
     for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
-        assert (
-            ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
-        ) == (is_listed)
+        assert (("21", f"OverSubscribe={text}") in by_effect(read_conf(path).losses)[0]) == is_listed
 
 
 def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(PACKAGED)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
-    lines = [PACKAGED.splitlines()[int(each.where.rpartition(":")[2]) - 1] for each in left_out]
-    assert [line.partition("=")[0] for line in lines] == [
-        *("SelectTypeParameters", "NodeName", "ProctrackType", "ReturnToService", "TaskPlugin"),
-        *("AccountingStorageType", "AccountingStoreFlags", "JobCompType"),
-    ]
+    decides, _ = by_effect(lost)
+    assert decides == {("9", "SelectTypeParameters=CR_Core_Memory"), ("13", "RealMemory=64000")}
+    path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core"))
+    assert by_effect(read_conf(path).losses)[0] == set(), "a core is a CPU there, and memory is no resource"
+    path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core").replace("CPUs=16", "CPUs=16 ThreadsPerCore=2"))
+    assert by_effect(read_conf(path).losses)[0] == {("9", "SelectTypeParameters=CR_Core")}
 
 
 def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
@@ -147,21 +165,19 @@ def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
 def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(PREEMPTING)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert [(each.name, len(each.nodes), each.tier, each.mode) for each in cluster.partitions] == [
         ("active", 5, 1000, Mode.SUSPEND),
         ("hipri", 6, 500, Mode.OFF),
-        ("none", 0, 1, Mode.SUSPEND),
-    ]
+        ("none", 0, 1, Mode.OFF),
+    ], "who shares nothing, as is the default, is not suspended"
     settings = cluster.settings
     assert (settings.preempts, settings.gang, settings.backfills) == (True, True, False)
     assert (settings.bf_max_job_test, settings.sched_interval_ns) == (50, MINUTE_NS)
-    assert [(each.where.rpartition(":")[2], each.what) for each in left_out] == [
-        ("3", "jobrequeue=0"),
-        ("4", "sched_interval=-1"),
-        ("5", "features=fast,gpu"),
-        ("11", "partitionname=hipri"),
-    ]
+    decides, nothing = by_effect(lost)
+    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1"), ("5", "Features=fast,gpu")} <= decides
+    assert ("11", "PartitionName=hipri") in nothing
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
@@ -172,9 +188,12 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
         "SchedulerParameters=bf_window=4320,\\\nbf_resolution=300\n"
         "NodeName=DEFAULT CPUs=8\nNodeName=n[01-10,12]\nNodeName=n11 State=DRAIN\n"
         "PartitionName=DEFAULT Nodes=n[01-10,12] DefaultTime=30 MaxTime=60\nPartitionName=low preemptmode=requeue\n"
-        "PartitionName=DEFAULT DefaultTime=NONE\nPartitionName=high Nodes=ALL PriorityTier=2 State=DOWN\n"
+        "PartitionName=DEFAULT DefaultTime=NONE OverSubscribe=FORCE:1\n"
+        "PartitionName=high Nodes=ALL PriorityTier=2 State=DOWN\nSelectType=select/cons_tres\n"
+        "SelectTypeParameters=CR_CPU\n"
     )
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     low, high = cluster.partitions
     assert (low.nodes[-2:], low.mode, low.limit_ns) == (("n10", "n12"), Mode.REQUEUE, 30 * MINUTE_NS)
     assert (len(high.nodes), high.mode, high.limit_ns) == (12, Mode.SUSPEND, 60 * MINUTE_NS)
@@ -182,7 +201,9 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
     assert (settings.preempts, settings.gang, settings.exempt_ns) == (True, True, 10 * MINUTE_NS)
     assert (settings.youngest_first, settings.reorder_count) == (True, 3)
     assert (settings.bf_window_ns, settings.bf_resolution_ns) == (4320 * MINUTE_NS, 300 * SECOND_NS)
-    assert [each.what for each in left_out] == ["state=DRAIN", "state=DOWN", "PreemptParameters: send_user_signal"]
+    assert {what for _, what in by_effect(lost)[0]} == {
+        *("State=DRAIN", "State=DOWN", "PreemptParameters=Youngest_First"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -199,13 +220,13 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
 def test_cpus_as_slurm_infers_them(tmp_path: Path, default: str, given: str, cpus: int) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(f"NodeName=DEFAULT {default}\nNodeName=a {given}\nPartitionName=p\n")
-    assert read_conf(path)[0].nodes == {"a": cpus}
+    assert read_conf(path).cluster.nodes == {"a": cpus}
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("NodeName=n[1-2] CPUs=4\n")
     conf.write_text(CONF.replace("NodeName=n[1-2] CPUs=4", "Include nodes.conf"))
-    assert read_conf(conf)[0].nodes == {"n1": 4, "n2": 4}
+    assert read_conf(conf).cluster.nodes == {"n1": 4, "n2": 4}
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
@@ -227,21 +248,21 @@ def test_what_is_no_file_is_not_read(conf: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
-        ("CPUs=4", "CPUs=4 ThreadsPerCore=0", ":3: ThreadsPerCore: must be at least 1, not 0"),
-        ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
-        ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
-        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":3: NodeName: has more than 100,000 nodes"),
-        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":3: NodeName: has more than 100,000 nodes"),
-        ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
-        ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
-        ("PreemptType=preempt/partition_prio", "Preempt", ":1: 'Preempt' is not Key=Value"),
-        ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":2: "),
-        ("NodeName=", "SchedulerTimeSlice=0\nNodeName=", ":3: SchedulerTimeSlice: must be at least 5, not 0"),
-        ("NodeName=", "SchedulerParameters=bf_interval=0\nNodeName=", ":3: bf_interval: must be at least 1, not 0"),
-        ("PriorityTier=10", "GraceTime=1:2:3:4", ":5: GraceTime: '1:2:3:4' is not a time"),
-        ("PriorityTier=10", "MaxTime=soon", ":5: MaxTime: 'soon' is not a time"),
-        ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":5: DefaultTime: 'now' is not a time"),
+        ("CPUs=4", "CPUs=four", ":5: CPUs: 'four' is not a whole number"),
+        ("CPUs=4", "CPUs=4 ThreadsPerCore=0", ":5: ThreadsPerCore: must be at least 1, not 0"),
+        ("NodeName=n[1-2]", "NodeName=n[1-", ":5: NodeName: "),
+        ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":5: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":5: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":5: NodeName: has more than 100,000 nodes"),
+        ("low Nodes=ALL", "low Nodes=n7", ":6: Nodes: there is no NodeName 'n7'"),
+        ("PreemptMode=OFF", "PreemptMode=STOP", ":7: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
+        ("PreemptType=preempt/partition_prio", "Preempt", ":3: 'Preempt' is not Key=Value"),
+        ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":4: "),
+        ("NodeName=", "SchedulerTimeSlice=0\nNodeName=", ":5: SchedulerTimeSlice: must be at least 5, not 0"),
+        ("NodeName=", "SchedulerParameters=bf_interval=0\nNodeName=", ":5: bf_interval: must be at least 1, not 0"),
+        ("PriorityTier=10", "GraceTime=1:2:3:4", ":7: GraceTime: '1:2:3:4' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon", ":7: MaxTime: 'soon' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":7: DefaultTime: 'now' is not a time"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(conf: Path, old: str, new: str, message: str) -> None:
@@ -263,17 +284,18 @@ def test_times(text: str, seconds: int | None) -> None:
 def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text(SACCT)
-    jobs, left_out = read_sacct(path, read_conf(conf)[0])
-    assert jobs == (
+    found = read_sacct(path, read_conf(conf))
+    assert found.jobs == (
         Job("11", "low", 2, 4, 3600 * SECOND_NS, 0, 60 * MINUTE_NS),
         Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
         Job("16", "low", 1, 1, 7 * SECOND_NS, 540 * SECOND_NS, FOREVER_NS),
     )
-    assert [(each.what, each.why) for each in left_out] == [
-        ("job 13", "how long it works is not known: it is PENDING"),
-        ("job 14", "there is no partition 'gone' in slurm.conf"),
-        ("job 15", "1 nodes with 64 CPUs each are not in its partition"),
+    assert [(each.what, each.why, each.work) for each in found.losses] == [
+        ("job 13", "how long it works is not known: it is PENDING", 0),
+        ("job 14", "there is no partition 'gone' in slurm.conf", 5),
+        ("job 15", "it has more nodes, or more CPUs on each, than its partition", 5 * 64),
     ]
+    assert (found.total, found.work_s) == (6, 3600 * 8 + 600 * 3 + 5 + 5 * 64 + 7)
 
 
 QOS = """\
@@ -289,15 +311,13 @@ def test_what_stands_beside_a_mode_and_is_not_looked_at_is_said(conf: Path, tmp_
     conf.write_text(text.replace("PreemptMode=OFF", "PreemptMode=CANCEL,PRIORITY"))
     table = tmp_path / "qos.txt"
     table.write_text("Name|Preempt|PreemptMode\nlow||within,cancel\nhigh|low|\n")
-    cluster, left_out = read_conf(conf, table)
+    found = read_conf(conf, table)
+    cluster, lost = found.cluster, found.losses
     assert [(each.name, each.mode) for each in cluster.qos] == [("low", Mode.CANCEL), ("high", Mode.REQUEUE)]
     assert [each.mode for each in cluster.partitions] == [Mode.REQUEUE, Mode.CANCEL, Mode.REQUEUE]
-    said = [(each.what, each.why.split()[0]) for each in left_out]
-    beside = [each for each in said if each[0].lower().startswith("preemptmode=")]
+    beside = [each.what for each in lost if each.what.startswith("PreemptMode=")]
     assert beside == [
-        ("preemptmode=PRIORITY,REQUEUE", "jobs"),
-        ("preemptmode=CANCEL,PRIORITY", "jobs"),
-        ("PreemptMode=within,cancel of QOS low", "jobs"),
+        *("PreemptMode=PRIORITY,REQUEUE", "PreemptMode=CANCEL,PRIORITY", "PreemptMode=within,cancel of QOS low"),
     ]
     table.write_text("Name|Preempt|PreemptMode\nlow||cancel,requeue\n")
     with pytest.raises(ConfigError, match=r"qos\.txt:2: PreemptMode: 'cancel,requeue' is none of"):
@@ -311,16 +331,18 @@ def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     table, sacct, out = tmp_path / "qos.txt", tmp_path / "jobs.txt", tmp_path / "mine.yaml"
     table.write_text(QOS)
     conf.write_text(preempting("PreemptExemptTime=5\n"))
-    cluster, left_out = read_conf(conf, table)
+    found = read_conf(conf, table)
+    cluster, lost = found.cluster, found.losses
     assert cluster.settings.preempts
     assert cluster.qos == (
         Qos("normal", (), Mode.REQUEUE, 0, 5 * MINUTE_NS),
         Qos("urgent", ("normal", "scavenger"), Mode.REQUEUE, 0, 5 * MINUTE_NS, 100),
         Qos("scavenger", (), Mode.CANCEL, 30 * SECOND_NS, 10 * MINUTE_NS),
     )
-    assert not left_out
-    cluster, left_out = read_conf(conf)
-    assert (cluster.settings.preempts, left_out[0].why) == (
+    assert not by_effect(lost)[0]
+    found = read_conf(conf)
+    cluster, lost = found.cluster, found.losses
+    assert (cluster.settings.preempts, lost[0].why) == (
         False,
         "nobody is preempted: give the table of QOS with --qos",
     )
@@ -349,7 +371,8 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
     done = run_natjam(*arguments)
-    assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
+    assert "2 nodes, 2 partitions, 3 jobs" in done.output
+    assert "1 of 6 jobs (1.0% of the work): it has more nodes" in done.output
     site = read_saved(out, Slurm)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
     run_natjam("play", out, "--mode", "low=suspend", "--out", stays)
