@@ -11,6 +11,7 @@ import pytest
 
 from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
@@ -19,6 +20,7 @@ from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
 from workloads.slurm.sacct import read_sacct
+from workloads.slurm.site import read_slurm
 
 # After the example at the end of slurm.conf's page (https://slurm.schedmd.com/slurm.conf.html).
 EXAMPLE = """\
@@ -449,3 +451,204 @@ def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None
     run_natjam(*imported)
     said = run_natjam("advise", site, "--out", tmp_path / "advice", status=2)
     assert "site.yaml: slurm.jobs: there are no urgent jobs" in said.output
+
+
+# ---- what decides, is left out, or is refused ----
+
+SITE = """\
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=n1 CPUs=8
+PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
+"""
+TWO_JOBS = """\
+JobIDRaw|Partition|Submit|ElapsedRaw|State|NNodes|NCPUS|TimelimitRaw
+1|low|2026-11-02T10:00:00|600|COMPLETED|1|8|60
+2|high|2026-11-02T10:01:00|120|COMPLETED|1|8|60
+"""
+
+
+def site_of(folder: Path, conf: str, jobs: str = "", qos: str = "") -> tuple[Slurm, tuple[Loss, ...]]:
+    """The site of these files, as ``natjam import slurm`` reads them."""
+    (folder / "site.conf").write_text(conf)
+    paths: dict[str, Path | None] = {"sacct": None, "qos": None}
+    for name, text in (("sacct", jobs), ("qos", qos)):
+        if text:
+            paths[name] = folder / f"{name}.txt"
+            (folder / f"{name}.txt").write_text(text)
+    return read_slurm(folder / "site.conf", **paths)
+
+
+def starts_s(site: Slurm) -> dict[str, list[float]]:
+    """When each job starts, in a play."""
+    finished = jobs_player(site.cluster, site.jobs).finish()
+    return {name: [each.start_ns / SECOND_NS for each in executions] for name, executions in finished.items()}
+
+
+def test_the_clusters_name_is_in_names_of_included_files_and_they_are_beside_the_first_one(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/linux_nodes.conf").write_text("Include parts/more.conf\n")
+    (tmp_path / "parts/more.conf").write_text("NodeName=n[1-2] CPUs=8\n")
+    conf = tmp_path / "slurm.conf"
+    for text in ("ClusterName=linux\n{}", "{}ClusterName=linux\n"):
+        conf.write_text(text.format("include parts/%c_nodes.conf\nPartitionName=p Nodes=ALL\n"))
+        assert read_conf(conf).cluster.nodes == {"n1": 8, "n2": 8}
+    conf.write_text("include parts/%c_nodes.conf\n")
+    with pytest.raises(ConfigError, match=r"slurm\.conf:1: Include: .* there is no ClusterName"):
+        read_conf(conf)
+
+
+def test_a_partition_that_shares_nothing_is_not_suspended(tmp_path: Path) -> None:
+    suspending = SITE.replace("REQUEUE", "SUSPEND,GANG")
+    forced = suspending.replace("Nodes=ALL", "Nodes=ALL OverSubscribe=FORCE:1")
+    refused = suspending.replace("Nodes=ALL", "Nodes=ALL OverSubscribe=NO")
+    assert starts_s(site_of(tmp_path, forced, TWO_JOBS)[0]) == {"1": [0], "2": [60]}
+    for text in (refused, suspending):
+        site, losses = site_of(tmp_path, text, TWO_JOBS)
+        assert starts_s(site) == {"1": [0], "2": [600]}
+        assert not by_effect(losses)[0]
+    site, losses = site_of(tmp_path, forced.replace("FORCE:1 PriorityTier=10", "NO PriorityTier=10"), TWO_JOBS)
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["OverSubscribe=NO of partition high"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("PreemptMode=SUSPEND", ":4: PreemptMode: SUSPEND without GANG, and Slurm does not start"),
+        ("PreemptMode=OFF", ":3: PreemptType: preempt/partition_prio with PreemptMode=OFF"),
+        ("KillWait=30", ":3: PreemptType: preempt/partition_prio with no PreemptMode"),
+    ],
+)
+def test_what_slurm_refuses_is_refused(tmp_path: Path, mode: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        site_of(tmp_path, SITE.replace("PreemptMode=REQUEUE", mode, 1))
+    assert f"site.conf{message}" in refused.value.message
+    assert "(slurm.conf(5))" in refused.value.message
+    without = SITE.replace("preempt/partition_prio", "preempt/none").replace("PreemptMode=REQUEUE", "KillWait=30", 1)
+    assert not site_of(tmp_path, without)[0].cluster.settings.preempts
+
+
+def test_suspend_in_a_partition_without_gang_is_said(tmp_path: Path) -> None:
+    conf = SITE.replace("PriorityTier=1\n", "PriorityTier=1 PreemptMode=SUSPEND OverSubscribe=FORCE:1\n")
+    _, losses = site_of(tmp_path, conf)
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["PreemptMode=SUSPEND of partition low"]
+
+
+QOS_OF_TWO = "Name|Priority|GraceTime|Preempt|PreemptMode|PreemptExemptTime\nlow|1|||cluster|\nhigh|10||low|cluster|\n"
+JOBS_OF_TWO = TWO_JOBS.replace("Raw\n", "Raw|QOS\n").replace("|60\n", "|60|low\n", 1).replace("|60\n", "|60|high\n")
+
+
+def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) -> None:
+    conf = SITE.replace("partition_prio", "qos").replace("REQUEUE", "SUSPEND,GANG")
+    conf = conf.replace("=ALL", "=ALL OverSubscribe=FORCE:1")
+    one = JOBS_OF_TWO.replace("|high|", "|low|")
+    site, losses = site_of(tmp_path, conf, one, QOS_OF_TWO)
+    [turns] = [each for each in losses if each.effect is Effect.DECIDES]
+    assert turns.what == "QOS high of job 2"
+    assert "take turns" in turns.why
+    assert str(site.basis.decides[0]).startswith("1 of 2 jobs: jobs of one partition take turns")
+    _, losses = site_of(tmp_path, conf, JOBS_OF_TWO, QOS_OF_TWO)
+    assert not by_effect(losses)[0], "in two partitions one is suspended, as in Slurm"
+
+
+def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
+    conf = SITE.replace("partition_prio", "qos")
+    jobs = JOBS_OF_TWO + "3|low|2026-11-02T10:02:00|60|COMPLETED|1|8|60|vip\n"
+    jobs = jobs.replace("|high\n", "|low\n").replace("|high|", "|low|")
+    qos = QOS_OF_TWO.replace("high|10||low", "vip|1000||")
+    found = {}
+    for text in ("PriorityType=priority/basic", "PriorityType=priority/multifactor\nPriorityWeightQOS=10"):
+        site, losses = site_of(tmp_path, f"{text}\n{conf}", jobs, qos)
+        found[text.partition("/")[2][:5]] = [start for start, *_ in starts_s(site).values()], len(by_effect(losses)[0])
+    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 1)}
+
+
+def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: Path) -> None:
+    jobs = TWO_JOBS + (
+        "3|low|2026-11-02T10:02:00|600|PREEMPTED|1|8|60\n4|low|2026-11-02T10:02:00|600|NODE_FAIL|1|8|60\n"
+        "5|gone|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n6|low|2026-11-02T10:02:00|600|COMPLETED|8|64|60\n"
+        "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
+        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n"
+    )
+    site, _ = site_of(tmp_path, SITE, jobs)
+    assert [each.name for each in site.jobs] == ["1", "2"]
+    assert [(each.number, each.total, each.reason.split(" (")[0]) for each in site.basis.left_out] == [
+        (2, 9, "a value of its row cannot be read"),
+        (1, 9, "it has more or fewer values than columns"),
+        (1, 9, "it was preempted for good"),
+        (1, 9, "how long it works is not known: it is NODE_FAIL"),
+        (1, 9, "there is no partition 'gone' in slurm.conf"),
+        (1, 9, "it has more nodes, or more CPUs on each, than its partition"),
+    ]
+    work = 6 * 600 * 8 + 120 * 8 + 600 * 64
+    assert [each.work_share for each in site.basis.left_out[:3]] == [2 * 4800 / work, None, 4800 / work]
+    with pytest.raises(ConfigError, match=r"sacct\.txt:2: Submit: 'soon' is not a time"):
+        site_of(tmp_path, SITE, TWO_JOBS.splitlines()[0] + "\n1|low|soon|600|COMPLETED|1|8|60\n")
+
+
+def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
+    head, first, second = TWO_JOBS.splitlines()
+    head += "|Eligible|AllocTRES|ReqMem|Constraints|JobName"
+    first += "|2026-11-02T10:00:00|billing=8,cpu=8,mem=4G,node=1|4G||a"
+    second += "|2026-11-02T16:00:00|cpu=8,gres/gpu=4,mem=4G,node=1|4G|icelake|b"
+    jobs = "\n".join((head, first, second))
+    conf = SITE.replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:4")
+    by_kind = []
+    for select in ("CR_CPU", "CR_CPU_Memory"):
+        site, _ = site_of(tmp_path, conf.replace("CR_CPU", select), jobs)
+        by_kind.append({(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides})
+    of_jobs = {("jobs", 1, "GPUs"), ("jobs", 1, "features"), ("jobs", 1, "a"), ("settings", 1, "GPUs")}
+    assert by_kind == [of_jobs, of_jobs | {("jobs", 2, "memory"), ("settings", 2, "memory")}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "decides"),
+    [
+        ("PriorityType=priority/basic\nPriorityWeightAge=1000\nPriorityFlags=MAX_TRES", set()),
+        (
+            "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightFairshare=0",
+            {"PriorityType=priority/multifactor", "PriorityWeightAge=1000"},
+        ),
+        ("AccountingStorageEnforce=associations,limits", {"AccountingStorageEnforce=associations,limits"}),
+        ("AccountingStorageEnforce=associations", set()),
+        ("JobRequeue=1\nOverTimeLimit=0\nCompleteWait=0\nTopologyPlugin=topology/none", set()),
+        ("Licenses=foo:4\nOverTimeLimit=5\nKillWait=30", {"Licenses=foo:4", "OverTimeLimit=5"}),
+        ("NewInSlurm30=yes", {"newinslurm30=yes"}),
+        ("SchedulerParameters=bf_max_job_user=0,bf_continue,defer", {"SchedulerParameters=defer"}),
+    ],
+)
+def test_what_decides_is_known_from_what_does_not(tmp_path: Path, lines: str, decides: set[str]) -> None:
+    _, losses = site_of(tmp_path, f"{lines}\n{SITE}")
+    assert {what for _, what in by_effect(losses)[0]} == decides
+
+
+def test_what_is_not_set_decides_too(tmp_path: Path) -> None:
+    _, losses = site_of(tmp_path, SITE.replace("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n", ""))
+    assert {what for _, what in by_effect(losses)[0]} == {"SelectType is not set"}
+    _, losses = site_of(tmp_path, SITE.replace("SelectTypeParameters=CR_CPU\n", ""))
+    assert {what for _, what in by_effect(losses)[0]} == {"SelectTypeParameters is not set: CR_Core_Memory"}
+
+
+def test_nodes_that_are_alike_differ_in_no_weight(tmp_path: Path) -> None:
+    same = SITE.replace("NodeName=n1 CPUs=8", "NodeName=DEFAULT Weight=5 Feature=a\nNodeName=n[1-2] CPUs=8")
+    assert not by_effect(site_of(tmp_path, same)[1])[0]
+    other = same + "NodeName=n3 CPUs=8 Weight=6\n"
+    assert {what for _, what in by_effect(site_of(tmp_path, other)[1])[0]} == {"Weight=5", "Weight=6"}
+
+
+def test_the_screen_shows_what_decides_and_all_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "site.conf").write_text(f"Licenses=foo:4\nKillWait=30\n{SITE}")
+    (tmp_path / "jobs.txt").write_text(TWO_JOBS)
+    out = tmp_path / "mine.yaml"
+    files = ["--conf", tmp_path / "site.conf", "--sacct", tmp_path / "jobs.txt", "--out", out]
+    said = run_natjam("import", "slurm", *files).output
+    assert "1 setting: licences are not modelled" in said
+    assert "KillWait" not in said
+    assert "KillWait=30" in run_natjam("import", "slurm", *files, "--all").output
+    assert "#   KillWait=30" in out.read_text()
+    assert read_saved(out, Slurm).basis.rest == 1
+    assert "licences are not modelled" in run_natjam("play", out).output
+    assert "--strict" in run_natjam("play", out, "--strict", status=1).output
