@@ -379,3 +379,106 @@ class TestContainersOfSeveralSizes:
         ]
         assert (cluster["containers_per_node"], cluster["container_memory_gb"]) == (8, 2)
         assert "node_groups" not in cluster
+
+
+class TestWhatDecides:
+    QUEUES: ClassVar = {
+        f"{PREFIX}root.queues": "a,b",
+        f"{PREFIX}root.a.capacity": 50,
+        f"{PREFIX}root.b.capacity": 50,
+        f"{PREFIX}maximum-am-resource-percent": 1.0,
+        f"{PREFIX}user-limit-factor": 2,
+    }
+    PREEMPTS: ClassVar = {"yarn.resourcemanager.scheduler.monitor.enable": "true"}
+
+    def decides(self, folder: Path, capacity: Mapping[str, object], site: Mapping[str, object]) -> set[str]:
+        """What decides and is not modelled, without the first parts of its name."""
+        scheduler = hadoop(folder, "cs.xml", {**self.QUEUES, **capacity})
+        found = imported(site=hadoop(folder, "site.xml", site), scheduler=scheduler)
+        return by_effect(found.losses)[Effect.DECIDES]
+
+    @pytest.mark.parametrize(
+        ("capacity", "site", "decides"),
+        [
+            ({}, {}, set()),
+            ({"root.a.disable_preemption": "true"}, PREEMPTS, {"disable_preemption=true"}),
+            ({"root.a.disable_preemption": "false"}, PREEMPTS, set()),
+            ({"root.a.disable_preemption": "true"}, {}, set()),
+            ({"root.a.user-limit-factor": 1}, {}, {"user-limit-factor=1 of queue a"}),
+            ({"root.a.user-limit-factor": 1, "root.a.maximum-capacity": 50}, {}, set()),
+            ({"user-limit-factor": -1}, {}, set()),
+            ({"root.a.minimum-user-limit-percent": 25}, {}, {"minimum-user-limit-percent=25"}),
+            ({"root.a.ordering-policy": "fair", "root.b.ordering-policy": "fifo"}, {}, {"ordering-policy=fair"}),
+            ({"root.a.accessible-node-labels": "gpu"}, {}, {"accessible-node-labels=gpu"}),
+            ({"root.a.accessible-node-labels": "gpu"}, {"yarn.node-labels.enabled": "false"}, set()),
+            ({"root.a.accessible-node-labels.gpu.capacity": 9}, {}, {"capacity=9"}),
+            ({"root.a.new-in-4": 1}, {}, {"new-in-4=1"}),
+            ({}, {"yarn.resourcemanager.hostname.rm1": "a", "mapreduce.map.memory.mb": 1024}, set()),
+            ({}, {"yarn.scheduler.configuration.store.class": "zk"}, {"class=zk"}),
+        ],
+    )
+    def test_what_decides_is_known_from_what_does_not(
+        self, tmp_path: Path, capacity: dict[str, object], site: dict[str, object], decides: set[str]
+    ) -> None:
+        assert self.decides(tmp_path, {f"{PREFIX}{key}": value for key, value in capacity.items()}, site) == decides
+
+    def test_users_who_may_not_have_all_of_their_queue_are_said_by_default(self, tmp_path: Path) -> None:
+        without = {key: value for key, value in self.QUEUES.items() if not key.endswith(("factor", "percent"))}
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", without))
+        assert [(gap.number, gap.kind) for gap in found.basis.decides] == [(2, "queues"), (1, "settings")]
+        assert "user-limit-factor=1 of queue a, which is not set" in found.basis.decides[0].example
+        assert "is not set: 0.1" in found.basis.decides[1].example
+
+    def test_the_number_of_nodes_that_was_assumed_decides(self, tmp_path: Path) -> None:
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", self.QUEUES), nodes=None)
+        assert [gap.example for gap in found.basis.decides] == ["cluster.nodes=6 (no file)"]
+
+    def test_every_answer_says_it_first(self, tmp_path: Path) -> None:
+        disabled = {**self.QUEUES, f"{PREFIX}root.a.disable_preemption": "true"}
+        site, scheduler = hadoop(tmp_path, "site.xml", self.PREEMPTS), hadoop(tmp_path, "cs.xml", disabled)
+        out = tmp_path / "mine.yaml"
+        done = natjam("--site", site, "--scheduler", scheduler, "--nodes", 4, "--out", out)
+        assert done.output.splitlines()[1].startswith("  1 setting: all queues may be preempted; for example")
+        assert load_experiment(out).basis.decides[0].reason == "all queues may be preempted"
+
+
+class TestTheFairSchedulersPreemption:
+    SITE: ClassVar = {
+        "yarn.resourcemanager.scheduler.class": "org.apache.hadoop.yarn.server.FairScheduler",
+        "yarn.scheduler.fair.preemption": "true",
+        "yarn.nodemanager.resource.memory-mb": 10240,
+    }
+
+    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores") -> Imported:
+        path = folder / "fair.xml"
+        path.write_text(
+            f"<allocations><queue name='prod'><weight>3.0</weight>{of_prod}</queue>"
+            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue></allocations>"
+        )
+        return imported(site=hadoop(folder, "site.xml", self.SITE), fair=path, nodes=4)
+
+    def test_a_timeout_is_said_to_be_missing(self, tmp_path: Path) -> None:
+        found = self.found(tmp_path, "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout>")
+        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 15.0
+        assert "prod: fairSharePreemptionTimeout=3600" in by_effect(found.losses)[Effect.DECIDES]
+
+    def test_without_a_timeout_nobody_preempts(self, tmp_path: Path) -> None:
+        found = self.found(tmp_path, "<fairSharePreemptionThreshold>0.8</fairSharePreemptionThreshold>")
+        assert found.experiment["scheduler"]["allocation"]["preemption"] is None
+        assert found.experiment["scheduler"]["mechanism"] == "wait"
+        assert [loss.what.partition("=")[0] for loss in found.losses if loss.effect is Effect.DECIDES] == [
+            "yarn.resourcemanager.scheduler.class",
+        ]
+
+    @pytest.mark.parametrize(
+        ("maximum", "share"),
+        [
+            *(("2048 mb, 2 vcores", 0.05), ("vcores=2, memory-mb=2048", 0.05), ("5%", 0.05)),
+            *(("50% cpu, 5% memory", 0.05), ("vcores=50%, memory-mb=5%", 0.05), ("40960 mb,0vcores", 0.25)),
+        ],
+    )
+    def test_a_cap_below_the_share_of_a_queue_is_a_cap(self, tmp_path: Path, maximum: str, share: float) -> None:
+        queues = self.found(tmp_path, "", maximum).experiment["scheduler"]["allocation"]["queues"]
+        assert queues["prod"] == {"capacity": 0.75, "maximum": 1.0}
+        assert queues["adhoc"]["capacity"] == pytest.approx(share)
+        assert queues["adhoc"]["maximum"] == pytest.approx(share if share < 0.25 else 1.0)
