@@ -18,11 +18,8 @@ from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution
 from emulator.policies.schedulers.play import Outcome as PlayOutcome
 from emulator.policies.slurm.backfill import backfill_pass
-from emulator.policies.slurm.controller import Controller
-from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.gang import TimeSlices
-from emulator.policies.slurm.main_scheduler import main_pass
-from emulator.policies.slurm.placement import place
+from emulator.policies.slurm.controller import Controller, TimeSlices
+from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass, place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
