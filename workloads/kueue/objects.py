@@ -120,6 +120,10 @@ class Workload(Object, frozen=True):
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
+class WorkloadPriorityClass(Object, frozen=True):
+    value: int = 0
+
+
 class FairSharing(Struct, frozen=True):
     enable: bool | None = None
     """In v1beta1, where it is false if it is left out; in v1beta2 there is fair sharing if there is this object."""
@@ -165,7 +169,7 @@ KINDS: dict[Kind, type[Object]] = {
     LOCAL_QUEUE: LocalQueue,
     RESOURCE_FLAVOR: ResourceFlavor,
     WORKLOAD: Workload,
-    WORKLOAD_PRIORITY_CLASS: PriorityClass,
+    WORKLOAD_PRIORITY_CLASS: WorkloadPriorityClass,
     PRIORITY_CLASS: PriorityClass,
     CONFIGURATION: Configuration,
     NODE: Node,
