@@ -106,7 +106,7 @@ def kueue(
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
-    Kueue's Configuration, also in lists as kubectl writes them. With nodes, it warns of flavors whose quotas are above
+    Kueue's Configuration, also in lists as kubectl writes them, and in folders beside other files. With nodes, it warns of flavors whose quotas are above
     what the nodes with their labels have. Only named fields are read: environment, arguments and annotations appear
     nowhere. What is not carried over is listed with its line.
 
@@ -175,7 +175,8 @@ def kubernetes(
     stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
     none did, it does not end.
 
-    --class gives a PriorityClass, and its pods, another value than in the files: natjam compare then says what changes.
+    --class gives a PriorityClass another value than in the files: natjam compare then says what changes. It is for pods
+    that arrive; those of a cluster as it stands keep the priority that they were admitted with.
 
     The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
     duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
