@@ -106,9 +106,9 @@ def kueue(
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
-    Kueue's Configuration, also in lists as kubectl writes them, and in folders beside other files. With nodes, it warns of flavors whose quotas are above
-    what the nodes with their labels have. Only named fields are read: environment, arguments and annotations appear
-    nowhere. What is not carried over is listed with its line.
+    Kueue's Configuration, also in lists as kubectl writes them, and in folders beside other files. With nodes, it warns
+    of flavors whose quotas are above what the nodes with their labels have. Only named fields are read: environment,
+    arguments and annotations appear nowhere. What is not carried over is listed with its line.
 
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
     and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
