@@ -32,9 +32,11 @@ from emulator.experiment.load import load_experiment
 from emulator.intervals import Spread, spread_of
 from emulator.loops.play import RunningSetDetector
 from emulator.policies.kueue.scheduler import workloads_player
-from emulator.policies.schedulers.play import NO_COSTS, Costs, Outcome
+from emulator.policies.schedulers.play import NO_COSTS, Costs, job_row
 from emulator.policies.schedulers.protocol import SchedulerError
 from emulator.policies.slurm.scheduler import jobs_player
+from emulator.records.measures import evictions, known, mean, total, waits_s
+from emulator.records.summary import job_in_seconds
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites import kueue, slurm
@@ -249,40 +251,40 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         ConfigError: they are no experiment.
         RunError: they cannot be run.
     """
-    urgent, others = Outcome(), Outcome()
-    urgent_here = urgent_names(cluster)
-    sides = {job.name: urgent if _decides(job, cluster) in urgent_here else others for job in jobs}
     if keys:
-        _run(cluster, jobs, keys, sides)
+        rows = _run(cluster, jobs, keys)
     else:
         executions = jobs_player(cluster, jobs, costs).finish()
-        for job in jobs:
-            sides[job.name].add(job.submit_ns, executions[job.name])
-    lost_ns = urgent.lost_ns + others.lost_ns
+        rows = [job_row(job.submit_ns, executions[job.name]) for job in jobs]
+    urgent_here = urgent_names(cluster)
+    urgent, others = [], []
+    for job, row in zip(jobs, rows, strict=True):
+        (urgent if _decides(job, cluster) in urgent_here else others).append(row)
+    lost_s, completions_s = total(rows, "lost_work_s"), known(others, "completion_s")
     return {
-        "urgent_wait_s": urgent.wait_s,
-        "urgent_longest_wait_s": urgent.longest_wait_s,
-        "other_completion_s": others.completion_s,
-        "others_unfinished": others.jobs - len(others.completions_ns),
-        "preempted": urgent.preempted + others.preempted,
-        "lost_node_h": lost_ns / HOUR_NS,
-        "lost_share": lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+        "urgent_wait_s": mean(waits_s(urgent)),
+        "urgent_longest_wait_s": max(waits_s(urgent), default=None),
+        "other_completion_s": mean(completions_s),
+        "others_unfinished": len(others) - len(completions_s),
+        "preempted": evictions(rows),
+        "lost_node_h": lost_s / 3600,
+        "lost_share": lost_s * 1e9 / sum(job.length_ns * job.nodes for job in jobs),
     }
 
 
-def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str], sides: Mapping[str, Outcome]) -> None:
+def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The jobs of a run as rows; like those of a play, where all tasks of a job are evicted together."""
     with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
         path = Path(folder) / "site.yaml"
         write_saved(path, Slurm(cluster, tuple(jobs)), ())
         run = resolve(load_experiment(path, [*keys, "engine=sim"]))
-    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
-        side = sides[job.name]
-        side.jobs += 1
-        side.waits_ns += [] if row.start_ns is None else [row.start_ns - row.submit_ns]
-        if row.state is JobState.SUCCEEDED and row.completion_ns is not None:
-            side.completions_ns.append(row.completion_ns)
-        side.preempted += (row.suspensions + row.kills) // job.nodes
-        side.lost_ns += row.lost_work_ns + row.overhead_ns
+    found = []
+    for job, ended in zip(jobs, simulated_history(run).jobs, strict=True):
+        row = job_in_seconds(ended)
+        row |= {"suspensions": 0, "kills": (ended.suspensions + ended.kills) // job.nodes}
+        row |= {"lost_work_s": (ended.lost_work_ns + ended.overhead_ns) / 1e9}
+        found.append(row if ended.state is JobState.SUCCEEDED else {**row, "completion_s": None})
+    return found
 
 
 def _slurm_words(found: Sequence[WayResult]) -> Iterator[str]:
@@ -402,15 +404,15 @@ def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: 
     except SchedulerError:  # another measure of the same
         return None
     most = max(each.workload.priority for each in arrivals)
-    urgent, others = Outcome(), Outcome()
+    urgent, others = [], []
     for workload in (each.workload for each in arrivals):
-        side = urgent if workload.priority == most else others
-        side.add(workload.created_ns, player.executions[workload.name])
+        row = job_row(workload.created_ns, player.executions[workload.name])
+        (urgent if workload.priority == most else others).append(row)
     return {
-        "urgent_wait_s": urgent.wait_s,
-        "other_completion_s": others.completion_s,
-        "evictions": urgent.preempted + others.preempted,
-        "lost_pod_h": urgent.lost_h + others.lost_h,
+        "urgent_wait_s": mean(waits_s(urgent)),
+        "other_completion_s": mean(known(others, "completion_s")),
+        "evictions": evictions([*urgent, *others]),
+        "lost_pod_h": total([*urgent, *others], "lost_work_s") / 3600,
     }
 
 
