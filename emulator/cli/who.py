@@ -66,7 +66,7 @@ def who(
 
 
 def _answer(state: State, pod: Pod) -> Iterator[str]:
-    from emulator.policies.kubernetes.decisions import place, victims
+    from emulator.policies.kubernetes.cycle import place, victims
     from emulator.policies.kubernetes.gangs import gang_of, place_gang
     from emulator.policies.kubernetes.terms import first_of_best
     from emulator.policies.kubernetes.why import why_gang, why_placement, why_preemption

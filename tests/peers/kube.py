@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.cycle import Decision, Outcome
-from emulator.policies.kubernetes.decisions import place, victims
+from emulator.policies.kubernetes.cycle import Decision, Outcome, place, victims
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption

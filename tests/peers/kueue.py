@@ -26,8 +26,7 @@ from emulator.experiment.load import load_experiment
 from emulator.loops.fixes import fixes
 from emulator.loops.play import Loop, RunningSetDetector
 from emulator.loops.search import search, shrunk
-from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.decisions import Incoming, State, assign, victims
+from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, victims
 from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
 from emulator.policies.kueue.scheduler import workloads_player
 from emulator.policies.schedulers.play import End, Execution

@@ -14,7 +14,7 @@ import yaml
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.loops.search import search
-from emulator.policies.kubernetes.decisions import place
+from emulator.policies.kubernetes.cycle import place
 from emulator.policies.kubernetes.terms import first_of_best
 from emulator.resolved import resolve
 from emulator.sites.kubernetes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
+from emulator.policies.kueue.cycle import Incoming, State, assign, cycle, victims
 from emulator.policies.kueue.model import Admitted, Mode, first_name
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot, amounts_of

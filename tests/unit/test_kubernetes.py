@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
-from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
+from emulator.policies.kubernetes.cycle import Decision, Outcome, cycle, leave, look, place, run_cycle, victims
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.preemption import Criterion, Verdict

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
+from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, cycle, victims
 from emulator.policies.kueue.model import Admitted, first_name
 from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.scheduler import workloads_player

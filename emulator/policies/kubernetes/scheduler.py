@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from emulator.policies.kubernetes.controller import Controller
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
-from emulator.policies.kubernetes.stopped import hold, let_go
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
@@ -238,7 +237,7 @@ class KubeScheduler(Scheduler):
         self._controller.queue.discard(job.pod)
         self._held.pop(job.pod, None)
         if job.stopped is not None:
-            let_go(self._snapshot, job.pod)
+            self._snapshot.release_stopped(job.pod)
         if job.stay is None or not job.stay.has_started:
             if job.pod in self._snapshot:
                 self._instant.finished.append(job.pod)
@@ -270,7 +269,7 @@ class KubeScheduler(Scheduler):
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._controller.step()
         pod = replace(job.first, name=f"{name}.{job.made}") if job.made else job.first
-        pod = pod if job.stopped is None else hold(self._snapshot, pod, self._snapshot.rooms[job.stopped].node)
+        pod = pod if job.stopped is None else self._snapshot.hold_stopped(pod, self._snapshot.rooms[job.stopped].node)
         job.pod, job.made, job.stay = pod.name, job.made + 1, None
         self._job_of[pod.name] = name
         node = job.details.node
@@ -282,7 +281,7 @@ class KubeScheduler(Scheduler):
 
     def _resumes(self, job: _Job) -> None:
         """A pod that was stopped on its node goes on, with all that it asks for."""
-        let_go(self._snapshot, job.pod)
+        self._snapshot.release_stopped(job.pod)
         bound = self._snapshot.remove(job.pod)
         self._snapshot.add(replace(bound, pod=replace(job.first, name=job.pod)))
         job.stopped = None

@@ -1,18 +1,89 @@
-"""The cluster while a decision is made: what is on each node, and who is nominated to it."""
+"""The cluster while a decision is made: what is on each node, and who is nominated to it.
+
+How pods of one shape fit on each node is remembered, and looked at again only where something has changed: a scheduler
+looks at the same pods again and again, because whoever waits is woken whenever a pod leaves any node.  What is
+remembered equals what would be found by looking at all nodes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from emulator.policies.kubernetes.filters import Domain, DryRun, FitError, conflicts, fit_error
-from emulator.policies.kubernetes.memory import MAX_SHAPES, Shape, View, shape_of
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms
-from emulator.sites.kubernetes import ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
+from emulator.sites.kubernetes import HOSTNAME, ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
 
 AnswerT = TypeVar("AnswerT")
+Shape = tuple[object, ...]
+MAX_SHAPES = 2000
+"""Remembered at once: one with a hundred nodes takes some ten thousand bytes."""
+_HIGHEST = 1 << 31
+"""A priority above all others."""
+
+
+def shape_of(pod: Pod, labels_matter: bool) -> Shape:
+    """All of a pod that decides where it fits and whom it preempts; its labels only where somebody avoids some."""
+    labels = tuple(sorted(pod.labels.items())) if labels_matter else ()
+    anti_affinity = tuple((tuple(sorted(each.labels.items())), each.topology) for each in pod.anti_affinity)
+    requests, selector = tuple(pod.requests.items()), tuple(pod.selector.items())
+    return pod.priority, requests, selector, pod.tolerations, anti_affinity, labels
+
+
+class Answers(Generic[AnswerT]):
+    """One answer for each node.  A mapping that was given out stays as it is."""
+
+    __slots__ = ("_by_node", "_seen")
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, AnswerT] = {}
+        self._seen = 0
+
+    def now(
+        self, nodes: Mapping[str, object], changes: Sequence[str], ask: Callable[[str], AnswerT]
+    ) -> Mapping[str, AnswerT]:
+        """The answers, of which those are asked for that are not known or may have changed.
+
+        Args:
+            nodes: all, in the order of the answers.
+            changes: the nodes that have changed, one after another from the beginning.
+            ask: gives the answer of a node.
+        """
+        if not self._by_node:
+            self._by_node = {name: ask(name) for name in nodes}
+        elif self._seen < len(changes):
+            self._by_node = {**self._by_node, **{name: ask(name) for name in dict.fromkeys(changes[self._seen :])}}
+        self._seen = len(changes)
+        return self._by_node
+
+
+class View:
+    """What is known of the nodes for pods of one shape."""
+
+    __slots__ = ("closed", "derived", "misfits", "pod", "victims")
+
+    def __init__(self, pod: Pod, closed: Counter[Domain]) -> None:
+        self.pod = replace(pod, name="")
+        """Any of them, that waits for no node."""
+        self.closed = closed
+        """The domains that are closed to them."""
+        self.misfits: Answers[FitError | None] = Answers()
+        """None: they fit."""
+        self.victims: Answers[Any] = Answers()
+        """What ``preemption`` found."""
+        self.derived: dict[str, tuple[Mapping[str, Any], Any]] = {}
+        """By name: from which answers something was made, and what."""
+
+    def made_of(self, name: str, answers: Mapping[str, AnswerT], make: Callable[[Mapping[str, AnswerT]], Any]) -> Any:
+        """What ``make`` makes of these answers; made once while they stay the same."""
+        known = self.derived.get(name)
+        if known is None or known[0] is not answers:
+            known = self.derived[name] = answers, make(answers)
+        return known[1]
 
 
 class NodeInfo:
@@ -127,6 +198,20 @@ class Snapshot:
         del self._nodes[name], self._counted[name]
         return bound
 
+    def hold_stopped(self, pod: Pod, node: Node) -> Pod:
+        """Keep what a pod whose process is stopped on ``node`` goes on holding of it, as a pod that nobody can evict.
+
+        Returns the pod that waits to resume: it fits on no other node, and requests what it does not hold.
+        """
+        host = node.label(HOSTNAME) or node.name
+        self.add(Bound(Pod(_held_name(pod.name), _HIGHEST, requests=self.terms.held(pod)), node.name))
+        return replace(self.terms.freed(pod), selector={**pod.selector, HOSTNAME: host})
+
+    def release_stopped(self, pod: str) -> None:
+        """What the stopped pod of this name holds is free; a no-op, if it was not to resume yet."""
+        if _held_name(pod) in self:
+            self.remove(_held_name(pod))
+
     def _count(self, bound: Bound, sign: int) -> None:
         self._changes.append(bound.node)
         self._moves.append((bound, sign))
@@ -214,3 +299,7 @@ def in_turn(nodes: tuple[Node, ...]) -> Iterator[Node]:
         zones.setdefault(node.label(ZONE), []).append(node)
     for turn in zip_longest(*zones.values()):
         yield from (node for node in turn if node is not None)
+
+
+def _held_name(pod: str) -> str:
+    return f"{pod} (stopped)"

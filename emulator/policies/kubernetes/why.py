@@ -9,9 +9,8 @@ from itertools import islice
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.filters import Filter, FitError
 from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
-from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.placement import Placement, Score
 from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
-from emulator.policies.kubernetes.scores import Score
 from emulator.policies.resources import amount_text
 
 _FILTERS = {

@@ -2,20 +2,24 @@
 
 All heads get flavors and victims on the cluster as it is at the start.  Then each in its order takes what is left by
 those before it.  A preemptor is not admitted: it must win again in a later cycle, when its victims have gone.
+
+At the end are the questions to Kueue as pure functions of a state: ``assign``, ``victims``, ``cycle``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
-from emulator.policies.kueue.model import Admitted, Assignment, Mode, Ties, Victim
-from emulator.policies.kueue.order import in_order
-from emulator.policies.kueue.queues import Basis, Entry, Queues, Waiting
-from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
-from emulator.sites.kueue import Policy, Workload
+from emulator.policies.kueue.model import Admitted, Assignment, Flavors, Mode, Ties, Victim
+from emulator.policies.kueue.queues import Basis, Entry, Pending, Queues, Waiting
+from emulator.policies.kueue.snapshot import Node, Share, Snapshot, amounts_of
+from emulator.sites.kueue import Cluster, Policy, Workload
 from emulator.vocabulary import Frozen
 
 
@@ -154,3 +158,101 @@ def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str
         aside = queues.back(waiting, at_once)
     victims = tuple(target.victim() for target in entry.targets)
     return Decision(waiting.workload, outcome, entry.assignment, victims, evicted, aside)
+
+
+def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries as they are served; under fair sharing each choice sees what those before it have taken.
+
+    Classical: who borrows less high, then by priority, then by age.
+    """
+    if snapshot.fair is None:
+        yield from sorted(entries, key=lambda entry: (entry.assignment.borrow, entry.waiting.key))
+        return
+    trees: dict[Node, dict[Node, Entry]] = {}
+    for entry in entries:
+        trees.setdefault(entry.node.root, {})[entry.node] = entry
+    for root, left in trees.items():
+        while left:
+            winner = left.pop(_Tournament(snapshot, left).winner(root).node)
+            yield winner
+
+
+class _Tournament:
+    """From the root down: who would have the lowest share after admission, those that do not borrow first."""
+
+    def __init__(self, snapshot: Snapshot, left: dict[Node, Entry]) -> None:
+        self._snapshot = snapshot
+        self._left = left
+        self._by_node: dict[tuple[Node, Entry], tuple[bool, Share]] = {}
+        for entry in left.values():
+            self._weigh(entry)
+
+    def winner(self, root: Node) -> Entry:
+        """The entry that is served next."""
+        found = self._best(root)
+        assert found is not None
+        return found
+
+    def _weigh(self, entry: Entry) -> None:
+        requested = [cell for cell, amount in entry.amounts.items() if amount]
+        entry.node.add(entry.amounts)
+        for node in entry.node.path():
+            self._by_node[node, entry] = (node.is_above(requested), self._snapshot.share(node))
+        entry.node.remove(entry.amounts)
+
+    def _best(self, node: Node) -> Entry | None:
+        if node.queue is not None:
+            return self._left.get(node)
+        below = [(child, best) for child in (*node.cohorts, *node.queues) if (best := self._best(child)) is not None]
+        if not below:
+            return None
+        return min(below, key=lambda each: (*self._by_node[each], each[1].waiting.key))[1]
+
+
+class State(Frozen):
+    """A cluster, what is admitted and what waits."""
+
+    cluster: Cluster
+    admitted: tuple[Admitted, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    cycles: int = 0
+    """Run so far."""
+
+
+class Incoming(Frozen):
+    """A workload with its flavors, and the (flavor, resource) pairs that have no room for it as it is."""
+
+    workload: Workload
+    flavors: Flavors
+    contested: tuple[tuple[str, str], ...]
+
+
+def assign(state: State, workload: Workload, ties: Ties) -> Assignment:
+    """The flavors for a workload, how well they fit, and what was tried for them."""
+    return assign_flavors(Snapshot(state.cluster, state.admitted), workload, ties)
+
+
+def victims(state: State, incoming: Incoming, ties: Ties) -> tuple[Victim, ...]:
+    """Whom a workload preempts for these flavors, in Kueue's order; nobody if that would not be enough."""
+    workload = incoming.workload
+    snapshot = Snapshot(state.cluster, state.admitted, incoming.flavors)
+    amounts = amounts_of(workload.podsets, incoming.flavors, snapshot.cells)
+    contested = frozenset(snapshot.cells[pair] for pair in incoming.contested)
+    request = Request(snapshot, snapshot.queues[workload.queue], workload, amounts, contested, ties)
+    return tuple(target.victim() for target in targets_of(request))
+
+
+def cycle(state: State, now_ns: int, ties: Ties) -> tuple[tuple[Decision, ...], State]:
+    """One scheduling cycle at ``now_ns``: what it does with the head of each queue, in order, and the state after it.
+
+    Victims are marked as evicted and keep their quota until the caller takes them out.  The caller also wakes those who
+    are set aside, when quota is freed.
+    """
+    snapshot = Snapshot(state.cluster, state.admitted)
+    queues = Queues(snapshot)
+    queues.restore(state.pending)
+    decisions = tuple(run_cycle(snapshot, queues, state.cycles + 1, now_ns, ties))
+    admitted = tuple(
+        replace(held.admitted, evicted=held.evicted) for queue in snapshot.held.values() for held in queue.values()
+    )
+    return decisions, State(state.cluster, admitted, queues.pending(), state.cycles + 1)

@@ -1,18 +1,22 @@
 """The backfill scheduler: a job may go before others if it delays no planned start of theirs.
 
-Jobs are taken in the main scheduler's order.  Whoever cannot start now is planned (``plan``).  The pass ends when
+Jobs are taken in the main scheduler's order.  Whoever cannot start now is planned (``Plan``).  The pass ends when
 nobody who is left could start, whatever was planned before: where those would be planned decides nothing.
+
+To plan a job, running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once
+(slurm.conf's ``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job
+fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from emulator.policies.slurm.decisions import Decision, Outcome
-from emulator.policies.slurm.main_scheduler import decide, too_few
-from emulator.policies.slurm.plan import Plan
-from emulator.policies.slurm.snapshot import Snapshot, Waiting
-from emulator.sites.slurm import Mode
+from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, place, too_few
+from emulator.policies.slurm.snapshot import FreeCpuTimes, Snapshot, Waiting
+from emulator.sites.slurm import SECOND_NS, Job, Mode
 
 
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
@@ -48,3 +52,86 @@ def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], firs
         if may_displace or fits.bit_count() >= job.job.nodes:
             return number
     return len(jobs)
+
+
+FIRST_SPAN_NS = 30 * SECOND_NS
+
+
+class Plan:
+    """What is kept in one pass of backfill at ``now_ns``."""
+
+    def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
+        self._snapshot, self._now_ns, self._settings = snapshot, now_ns, snapshot.cluster.settings
+        self._kept: list[tuple[int, int, int]] = []
+        """The beginning, the end, and the nodes, in order."""
+        self._before: list[int] = [0]
+        """The nodes of all that begin before each of them, and at last of all."""
+        self._ends_ns: list[int] = []
+
+    def free_now(self, job: Waiting) -> int:
+        """The nodes of its partition that a job could have from now on until its limit is over."""
+        end_ns = self._rounded(self._now_ns + job.limit_ns)
+        begun = bisect_left(self._kept, (end_ns,))
+        return self._snapshot.nodes_of[job.partition.name] & ~self._before[begun]
+
+    def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
+        """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
+        room, tried = self._snapshot.room(job.job.cpus), (0, 0)
+        for begin_ns, nodes in self._beginnings(job):
+            at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
+            if at_ns is None:
+                continue
+            fits = room.by(at_ns) & nodes
+            if (at_ns, fits) == tried:
+                continue
+            tried = at_ns, fits
+            free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
+            if free.bit_count() < job.job.nodes:
+                continue
+            where = place(self._snapshot, job, fits, partial(self._snapshot.free_at, at_ns=at_ns)) or ()
+            mask = self._snapshot.mask(where)
+            if where and not mask & ~free:
+                self._keep(mask, at_ns, at_ns + job.limit_ns)
+                return where, at_ns
+        return None
+
+    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int]]:
+        """Now, and when something that is kept is free again; with the nodes that are free from then on."""
+        yield self._now_ns, self.free_now(job)
+        allowed = self._snapshot.nodes_of[job.partition.name]
+        for begin_ns in self._ends_ns:
+            if begin_ns > self._now_ns + self._settings.bf_window_ns:
+                return
+            yield begin_ns, allowed & ~self._taken(begin_ns, begin_ns + job.limit_ns)
+
+    def _earliest_ns(self, job: Job, room: FreeCpuTimes, nodes: int, begin_ns: int) -> int | None:
+        """When a job fits on ``nodes``, by the time limits of the running jobs."""
+        at_ns = room.first_ns(nodes, job.nodes) if nodes.bit_count() >= job.nodes else None
+        if at_ns is None or at_ns <= begin_ns:
+            return None if at_ns is None else begin_ns
+        ends_ns = self._snapshot.ends_ns
+        together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+        return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
+
+    def _taken(self, start_ns: int, end_ns: int) -> int:
+        """The nodes that are kept for others within the time."""
+        taken = 0
+        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
+            if start_ns < until_ns:
+                taken |= nodes
+        return taken
+
+    def _keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
+        kept = start_ns, self._rounded(end_ns), nodes
+        first = bisect_left(self._kept, kept)
+        self._kept.insert(first, kept)
+        del self._before[first + 1 :]
+        for _, _, each in self._kept[first:]:
+            self._before.append(self._before[-1] | each)
+        if kept[1] not in self._ends_ns[bisect_left(self._ends_ns, kept[1]) :][:1]:
+            insort(self._ends_ns, kept[1])
+
+    def _rounded(self, end_ns: int) -> int:
+        """An end, up to ``bf_resolution``."""
+        step_ns = max(1, self._settings.bf_resolution_ns)
+        return -(-end_ns // step_ns) * step_ns

@@ -9,20 +9,23 @@ happened since.  A preemptor waits for its victims; when one has gone, the main 
 and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone,
 and may start when ``cred_expire`` is over, in whole seconds.
 
+Where jobs share CPUs (``PreemptMode=SUSPEND,GANG``), they are put on their nodes' CPUs: first those that are never
+stopped, which always fit beside each other, then the others by tier, then in turn; whoever does not fit on all of its
+nodes is stopped.  After each time slice the jobs of a tier that has stopped ones change turns: those that ran go to the
+end.
+
 Whoever drives it says what has happened, asks when it wants to be asked again, and carries out what it decides: that
 is ``scheduler``, in experiments and in plays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from emulator.policies.slurm.backfill import backfill_pass
-from emulator.policies.slurm.decisions import Decision
-from emulator.policies.slurm.gang import TimeSlices
-from emulator.policies.slurm.main_scheduler import main_pass
+from emulator.policies.slurm.main_scheduler import Decision, main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode
 
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
@@ -162,3 +165,39 @@ class Controller:
         if not (self._settings.backfills and self._news_for_backfill and self.snapshot.waiting):
             return FOREVER_NS
         return self._at_tick(earliest_ns, self._settings.bf_interval_ns)
+
+
+class TimeSlices:
+    """The order of running jobs, by name."""
+
+    def __init__(self) -> None:
+        self._back: dict[str, int] = {}
+        """How often each has gone to the end."""
+
+    def active(self, running: Mapping[str, Running], cpus: Mapping[str, int]) -> set[str]:
+        """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
+        free = dict(cpus)
+        runs: set[str] = set()
+        turns = {name: place for place, name in enumerate(running)}
+
+        def place_in_order(name: str) -> tuple[bool, int, int, int]:
+            job = running[name]
+            is_stopped = job.waiting.terms.mode is Mode.SUSPEND
+            return is_stopped, -job.tier, self._back.get(name, 0), turns[name]
+
+        for name in sorted(running, key=place_in_order):
+            job = running[name]
+            if all(free[node] >= job.cpus for node in job.nodes):
+                runs.add(name)
+                for node in job.nodes:
+                    free[node] -= job.cpus
+        if len(runs) == len(running):
+            self._back.clear()
+        return runs
+
+    def change(self, running: Mapping[str, Running], runs: set[str]) -> None:
+        """A time slice is over: of tiers with stopped jobs, those that ran go to the end."""
+        waiting = {job.tier for name, job in running.items() if name not in runs}
+        for name in runs:
+            if running[name].tier in waiting:
+                self._back[name] = self._back.get(name, 0) + 1

@@ -36,7 +36,7 @@ from emulator.policies.schedulers.protocol import (
     details_of,
 )
 from emulator.policies.slurm.controller import Controller
-from emulator.policies.slurm.decisions import Decision, Outcome
+from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
 from emulator.vocabulary import Frozen
