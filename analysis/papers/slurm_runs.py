@@ -131,8 +131,7 @@ def cluster_of(run: Mapping[str, Any]) -> Cluster:
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
         path = Path(folder) / "slurm.conf"
         path.write_text(run["slurm_conf"])
-        cluster, _ = read_conf(path)
-    return cluster
+        return read_conf(path).cluster
 
 
 def jobs_of(run: Mapping[str, Any]) -> list[Job]:

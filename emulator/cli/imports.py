@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.display.console import results_console, say, warn
-from emulator.display.tables import new_table, words
+from emulator.display.console import say, warn
 from emulator.errors import ConfigError
 from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
+    from emulator.sites.basis import Basis
     from emulator.sites.kubernetes import Kubernetes
     from emulator.sites.kueue import Kueue
     from emulator.sites.slurm import Slurm
     from workloads.setting_effects import Loss
-    from workloads.yarn.settings import LeftOut
 
 _Out = Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)]
 _Objects = Annotated[
@@ -52,6 +49,7 @@ def yarn(
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes; it is in none of the files.", min=1)] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip broken applications.")] = False,
+    show_all: _All = False,
 ) -> None:
     """Make an experiment from YARN's configuration files.
 
@@ -80,11 +78,11 @@ def yarn(
         with reading(apps) as on_bytes:
             imported = import_yarn(sources, name, on_bytes)
     write_import(imported, sources, out)
-    for title, notes in (("assumed", imported.assumed), ("not carried over", imported.left_out)):
-        if notes:
-            results_console().print(_notes_table(title, notes))
+    _show(imported.basis, imported.losses, show_all)
+    for each in imported.assumed:
+        say(f"assumed: {each.what}: {each.why}")
     jobs = counted(len(imported.applications.jobs), "job") if imported.applications else "an example job for each queue"
-    say(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
+    say(f"{out}: {jobs}")
 
 
 @group.command()
@@ -238,20 +236,14 @@ def slurm(
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
     """
-    from emulator.sites.slurm import Slurm
-    from workloads.setting_effects import basis_of
-    from workloads.slurm.conf import read_conf
-    from workloads.slurm.sacct import read_sacct
+    from workloads.slurm.site import read_slurm
 
     _check_out(out)
-    cluster, losses = read_conf(conf, qos)
-    jobs, left_out = read_sacct(sacct, cluster) if sacct is not None else ((), [])
-    losses += left_out
+    site, losses = read_slurm(conf, sacct, qos)
     paths = [path for path in (conf, sacct, qos) if path is not None]
-    basis = basis_of(losses, {"jobs": len(jobs) + len(left_out)})
-    _write(out, Slurm(cluster, jobs, basis), paths, losses, show_all)
-    counts = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
-    say(f"{out}: {counts}, {counted(len(jobs), 'job')}")
+    _write(out, site, paths, losses, show_all)
+    counts = f"{counted(len(site.cluster.nodes), 'node')}, {counted(len(site.cluster.partitions), 'partition')}"
+    say(f"{out}: {counts}, {counted(len(site.jobs), 'job')}")
 
 
 def _class_values(given: Sequence[str]) -> dict[str, int]:
@@ -278,22 +270,21 @@ def _write(
 
     The head of the file has all of it.
     """
-    from emulator.display.basis import basis_lines
     from workloads.saved import write_saved
 
     system = type(site).__name__.lower()
     head = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    each = [f"  {loss}" for loss in losses]
-    head += ["Not carried over:", *each] if losses else []
+    head += ["Not carried over:", *(f"  {loss}" for loss in losses)] if losses else []
     write_saved(out, site, head)
-    for line in each if show_all else basis_lines(site.basis):
+    _show(site.basis, losses, show_all)
+
+
+def _show(basis: Basis, losses: Sequence[Loss], show_all: bool) -> None:
+    """Show what is not carried over, by its reason, or each."""
+    from emulator.display.basis import basis_lines
+
+    for line in (f"  {loss}" for loss in losses) if show_all else basis_lines(basis):
         say(line)
-    if site.basis.rest and not show_all:
-        say(f"{counted(site.basis.rest, 'setting')} that decide nothing here: --all shows them, and the file has them")
-
-
-def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:
-    table = new_table(title, words("setting", "value", "why", "where"))
-    for note in notes:
-        table.add_row(*note.shown())
-    return table
+    if basis.rest and not show_all:
+        decide = "decides" if basis.rest == 1 else "decide"
+        say(f"{counted(basis.rest, 'setting')} that {decide} nothing here: --all shows them, and the file has them")

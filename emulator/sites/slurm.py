@@ -54,7 +54,8 @@ class Qos(Frozen):
     grace_ns: int = 0
     exempt_ns: int = 0
     priority: int = 0
-    """Jobs of a higher one are looked at first, within their tier."""
+    """Jobs of a lower one are victims first; under ``orders_by_qos`` those of a higher one are looked at first, within
+    their tier."""
 
 
 class Settings(Frozen):
@@ -85,6 +86,8 @@ class Settings(Frozen):
     bf_resolution_ns: int = MINUTE_NS
     """Planned ends are rounded up to this."""
     bf_max_job_test: int = 500
+    orders_by_qos: bool = False
+    """Whether ``PriorityWeightQOS`` is above 0, under priority/multifactor: the priority of a QOS orders its jobs."""
     youngest_first: bool = False
     """``preempt_youngest_first``: the last to start is the first to go."""
     strict_order: bool = False

@@ -35,7 +35,6 @@ from emulator.sites.kubernetes import (
     Toleration,
 )
 from emulator.sites.kueue import Kueue
-from emulator.sites.slurm import Slurm
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
@@ -44,8 +43,7 @@ from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
-from workloads.slurm.conf import read_conf
-from workloads.slurm.sacct import read_sacct
+from workloads.slurm.site import read_slurm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9
@@ -79,8 +77,7 @@ def kueue(path: Path) -> None:
 def slurm(path: Path) -> None:
     (path.parent / "slurm.conf").write_text(CONF)
     (path.parent / "sacct.txt").write_text(SACCT)
-    cluster, _ = read_conf(path.parent / "slurm.conf")
-    write_saved(path, Slurm(cluster, read_sacct(path.parent / "sacct.txt", cluster)[0]), ())
+    write_saved(path, read_slurm(path.parent / "slurm.conf", path.parent / "sacct.txt")[0], ())
 
 
 @pytest.mark.parametrize("write", [kubernetes, kueue, slurm])

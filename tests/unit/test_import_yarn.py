@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,8 +19,9 @@ from emulator.sim.session import simulated_history
 from tests.commands import invoked
 from tests.traces import YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
+from workloads.setting_effects import Effect, Loss
 from workloads.yarn.experiment import Imported, Sources, import_yarn, write_import
-from workloads.yarn.queues import PREFIX, capacity_leaves, fair_leaves
+from workloads.yarn.queues import PREFIX, capacity_leaves, fair_queues
 from workloads.yarn.settings import Settings
 
 CONF = YARN / "conf" / "capacity-scheduler.xml"
@@ -47,6 +48,15 @@ def imported(**sources: Path | int | None) -> Imported:
     return import_yarn(Sources(**given), "mine")  # type: ignore[arg-type]
 
 
+def by_effect(losses: Iterable[Loss]) -> dict[Effect, set[str]]:
+    """What is lost, without the parts of its name before the last."""
+    found: dict[Effect, set[str]] = {Effect.DECIDES: set(), Effect.NOTHING: set()}
+    for each in losses:
+        key, equals, value = each.what.partition("=")
+        found[each.effect].add(key.rpartition(".")[2] + equals + value)
+    return found
+
+
 def natjam(*arguments: object) -> Result:
     return invoked("import", "yarn", *arguments)
 
@@ -60,30 +70,32 @@ class TestHadoopsOwnFiles:
         assert allocation["preemption"] is None, "off unless the monitor is enabled"
         assert found.experiment["scheduler"]["mechanism"] == "wait"
         assert found.experiment["cluster"]["containers_per_node"] == 8
-        assert {left.key.rpartition(".")[2] for left in found.left_out} == {
-            *("maximum-applications", "maximum-am-resource-percent", "user-limit-factor", "state"),
-            *("acl_submit_applications", "acl_administer_queue", "acl_application_max_priority"),
-            *("node-locality-delay", "queue-mappings", "enable"),
-        }
+        assert by_effect(found.losses) == {
+            Effect.DECIDES: {"maximum-am-resource-percent=0.1", "node-locality-delay=40"},
+            Effect.NOTHING: {
+                *("maximum-applications=10000", "acl_submit_applications=*", "acl_administer_queue=*"),
+                *("acl_application_max_priority=*", "queue-mappings=", "enable=false"),
+            },
+        }, "a user may have all of a queue that has all of the cluster"
 
     def test_the_fair_scheduler_is_followed_to_its_allocation_file(self):
         found = imported(site=SLS_SITE, scheduler=SLS_SCHEDULER, fair=SLS_FAIR)
         allocation = found.experiment["scheduler"]["allocation"]
         assert allocation["queues"]["sls_queue_3"] == {"capacity": 0.5, "maximum": 1.0}
         assert allocation["preemption"]["natural_termination_factor"] == 1.0
-        told = {left.key: left.why for left in found.left_out}
-        assert "fair share becomes its capacity" in told["yarn.resourcemanager.scheduler.class"]
-        assert "sls_queue_1: minSharePreemptionTimeout" in told
-        assert told["yarn.scheduler.capacity.root.queues"] == "the FairScheduler's queues are imported"
+        told = {loss.what.partition("=")[0]: loss for loss in found.losses}
+        assert "fair share becomes its capacity" in told["yarn.resourcemanager.scheduler.class"].why
+        assert told["sls_queue_1: minSharePreemptionTimeout"].effect is Effect.DECIDES
+        assert told["yarn.scheduler.capacity.root.queues"].why == "the FairScheduler's queues are imported"
 
     def test_nothing_is_dropped_in_silence(self):
-        """Every property that is in the files is either asked for or in the list."""
+        """Every property that is in the files is either modelled, or in the list, or inert at its value."""
         without = imported(site=SLS_SITE, scheduler=SLS_SCHEDULER)
-        names = {left.key for left in without.left_out}
-        assert "yarn.resourcemanager.webapp.address" in names
-        assert "yarn.scheduler.fair.preemption" in names
-        assert "hadoop.security.token.service.use_ip" in names
-        assert all(left.where.startswith(str(SLS_SITE)) for left in without.left_out if left.where)
+        told = {loss.what.partition("=")[0]: loss.effect for loss in without.losses}
+        assert told["yarn.resourcemanager.webapp.address"] is Effect.NOTHING
+        assert told["yarn.scheduler.fair.preemption"] is Effect.NOTHING
+        assert told["hadoop.security.token.service.use_ip"] is Effect.NOTHING
+        assert "yarn.nodemanager.resource.memory-mb" not in told
 
     def test_applications(self):
         found = imported(scheduler=SLS_SCHEDULER, apps=YARN_APPS)
@@ -91,9 +103,11 @@ class TestHadoopsOwnFiles:
         assert [(job.queue, job.priority, len(job.tasks or ())) for job in found.applications.jobs] == [
             *(("sls_queue_1", 0, 3), ("sls_queue_3", 0, 4), ("sls_queue_2", 0, 2)),
         ], "priorities above yarn.cluster.max-application-priority, 0 unless set, are lowered to it"
-        told = {(left.key, left.value) for left in found.left_out}
-        assert ("applications", "1 of queue gone") in told
-        assert ("applications not finished", "1") in told
+        assert [(gap.number, gap.total, gap.reason) for gap in found.basis.left_out] == [
+            (1, 5, "there is no queue 'gone'"),
+            (1, 5, "it ran no task: it had no container beside its master"),
+        ]
+        assert any(gap.reason.startswith("it has not ended") for gap in found.basis.decides)
         assert found.experiment["cluster"]["container_memory_gb"] == 2
 
 
@@ -139,7 +153,7 @@ class TestQueues:
         cs = hadoop(tmp_path, "cs.xml", {f"yarn.scheduler.capacity.root{key}": v for key, v in properties.items()})
         found = imported(scheduler=cs)
         assert list(found.experiment["scheduler"]["allocation"]["queues"]) == ["a.x", "b.x", "y"]
-        assert any(left.key == "hierarchy of queues" for left in found.left_out)
+        assert any(gap.example.startswith("queues in queues: a.x, b.x, b.y") for gap in found.basis.decides)
 
     def test_fair_queues_inside_each_other(self, tmp_path: Path):
         path = tmp_path / "fair.xml"
@@ -149,13 +163,13 @@ class TestQueues:
             "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><queueMaxAppsDefault>4"
             "</queueMaxAppsDefault></allocations>"
         )
-        leaves, left_out = fair_leaves(path, 100 * 1024)
-        assert {leaf.path: (leaf.capacity, leaf.maximum) for leaf in leaves} == {
+        found = fair_queues(path, 100 * 1024)
+        assert {leaf.path: (leaf.capacity, leaf.maximum) for leaf in found.leaves} == {
             "p.x": (0.25, 1.0),
             "p.y": (0.5, 0.5),
             "q": (0.25, 0.25),
         }
-        assert [left.key for left in left_out] == ["allocations: queueMaxAppsDefault"]
+        assert [loss.what for loss in found.losses] == ["allocations: queueMaxAppsDefault=4"]
 
 
 class TestSettings:
@@ -196,9 +210,9 @@ class TestSettings:
             "container_memory_gb": 2.0,
             "memory_gb": 32.0,
         }
-        told = {left.key: left.why for left in found.left_out}
-        assert "not modelled" in told[f"{PREEMPTION}.select_based_on_reserved_containers"]
-        assert "only memory counts" in told["yarn.nodemanager.resource.cpu-vcores"]
+        assert {"select_based_on_reserved_containers=true", "preemption-order-policy is not set: userlimit_first"} <= (
+            by_effect(found.losses)[Effect.DECIDES]
+        )
 
     def test_cores_count_where_the_calculator_says_so(self, tmp_path: Path):
         site = hadoop(
@@ -223,8 +237,9 @@ class TestSettings:
         settings.read(site)
         settings.read(other)
         assert settings.take("yarn.nodemanager.resource.memory-mb", 0, int) == 4096
-        assert [(left.key, left.value) for left in settings.left_out] == [
-            *(("<xi-include>", "more.xml"), ("yarn.nodemanager.resource.memory-mb", "9999")),
+        assert [(loss.what, loss.effect) for loss in settings.losses] == [
+            ("<xi-include> more.xml", Effect.DECIDES),
+            ("yarn.nodemanager.resource.memory-mb=9999", Effect.NOTHING),
         ]
 
     @pytest.mark.parametrize(
@@ -288,10 +303,10 @@ class TestCommand:
         out = tmp_path / "mine.yaml"
         done = natjam("--scheduler", CONF, "--nodes", 3, "--out", out)
         assert done.exit_code == 0, done.output
-        assert "users are not modelled" in done.stdout
-        assert "10 settings not carried over" in done.stdout
+        assert "1 setting: where data lies is not modelled" in done.stdout
+        assert "6 settings that decide nothing here" in done.stdout
         text = out.read_text()
-        assert "#   yarn.scheduler.capacity.root.default.user-limit-factor = 1: users are not modelled" in text
+        assert "#   yarn.scheduler.capacity.node-locality-delay=40 (" in text
         assert "cluster.nodes" not in text
         document = read_document(out)
         assert document.get(("cluster", "nodes")) == 3
@@ -364,3 +379,106 @@ class TestContainersOfSeveralSizes:
         ]
         assert (cluster["containers_per_node"], cluster["container_memory_gb"]) == (8, 2)
         assert "node_groups" not in cluster
+
+
+class TestWhatDecides:
+    QUEUES: ClassVar = {
+        f"{PREFIX}root.queues": "a,b",
+        f"{PREFIX}root.a.capacity": 50,
+        f"{PREFIX}root.b.capacity": 50,
+        f"{PREFIX}maximum-am-resource-percent": 1.0,
+        f"{PREFIX}user-limit-factor": 2,
+    }
+    PREEMPTS: ClassVar = {"yarn.resourcemanager.scheduler.monitor.enable": "true"}
+
+    def decides(self, folder: Path, capacity: Mapping[str, object], site: Mapping[str, object]) -> set[str]:
+        """What decides and is not modelled, without the first parts of its name."""
+        scheduler = hadoop(folder, "cs.xml", {**self.QUEUES, **capacity})
+        found = imported(site=hadoop(folder, "site.xml", site), scheduler=scheduler)
+        return by_effect(found.losses)[Effect.DECIDES]
+
+    @pytest.mark.parametrize(
+        ("capacity", "site", "decides"),
+        [
+            ({}, {}, set()),
+            ({"root.a.disable_preemption": "true"}, PREEMPTS, {"disable_preemption=true"}),
+            ({"root.a.disable_preemption": "false"}, PREEMPTS, set()),
+            ({"root.a.disable_preemption": "true"}, {}, set()),
+            ({"root.a.user-limit-factor": 1}, {}, {"user-limit-factor=1 of queue a"}),
+            ({"root.a.user-limit-factor": 1, "root.a.maximum-capacity": 50}, {}, set()),
+            ({"user-limit-factor": -1}, {}, set()),
+            ({"root.a.minimum-user-limit-percent": 25}, {}, {"minimum-user-limit-percent=25"}),
+            ({"root.a.ordering-policy": "fair", "root.b.ordering-policy": "fifo"}, {}, {"ordering-policy=fair"}),
+            ({"root.a.accessible-node-labels": "gpu"}, {}, {"accessible-node-labels=gpu"}),
+            ({"root.a.accessible-node-labels": "gpu"}, {"yarn.node-labels.enabled": "false"}, set()),
+            ({"root.a.accessible-node-labels.gpu.capacity": 9}, {}, {"capacity=9"}),
+            ({"root.a.new-in-4": 1}, {}, {"new-in-4=1"}),
+            ({}, {"yarn.resourcemanager.hostname.rm1": "a", "mapreduce.map.memory.mb": 1024}, set()),
+            ({}, {"yarn.scheduler.configuration.store.class": "zk"}, {"class=zk"}),
+        ],
+    )
+    def test_what_decides_is_known_from_what_does_not(
+        self, tmp_path: Path, capacity: dict[str, object], site: dict[str, object], decides: set[str]
+    ) -> None:
+        assert self.decides(tmp_path, {f"{PREFIX}{key}": value for key, value in capacity.items()}, site) == decides
+
+    def test_users_who_may_not_have_all_of_their_queue_are_said_by_default(self, tmp_path: Path) -> None:
+        without = {key: value for key, value in self.QUEUES.items() if not key.endswith(("factor", "percent"))}
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", without))
+        assert [(gap.number, gap.kind) for gap in found.basis.decides] == [(2, "queues"), (1, "settings")]
+        assert "user-limit-factor=1 of queue a, which is not set" in found.basis.decides[0].example
+        assert "is not set: 0.1" in found.basis.decides[1].example
+
+    def test_the_number_of_nodes_that_was_assumed_decides(self, tmp_path: Path) -> None:
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", self.QUEUES), nodes=None)
+        assert [gap.example for gap in found.basis.decides] == ["cluster.nodes=6 (no file)"]
+
+    def test_every_answer_says_it_first(self, tmp_path: Path) -> None:
+        disabled = {**self.QUEUES, f"{PREFIX}root.a.disable_preemption": "true"}
+        site, scheduler = hadoop(tmp_path, "site.xml", self.PREEMPTS), hadoop(tmp_path, "cs.xml", disabled)
+        out = tmp_path / "mine.yaml"
+        done = natjam("--site", site, "--scheduler", scheduler, "--nodes", 4, "--out", out)
+        assert done.output.splitlines()[1].startswith("  1 setting: all queues may be preempted; for example")
+        assert load_experiment(out).basis.decides[0].reason == "all queues may be preempted"
+
+
+class TestTheFairSchedulersPreemption:
+    SITE: ClassVar = {
+        "yarn.resourcemanager.scheduler.class": "org.apache.hadoop.yarn.server.FairScheduler",
+        "yarn.scheduler.fair.preemption": "true",
+        "yarn.nodemanager.resource.memory-mb": 10240,
+    }
+
+    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores") -> Imported:
+        path = folder / "fair.xml"
+        path.write_text(
+            f"<allocations><queue name='prod'><weight>3.0</weight>{of_prod}</queue>"
+            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue></allocations>"
+        )
+        return imported(site=hadoop(folder, "site.xml", self.SITE), fair=path, nodes=4)
+
+    def test_a_timeout_is_said_to_be_missing(self, tmp_path: Path) -> None:
+        found = self.found(tmp_path, "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout>")
+        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 15.0
+        assert "prod: fairSharePreemptionTimeout=3600" in by_effect(found.losses)[Effect.DECIDES]
+
+    def test_without_a_timeout_nobody_preempts(self, tmp_path: Path) -> None:
+        found = self.found(tmp_path, "<fairSharePreemptionThreshold>0.8</fairSharePreemptionThreshold>")
+        assert found.experiment["scheduler"]["allocation"]["preemption"] is None
+        assert found.experiment["scheduler"]["mechanism"] == "wait"
+        assert [loss.what.partition("=")[0] for loss in found.losses if loss.effect is Effect.DECIDES] == [
+            "yarn.resourcemanager.scheduler.class",
+        ]
+
+    @pytest.mark.parametrize(
+        ("maximum", "share"),
+        [
+            *(("2048 mb, 2 vcores", 0.05), ("vcores=2, memory-mb=2048", 0.05), ("5%", 0.05)),
+            *(("50% cpu, 5% memory", 0.05), ("vcores=50%, memory-mb=5%", 0.05), ("40960 mb,0vcores", 0.25)),
+        ],
+    )
+    def test_a_cap_below_the_share_of_a_queue_is_a_cap(self, tmp_path: Path, maximum: str, share: float) -> None:
+        queues = self.found(tmp_path, "", maximum).experiment["scheduler"]["allocation"]["queues"]
+        assert queues["prod"] == {"capacity": 0.75, "maximum": 1.0}
+        assert queues["adhoc"]["capacity"] == pytest.approx(share)
+        assert queues["adhoc"]["maximum"] == pytest.approx(share if share < 0.25 else 1.0)

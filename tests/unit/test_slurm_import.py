@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
+from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
 from workloads.saved import read_saved
+from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
 from workloads.slurm.sacct import read_sacct
+from workloads.slurm.site import read_slurm
 
 # After the example at the end of slurm.conf's page (https://slurm.schedmd.com/slurm.conf.html).
 EXAMPLE = """\
@@ -74,6 +78,8 @@ PartitionName=none Nodes=
 PartitionName=hipri Nodes=n12
 """
 CONF = """\
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 NodeName=n[1-2] CPUs=4
@@ -93,6 +99,14 @@ JobIDRaw|Partition|Submit|ElapsedRaw|Suspended|State|NNodes|NCPUS|TimelimitRaw
 """
 
 
+def by_effect(losses: Iterable[Loss]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """What decides, and what decides nothing, each with the number of its line."""
+    found: dict[Effect, set[tuple[str, str]]] = {Effect.DECIDES: set(), Effect.NOTHING: set()}
+    for each in losses:
+        found[each.effect].add((each.where.rpartition(":")[2], each.what))
+    return found[Effect.DECIDES], found[Effect.NOTHING]
+
+
 @pytest.fixture
 def conf(tmp_path: Path) -> Path:
     path = tmp_path / "slurm.conf"
@@ -103,7 +117,8 @@ def conf(tmp_path: Path) -> Path:
 def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(EXAMPLE)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert (len(cluster.nodes), cluster.nodes["dev7"], cluster.nodes["big"]) == (27, 2, 32)
     debug, batch, long = cluster.partitions
     assert (len(debug.nodes), debug.mode, debug.limit_ns) == (17, Mode.OFF, 30 * MINUTE_NS)
@@ -115,28 +130,33 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert not settings.gang
     assert (settings.exempt_ns, settings.cred_expire_ns) == (10 * MINUTE_NS, 60 * SECOND_NS)
     assert (settings.bf_interval_ns, settings.bf_window_ns) == (10 * SECOND_NS, 2880 * MINUTE_NS)
-    said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
-    assert ("3", "epilog=/usr/local/slurm/epilog") in said
-    assert ("12", "SchedulerParameters: bf_continue") in said
-    assert {("7", "selecttypeparameters=CR_Core_Memory"), ("13", "realmemory=2000"), ("14", "weight=16")} <= said
-    assert {("17", "maxnodes=10"), ("19", "minnodes=4"), ("21", "allowgroups=admin")} <= said
+    decides, nothing = by_effect(lost)
+    assert {("3", "Epilog=/usr/local/slurm/epilog"), ("12", "SchedulerParameters=bf_continue")} <= nothing
+    assert {("17", "MaxNodes=10"), ("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
+    assert decides == {
+        ("7", "SelectTypeParameters=CR_Core_Memory"),
+        ("12", "SchedulerParameters=preempt_youngest_first"),
+        ("13", "RealMemory=2000"),
+        ("14", "Weight=16"),
+        ("16", "DownNodes=dev20"),
+    }
     for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
-        assert (
-            ("21", f"oversubscribe={text}") in {(w.where.rpartition(":")[2], w.what) for w in read_conf(path)[1]}
-        ) == (is_listed)
+        assert (("21", f"OverSubscribe={text}") in by_effect(read_conf(path).losses)[0]) == is_listed
 
 
 def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(PACKAGED)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
-    lines = [PACKAGED.splitlines()[int(each.where.rpartition(":")[2]) - 1] for each in left_out]
-    assert [line.partition("=")[0] for line in lines] == [
-        *("SelectTypeParameters", "NodeName", "ProctrackType", "ReturnToService", "TaskPlugin"),
-        *("AccountingStorageType", "AccountingStoreFlags", "JobCompType"),
-    ]
+    decides, _ = by_effect(lost)
+    assert decides == {("9", "SelectTypeParameters=CR_Core_Memory"), ("13", "RealMemory=64000")}
+    path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core"))
+    assert by_effect(read_conf(path).losses)[0] == set(), "a core is a CPU there, and memory is no resource"
+    path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core").replace("CPUs=16", "CPUs=16 ThreadsPerCore=2"))
+    assert by_effect(read_conf(path).losses)[0] == {("9", "SelectTypeParameters=CR_Core")}
 
 
 def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
@@ -147,21 +167,19 @@ def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
 def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(PREEMPTING)
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     assert [(each.name, len(each.nodes), each.tier, each.mode) for each in cluster.partitions] == [
         ("active", 5, 1000, Mode.SUSPEND),
         ("hipri", 6, 500, Mode.OFF),
-        ("none", 0, 1, Mode.SUSPEND),
-    ]
+        ("none", 0, 1, Mode.OFF),
+    ], "who shares nothing, as is the default, is not suspended"
     settings = cluster.settings
     assert (settings.preempts, settings.gang, settings.backfills) == (True, True, False)
     assert (settings.bf_max_job_test, settings.sched_interval_ns) == (50, MINUTE_NS)
-    assert [(each.where.rpartition(":")[2], each.what) for each in left_out] == [
-        ("3", "jobrequeue=0"),
-        ("4", "sched_interval=-1"),
-        ("5", "features=fast,gpu"),
-        ("11", "partitionname=hipri"),
-    ]
+    decides, nothing = by_effect(lost)
+    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1"), ("5", "Features=fast,gpu")} <= decides
+    assert ("11", "PartitionName=hipri") in nothing
 
 
 def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
@@ -172,9 +190,12 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
         "SchedulerParameters=bf_window=4320,\\\nbf_resolution=300\n"
         "NodeName=DEFAULT CPUs=8\nNodeName=n[01-10,12]\nNodeName=n11 State=DRAIN\n"
         "PartitionName=DEFAULT Nodes=n[01-10,12] DefaultTime=30 MaxTime=60\nPartitionName=low preemptmode=requeue\n"
-        "PartitionName=DEFAULT DefaultTime=NONE\nPartitionName=high Nodes=ALL PriorityTier=2 State=DOWN\n"
+        "PartitionName=DEFAULT DefaultTime=NONE OverSubscribe=FORCE:1\n"
+        "PartitionName=high Nodes=ALL PriorityTier=2 State=DOWN\nSelectType=select/cons_tres\n"
+        "SelectTypeParameters=CR_CPU\n"
     )
-    cluster, left_out = read_conf(path)
+    found = read_conf(path)
+    cluster, lost = found.cluster, found.losses
     low, high = cluster.partitions
     assert (low.nodes[-2:], low.mode, low.limit_ns) == (("n10", "n12"), Mode.REQUEUE, 30 * MINUTE_NS)
     assert (len(high.nodes), high.mode, high.limit_ns) == (12, Mode.SUSPEND, 60 * MINUTE_NS)
@@ -182,7 +203,9 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
     assert (settings.preempts, settings.gang, settings.exempt_ns) == (True, True, 10 * MINUTE_NS)
     assert (settings.youngest_first, settings.reorder_count) == (True, 3)
     assert (settings.bf_window_ns, settings.bf_resolution_ns) == (4320 * MINUTE_NS, 300 * SECOND_NS)
-    assert [each.what for each in left_out] == ["state=DRAIN", "state=DOWN", "PreemptParameters: send_user_signal"]
+    assert {what for _, what in by_effect(lost)[0]} == {
+        *("State=DRAIN", "State=DOWN", "PreemptParameters=Youngest_First"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -199,13 +222,13 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
 def test_cpus_as_slurm_infers_them(tmp_path: Path, default: str, given: str, cpus: int) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(f"NodeName=DEFAULT {default}\nNodeName=a {given}\nPartitionName=p\n")
-    assert read_conf(path)[0].nodes == {"a": cpus}
+    assert read_conf(path).cluster.nodes == {"a": cpus}
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("NodeName=n[1-2] CPUs=4\n")
     conf.write_text(CONF.replace("NodeName=n[1-2] CPUs=4", "Include nodes.conf"))
-    assert read_conf(conf)[0].nodes == {"n1": 4, "n2": 4}
+    assert read_conf(conf).cluster.nodes == {"n1": 4, "n2": 4}
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
@@ -227,21 +250,21 @@ def test_what_is_no_file_is_not_read(conf: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
-        ("CPUs=4", "CPUs=4 ThreadsPerCore=0", ":3: ThreadsPerCore: must be at least 1, not 0"),
-        ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
-        ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
-        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":3: NodeName: has more than 100,000 nodes"),
-        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":3: NodeName: has more than 100,000 nodes"),
-        ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
-        ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
-        ("PreemptType=preempt/partition_prio", "Preempt", ":1: 'Preempt' is not Key=Value"),
-        ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":2: "),
-        ("NodeName=", "SchedulerTimeSlice=0\nNodeName=", ":3: SchedulerTimeSlice: must be at least 5, not 0"),
-        ("NodeName=", "SchedulerParameters=bf_interval=0\nNodeName=", ":3: bf_interval: must be at least 1, not 0"),
-        ("PriorityTier=10", "GraceTime=1:2:3:4", ":5: GraceTime: '1:2:3:4' is not a time"),
-        ("PriorityTier=10", "MaxTime=soon", ":5: MaxTime: 'soon' is not a time"),
-        ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":5: DefaultTime: 'now' is not a time"),
+        ("CPUs=4", "CPUs=four", ":5: CPUs: 'four' is not a whole number"),
+        ("CPUs=4", "CPUs=4 ThreadsPerCore=0", ":5: ThreadsPerCore: must be at least 1, not 0"),
+        ("NodeName=n[1-2]", "NodeName=n[1-", ":5: NodeName: "),
+        ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":5: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=n[0-99]r[0-99]c[0-99]", ":5: NodeName: has more than 100,000 nodes"),
+        ("NodeName=n[1-2]", "NodeName=" + "n[1-99999]," * 2 + "x", ":5: NodeName: has more than 100,000 nodes"),
+        ("low Nodes=ALL", "low Nodes=n7", ":6: Nodes: there is no NodeName 'n7'"),
+        ("PreemptMode=OFF", "PreemptMode=STOP", ":7: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
+        ("PreemptType=preempt/partition_prio", "Preempt", ":3: 'Preempt' is not Key=Value"),
+        ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":4: "),
+        ("NodeName=", "SchedulerTimeSlice=0\nNodeName=", ":5: SchedulerTimeSlice: must be at least 5, not 0"),
+        ("NodeName=", "SchedulerParameters=bf_interval=0\nNodeName=", ":5: bf_interval: must be at least 1, not 0"),
+        ("PriorityTier=10", "GraceTime=1:2:3:4", ":7: GraceTime: '1:2:3:4' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon", ":7: MaxTime: 'soon' is not a time"),
+        ("PriorityTier=10", "MaxTime=soon DefaultTime=now", ":7: DefaultTime: 'now' is not a time"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(conf: Path, old: str, new: str, message: str) -> None:
@@ -263,17 +286,18 @@ def test_times(text: str, seconds: int | None) -> None:
 def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text(SACCT)
-    jobs, left_out = read_sacct(path, read_conf(conf)[0])
-    assert jobs == (
+    found = read_sacct(path, read_conf(conf))
+    assert found.jobs == (
         Job("11", "low", 2, 4, 3600 * SECOND_NS, 0, 60 * MINUTE_NS),
         Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
         Job("16", "low", 1, 1, 7 * SECOND_NS, 540 * SECOND_NS, FOREVER_NS),
     )
-    assert [(each.what, each.why) for each in left_out] == [
-        ("job 13", "how long it works is not known: it is PENDING"),
-        ("job 14", "there is no partition 'gone' in slurm.conf"),
-        ("job 15", "1 nodes with 64 CPUs each are not in its partition"),
+    assert [(each.what, each.why, each.work) for each in found.losses] == [
+        ("job 13", "how long it works is not known: it is PENDING", 0),
+        ("job 14", "there is no partition 'gone' in slurm.conf", 5),
+        ("job 15", "it has more nodes, or more CPUs on each, than its partition", 5 * 64),
     ]
+    assert (found.total, found.work_s) == (6, 3600 * 8 + 600 * 3 + 5 + 5 * 64 + 7)
 
 
 QOS = """\
@@ -289,15 +313,13 @@ def test_what_stands_beside_a_mode_and_is_not_looked_at_is_said(conf: Path, tmp_
     conf.write_text(text.replace("PreemptMode=OFF", "PreemptMode=CANCEL,PRIORITY"))
     table = tmp_path / "qos.txt"
     table.write_text("Name|Preempt|PreemptMode\nlow||within,cancel\nhigh|low|\n")
-    cluster, left_out = read_conf(conf, table)
+    found = read_conf(conf, table)
+    cluster, lost = found.cluster, found.losses
     assert [(each.name, each.mode) for each in cluster.qos] == [("low", Mode.CANCEL), ("high", Mode.REQUEUE)]
     assert [each.mode for each in cluster.partitions] == [Mode.REQUEUE, Mode.CANCEL, Mode.REQUEUE]
-    said = [(each.what, each.why.split()[0]) for each in left_out]
-    beside = [each for each in said if each[0].lower().startswith("preemptmode=")]
+    beside = [each.what for each in lost if each.what.startswith("PreemptMode=")]
     assert beside == [
-        ("preemptmode=PRIORITY,REQUEUE", "jobs"),
-        ("preemptmode=CANCEL,PRIORITY", "jobs"),
-        ("PreemptMode=within,cancel of QOS low", "jobs"),
+        *("PreemptMode=PRIORITY,REQUEUE", "PreemptMode=CANCEL,PRIORITY", "PreemptMode=within,cancel of QOS low"),
     ]
     table.write_text("Name|Preempt|PreemptMode\nlow||cancel,requeue\n")
     with pytest.raises(ConfigError, match=r"qos\.txt:2: PreemptMode: 'cancel,requeue' is none of"):
@@ -311,16 +333,18 @@ def test_qos_say_who_preempts_whom(conf: Path, tmp_path: Path) -> None:
     table, sacct, out = tmp_path / "qos.txt", tmp_path / "jobs.txt", tmp_path / "mine.yaml"
     table.write_text(QOS)
     conf.write_text(preempting("PreemptExemptTime=5\n"))
-    cluster, left_out = read_conf(conf, table)
+    found = read_conf(conf, table)
+    cluster, lost = found.cluster, found.losses
     assert cluster.settings.preempts
     assert cluster.qos == (
         Qos("normal", (), Mode.REQUEUE, 0, 5 * MINUTE_NS),
         Qos("urgent", ("normal", "scavenger"), Mode.REQUEUE, 0, 5 * MINUTE_NS, 100),
         Qos("scavenger", (), Mode.CANCEL, 30 * SECOND_NS, 10 * MINUTE_NS),
     )
-    assert not left_out
-    cluster, left_out = read_conf(conf)
-    assert (cluster.settings.preempts, left_out[0].why) == (
+    assert not by_effect(lost)[0]
+    found = read_conf(conf)
+    cluster, lost = found.cluster, found.losses
+    assert (cluster.settings.preempts, lost[0].why) == (
         False,
         "nobody is preempted: give the table of QOS with --qos",
     )
@@ -349,7 +373,8 @@ def test_import_and_play(conf: Path, tmp_path: Path) -> None:
     out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
     done = run_natjam(*arguments)
-    assert "2 nodes, 2 partitions, 3 jobs, 3 settings and jobs not carried over" in done.output
+    assert "2 nodes, 2 partitions, 3 jobs" in done.output
+    assert "1 of 6 jobs (1.0% of the work): it has more nodes" in done.output
     site = read_saved(out, Slurm)
     assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
     run_natjam("play", out, "--mode", "low=suspend", "--out", stays)
@@ -426,3 +451,204 @@ def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None
     run_natjam(*imported)
     said = run_natjam("advise", site, "--out", tmp_path / "advice", status=2)
     assert "site.yaml: slurm.jobs: there are no urgent jobs" in said.output
+
+
+# ---- what decides, is left out, or is refused ----
+
+SITE = """\
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=n1 CPUs=8
+PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
+"""
+TWO_JOBS = """\
+JobIDRaw|Partition|Submit|ElapsedRaw|State|NNodes|NCPUS|TimelimitRaw
+1|low|2026-11-02T10:00:00|600|COMPLETED|1|8|60
+2|high|2026-11-02T10:01:00|120|COMPLETED|1|8|60
+"""
+
+
+def site_of(folder: Path, conf: str, jobs: str = "", qos: str = "") -> tuple[Slurm, tuple[Loss, ...]]:
+    """The site of these files, as ``natjam import slurm`` reads them."""
+    (folder / "site.conf").write_text(conf)
+    paths: dict[str, Path | None] = {"sacct": None, "qos": None}
+    for name, text in (("sacct", jobs), ("qos", qos)):
+        if text:
+            paths[name] = folder / f"{name}.txt"
+            (folder / f"{name}.txt").write_text(text)
+    return read_slurm(folder / "site.conf", **paths)
+
+
+def starts_s(site: Slurm) -> dict[str, list[float]]:
+    """When each job starts, in a play."""
+    finished = jobs_player(site.cluster, site.jobs).finish()
+    return {name: [each.start_ns / SECOND_NS for each in executions] for name, executions in finished.items()}
+
+
+def test_the_clusters_name_is_in_names_of_included_files_and_they_are_beside_the_first_one(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/linux_nodes.conf").write_text("Include parts/more.conf\n")
+    (tmp_path / "parts/more.conf").write_text("NodeName=n[1-2] CPUs=8\n")
+    conf = tmp_path / "slurm.conf"
+    for text in ("ClusterName=linux\n{}", "{}ClusterName=linux\n"):
+        conf.write_text(text.format("include parts/%c_nodes.conf\nPartitionName=p Nodes=ALL\n"))
+        assert read_conf(conf).cluster.nodes == {"n1": 8, "n2": 8}
+    conf.write_text("include parts/%c_nodes.conf\n")
+    with pytest.raises(ConfigError, match=r"slurm\.conf:1: Include: .* there is no ClusterName"):
+        read_conf(conf)
+
+
+def test_a_partition_that_shares_nothing_is_not_suspended(tmp_path: Path) -> None:
+    suspending = SITE.replace("REQUEUE", "SUSPEND,GANG")
+    forced = suspending.replace("Nodes=ALL", "Nodes=ALL OverSubscribe=FORCE:1")
+    refused = suspending.replace("Nodes=ALL", "Nodes=ALL OverSubscribe=NO")
+    assert starts_s(site_of(tmp_path, forced, TWO_JOBS)[0]) == {"1": [0], "2": [60]}
+    for text in (refused, suspending):
+        site, losses = site_of(tmp_path, text, TWO_JOBS)
+        assert starts_s(site) == {"1": [0], "2": [600]}
+        assert not by_effect(losses)[0]
+    site, losses = site_of(tmp_path, forced.replace("FORCE:1 PriorityTier=10", "NO PriorityTier=10"), TWO_JOBS)
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["OverSubscribe=NO of partition high"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("PreemptMode=SUSPEND", ":4: PreemptMode: SUSPEND without GANG, and Slurm does not start"),
+        ("PreemptMode=OFF", ":3: PreemptType: preempt/partition_prio with PreemptMode=OFF"),
+        ("KillWait=30", ":3: PreemptType: preempt/partition_prio with no PreemptMode"),
+    ],
+)
+def test_what_slurm_refuses_is_refused(tmp_path: Path, mode: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        site_of(tmp_path, SITE.replace("PreemptMode=REQUEUE", mode, 1))
+    assert f"site.conf{message}" in refused.value.message
+    assert "(slurm.conf(5))" in refused.value.message
+    without = SITE.replace("preempt/partition_prio", "preempt/none").replace("PreemptMode=REQUEUE", "KillWait=30", 1)
+    assert not site_of(tmp_path, without)[0].cluster.settings.preempts
+
+
+def test_suspend_in_a_partition_without_gang_is_said(tmp_path: Path) -> None:
+    conf = SITE.replace("PriorityTier=1\n", "PriorityTier=1 PreemptMode=SUSPEND OverSubscribe=FORCE:1\n")
+    _, losses = site_of(tmp_path, conf)
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["PreemptMode=SUSPEND of partition low"]
+
+
+QOS_OF_TWO = "Name|Priority|GraceTime|Preempt|PreemptMode|PreemptExemptTime\nlow|1|||cluster|\nhigh|10||low|cluster|\n"
+JOBS_OF_TWO = TWO_JOBS.replace("Raw\n", "Raw|QOS\n").replace("|60\n", "|60|low\n", 1).replace("|60\n", "|60|high\n")
+
+
+def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) -> None:
+    conf = SITE.replace("partition_prio", "qos").replace("REQUEUE", "SUSPEND,GANG")
+    conf = conf.replace("=ALL", "=ALL OverSubscribe=FORCE:1")
+    one = JOBS_OF_TWO.replace("|high|", "|low|")
+    site, losses = site_of(tmp_path, conf, one, QOS_OF_TWO)
+    [turns] = [each for each in losses if each.effect is Effect.DECIDES]
+    assert turns.what == "QOS high of job 2"
+    assert "take turns" in turns.why
+    assert str(site.basis.decides[0]).startswith("1 of 2 jobs: jobs of one partition take turns")
+    _, losses = site_of(tmp_path, conf, JOBS_OF_TWO, QOS_OF_TWO)
+    assert not by_effect(losses)[0], "in two partitions one is suspended, as in Slurm"
+
+
+def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
+    conf = SITE.replace("partition_prio", "qos")
+    jobs = JOBS_OF_TWO + "3|low|2026-11-02T10:02:00|60|COMPLETED|1|8|60|vip\n"
+    jobs = jobs.replace("|high\n", "|low\n").replace("|high|", "|low|")
+    qos = QOS_OF_TWO.replace("high|10||low", "vip|1000||")
+    found = {}
+    for text in ("PriorityType=priority/basic", "PriorityType=priority/multifactor\nPriorityWeightQOS=10"):
+        site, losses = site_of(tmp_path, f"{text}\n{conf}", jobs, qos)
+        found[text.partition("/")[2][:5]] = [start for start, *_ in starts_s(site).values()], len(by_effect(losses)[0])
+    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 1)}
+
+
+def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: Path) -> None:
+    jobs = TWO_JOBS + (
+        "3|low|2026-11-02T10:02:00|600|PREEMPTED|1|8|60\n4|low|2026-11-02T10:02:00|600|NODE_FAIL|1|8|60\n"
+        "5|gone|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n6|low|2026-11-02T10:02:00|600|COMPLETED|8|64|60\n"
+        "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
+        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n"
+    )
+    site, _ = site_of(tmp_path, SITE, jobs)
+    assert [each.name for each in site.jobs] == ["1", "2"]
+    assert [(each.number, each.total, each.reason.split(" (")[0]) for each in site.basis.left_out] == [
+        (2, 9, "a value of its row cannot be read"),
+        (1, 9, "it has more or fewer values than columns"),
+        (1, 9, "it was preempted for good"),
+        (1, 9, "how long it works is not known: it is NODE_FAIL"),
+        (1, 9, "there is no partition 'gone' in slurm.conf"),
+        (1, 9, "it has more nodes, or more CPUs on each, than its partition"),
+    ]
+    work = 6 * 600 * 8 + 120 * 8 + 600 * 64
+    assert [each.work_share for each in site.basis.left_out[:3]] == [2 * 4800 / work, None, 4800 / work]
+    with pytest.raises(ConfigError, match=r"sacct\.txt:2: Submit: 'soon' is not a time"):
+        site_of(tmp_path, SITE, TWO_JOBS.splitlines()[0] + "\n1|low|soon|600|COMPLETED|1|8|60\n")
+
+
+def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
+    head, first, second = TWO_JOBS.splitlines()
+    head += "|Eligible|AllocTRES|ReqMem|Constraints|JobName"
+    first += "|2026-11-02T10:00:00|billing=8,cpu=8,mem=4G,node=1|4G||a"
+    second += "|2026-11-02T16:00:00|cpu=8,gres/gpu=4,mem=4G,node=1|4G|icelake|b"
+    jobs = "\n".join((head, first, second))
+    conf = SITE.replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:4")
+    by_kind = []
+    for select in ("CR_CPU", "CR_CPU_Memory"):
+        site, _ = site_of(tmp_path, conf.replace("CR_CPU", select), jobs)
+        by_kind.append({(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides})
+    of_jobs = {("jobs", 1, "GPUs"), ("jobs", 1, "features"), ("jobs", 1, "a"), ("settings", 1, "GPUs")}
+    assert by_kind == [of_jobs, of_jobs | {("jobs", 2, "memory"), ("settings", 2, "memory")}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "decides"),
+    [
+        ("PriorityType=priority/basic\nPriorityWeightAge=1000\nPriorityFlags=MAX_TRES", set()),
+        (
+            "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightFairshare=0",
+            {"PriorityType=priority/multifactor", "PriorityWeightAge=1000"},
+        ),
+        ("AccountingStorageEnforce=associations,limits", {"AccountingStorageEnforce=associations,limits"}),
+        ("AccountingStorageEnforce=associations", set()),
+        ("JobRequeue=1\nOverTimeLimit=0\nCompleteWait=0\nTopologyPlugin=topology/none", set()),
+        ("Licenses=foo:4\nOverTimeLimit=5\nKillWait=30", {"Licenses=foo:4", "OverTimeLimit=5"}),
+        ("NewInSlurm30=yes", {"newinslurm30=yes"}),
+        ("SchedulerParameters=bf_max_job_user=0,bf_continue,defer", {"SchedulerParameters=defer"}),
+    ],
+)
+def test_what_decides_is_known_from_what_does_not(tmp_path: Path, lines: str, decides: set[str]) -> None:
+    _, losses = site_of(tmp_path, f"{lines}\n{SITE}")
+    assert {what for _, what in by_effect(losses)[0]} == decides
+
+
+def test_what_is_not_set_decides_too(tmp_path: Path) -> None:
+    _, losses = site_of(tmp_path, SITE.replace("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n", ""))
+    assert {what for _, what in by_effect(losses)[0]} == {"SelectType is not set"}
+    _, losses = site_of(tmp_path, SITE.replace("SelectTypeParameters=CR_CPU\n", ""))
+    assert {what for _, what in by_effect(losses)[0]} == {"SelectTypeParameters is not set: CR_Core_Memory"}
+
+
+def test_nodes_that_are_alike_differ_in_no_weight(tmp_path: Path) -> None:
+    same = SITE.replace("NodeName=n1 CPUs=8", "NodeName=DEFAULT Weight=5 Feature=a\nNodeName=n[1-2] CPUs=8")
+    assert not by_effect(site_of(tmp_path, same)[1])[0]
+    other = same + "NodeName=n3 CPUs=8 Weight=6\n"
+    assert {what for _, what in by_effect(site_of(tmp_path, other)[1])[0]} == {"Weight=5", "Weight=6"}
+
+
+def test_the_screen_shows_what_decides_and_all_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "site.conf").write_text(f"Licenses=foo:4\nKillWait=30\n{SITE}")
+    (tmp_path / "jobs.txt").write_text(TWO_JOBS)
+    out = tmp_path / "mine.yaml"
+    files = ["--conf", tmp_path / "site.conf", "--sacct", tmp_path / "jobs.txt", "--out", out]
+    said = run_natjam("import", "slurm", *files).output
+    assert "1 setting: licences are not modelled" in said
+    assert "KillWait" not in said
+    assert "KillWait=30" in run_natjam("import", "slurm", *files, "--all").output
+    assert "#   KillWait=30" in out.read_text()
+    assert read_saved(out, Slurm).basis.rest == 1
+    assert "licences are not modelled" in run_natjam("play", out).output
+    assert "--strict" in run_natjam("play", out, "--strict", status=1).output

@@ -1,8 +1,12 @@
-"""``slurm.conf`` as what Slurm's decisions are made from: nodes, partitions, preemption, the schedulers' parameters."""
+"""``slurm.conf`` as what Slurm's decisions are made from: nodes, partitions, preemption, the schedulers' parameters.
+
+What each setting does to an answer is in ``settings.csv``.  Some of its rows hold only on some sites: where memory is a
+resource that jobs consume, where priorities are made of weights, where nodes differ, where limits are enforced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -10,77 +14,245 @@ from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
-from workloads.setting_effects import Loss
+from emulator.vocabulary import Frozen
+from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.lines import Line, Where, node_names, read_lines, read_table, time_ns, whole
 
 MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
-_CPU_KEYS = {"cpus", "procs", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
-_NODE_KEYS = {*_CPU_KEYS, "nodename", "nodeaddr", "nodehostname", "port", "bcastaddr", "state", "reason"}
-_PARTITION_KEYS = {
-    *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
-    *("oversubscribe", "shared", "state", "priority"),
+_CONF = "slurm.conf"
+_NODE, _PARTITION, _SELECT = f"{_CONF} NodeName", f"{_CONF} PartitionName", f"{_CONF} SelectTypeParameters"
+_LISTS = {
+    "nodename": _NODE,
+    "partitionname": _PARTITION,
+    "nodeset": f"{_CONF} NodeSet",
+    "downnodes": f"{_CONF} DownNodes",
+    "poweraction": f"{_CONF} PowerAction",
 }
-_QUIET = {
-    *("clustername", "slurmctldhost", "slurmctldport", "slurmdport", "slurmuser", "slurmduser", "authtype"),
-    *("statesavelocation", "slurmdspooldir", "slurmctldlogfile", "slurmdlogfile", "slurmctldpidfile", "slurmdpidfile"),
-    *("slurmctlddebug", "slurmddebug", "mpidefault", "slurmdparameters", "credtype", "switchtype", "logtimeformat"),
-}
-"""What decides nothing about jobs, and is not worth a line."""
+"""The list of settings of each kind of line, by its first key; of any other it is that of the whole file."""
+
+
+class Given(Frozen):
+    """A setting of a file, or an option of one."""
+
+    of: str
+    """Its list in ``settings.csv``."""
+    key: str
+    value: str
+    where: str
+    what: str = ""
+    """In the words of a message; blank: the key with its value."""
 
 
 class Site:
     """What a configuration says, while its lines are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.nodes: dict[str, int] = {}
-        self.features: dict[str, set[str]] = {}
-        """The features of each node."""
+        self.node_pairs: dict[str, dict[str, str]] = {}
+        """What is said of each node, the defaults included."""
         self.node_sets: dict[str, Line] = {}
         self.partitions: dict[str, tuple[Where, dict[str, str]]] = {}
+        self.options: dict[str, Line] = {}
+        """The last line of each setting of the whole file."""
         self.global_mode = Mode.OFF
         self.preempts_by_qos: Line | None = None
         self.settings: dict[str, Any] = {}
-        self.left_out: list[Loss] = []
+        self.given: list[Given] = []
+        """What may be lost, which is known when all has been read."""
+        self.losses: list[Loss] = []
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
 
-    def expect(self, line: Line, key: str, values: Sequence[str], why: str) -> None:
-        """Note a setting that has none of these values, which are in upper case."""
-        if line.pairs.get(key, values[0]).upper() not in values:
-            self.leave_out(line, key, why)
+    def value(self, key: str, default: str = "") -> str:
+        """The value of a setting of the whole file, whose key is in lower case."""
+        line = self.options.get(key)
+        return default if line is None else line.pairs[key]
 
-    def leave_out(self, line: Line, key: str, why: str = "") -> None:
-        """Note a setting that nothing here looks at."""
-        text = f"{key}={printable(line.pairs[key][:60])}"
-        self.left_out.append(Loss(text, str(line.where), why))
+    def lose(self, what: str, where: object, why: str) -> None:
+        """Note what decides and is not modelled, though its setting is."""
+        self.losses.append(Loss(printable(what)[:100], str(where), why, Effect.DECIDES))
 
 
-def read_conf(path: Path, qos_path: Path | None = None) -> tuple[Cluster, list[Loss]]:
-    """The cluster that a ``slurm.conf`` and a table of QOS describe, and what was not taken from them: what has a
-    reason before the rest.
+class ReadConf(Frozen):
+    """What a ``slurm.conf`` describes, and what was not taken from it."""
+
+    cluster: Cluster
+    losses: tuple[Loss, ...]
+    counts_memory: bool
+    """Whether jobs consume memory there (``CR_Core_Memory`` and the like)."""
+
+
+def read_conf(path: Path, qos_path: Path | None = None) -> ReadConf:
+    """The cluster that a ``slurm.conf`` and a table of QOS describe.
 
     Raises:
-        ConfigError: it cannot be read, a value is none, or it has no nodes or partitions.
+        ConfigError: it cannot be read, a value is none, Slurm refuses it, or it has no nodes or partitions.
     """
-    site = Site()
+    site = Site(path)
     for line in read_lines(path):
+        of = _LISTS.get(line.kind, _CONF)
+        site.given += [Given(of, key, value, str(line.where)) for key, value in line.pairs.items()]
         if line.kind == "nodename":
             _read_nodes(site, line)
         elif line.kind == "nodeset":
             site.node_sets[line.pairs["nodeset"]] = line
         elif line.kind == "partitionname":
             _read_partition(site, line)
-        else:
-            for key in line.pairs:
-                _read_setting(site, line, key)
+        elif of == _CONF:
+            for key, value in line.pairs.items():
+                site.options[key] = line
+                if (reader := _SETTINGS.get(key)) is not None:
+                    reader(site, line, value)
     if not site.nodes:
         raise ConfigError(f"{path}: there is no NodeName line")
     if not site.partitions:
         raise ConfigError(f"{path}: there is no PartitionName line")
+    _refuse_what_slurm_refuses(site)
     partitions = tuple(_partition(site, name) for name in site.partitions)
     qos = _qos(site, qos_path)
-    left_out = sorted(site.left_out, key=lambda each: not each.why)
-    return Cluster(site.nodes, partitions, Settings(**site.settings), qos), left_out
+    _note_whom_oversubscribe_keeps(site, partitions, qos)
+    _read_select_parameters(site)
+    cluster = Cluster(site.nodes, partitions, Settings(**site.settings), qos)
+    conditions = _Conditions.of(site, bool(qos))
+    return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), conditions.counts_memory)
+
+
+# ---- what is lost ----
+
+_MEMORY = {"realmemory", "memspeclimit", "memlimitenforce"} | {
+    f"{which}memper{of}" for which in ("def", "max") for of in ("cpu", "gpu", "node")
+}
+"""What decides only where jobs consume memory."""
+_PRIORITY = {"fairsharedampeningfactor", "priorityjobfactor", "tresbillingweights"}
+"""Beside what begins with ``Priority``: what decides only where priorities are made of weights."""
+_NOT_OF_WEIGHTS = {"prioritytype", "prioritytier", "priority"}
+_ALIKE = {"weight", "feature", "features", "tmpdisk", "topology"}
+"""What decides only where nodes differ in it."""
+
+
+class _Conditions(Frozen):
+    """What a site's other settings say of those that may be lost."""
+
+    counts_memory: bool
+    has_weights: bool
+    """Whether jobs' priorities are, or may be, made of weights."""
+    orders_by_qos: bool
+    enforces_limits: bool
+    """Whether limits of associations and QOS are enforced."""
+    differ: frozenset[str]
+    """The keys of ``_ALIKE`` in which nodes differ."""
+
+    @classmethod
+    def of(cls, site: Site, has_qos: bool) -> _Conditions:
+        select = [each.key.lower() for each in site.given if each.of == _SELECT]
+        enforced = {*site.value("accountingstorageenforce").lower().split(",")}
+        differ = {key for key in _ALIKE if len({pairs.get(key, "") for pairs in site.node_pairs.values()}) > 1}
+        return cls(
+            any(key.endswith("_memory") for key in select),
+            site.value("prioritytype", "unknown").lower() != "priority/basic",
+            has_qos,
+            not enforced.isdisjoint(("limits", "safe", "all")),
+            frozenset(differ),
+        )
+
+    def hold(self, given: Given) -> bool:
+        """Whether a setting decides here if its row says so."""
+        key = given.key.lower()
+        if given.of == "QOS":
+            is_limit = key.startswith(("grp", "max", "limitfactor", "usagethreshold"))
+            return self.enforces_limits if is_limit else self.has_weights or key != "usagefactor"
+        if key in _MEMORY:
+            return self.counts_memory
+        if key in _PRIORITY or (key.startswith("priority") and key not in _NOT_OF_WEIGHTS):
+            return self.has_weights and not (key == "priorityweightqos" and self.orders_by_qos)
+        if given.of == _PARTITION and key == "qos":
+            return self.enforces_limits
+        return given.of != _NODE or key not in _ALIKE or key in self.differ
+
+
+def _losses(given: list[Given], conditions: _Conditions) -> Iterator[Loss]:
+    table = settings_of("slurm")
+    for each in given:
+        if not conditions.hold(each) or not each.value:
+            continue
+        setting = table.find(each.of, each.key)
+        shown = each.what or printable(f"{setting.key if setting else each.key}={each.value[:60]}")
+        loss = table.loss(each.of, each.key, each.value, each.where, what=shown)
+        if loss is not None:
+            yield loss
+
+
+def _read_select_parameters(site: Site) -> None:
+    """The options of SelectTypeParameters, and what is so where it, or SelectType, is not set.
+
+    ``CR_Core`` and ``CR_Socket`` differ from ``CR_CPU`` only where a core, or a socket, has several CPUs.
+    """
+    if "selecttype" not in site.options:
+        why = "SelectType is not set: whole nodes are allocated before Slurm 23.11, later cores; here single CPUs are"
+        site.lose("SelectType is not set", site.path, why)
+        return
+    if site.value("selecttype").lower() == "select/linear":
+        return
+    line = site.options.get("selecttypeparameters")
+    if line is None:
+        where, text = str(site.path), "CR_Core_Memory"
+    else:
+        where, text = str(line.where), line.pairs["selecttypeparameters"]
+    has_threads = any(int(pairs.get("threadspercore", "1")) > 1 for pairs in site.node_pairs.values())
+    for option in filter(None, text.split(",")):
+        what = f"SelectTypeParameters={option}" if line else "SelectTypeParameters is not set: CR_Core_Memory"
+        key = option
+        if not has_threads and option.lower().startswith("cr_core") and option.lower() in ("cr_core", "cr_core_memory"):
+            key = "CR_CPU" + option[len("CR_Core") :]
+        site.given.append(Given(_SELECT, key, "set", where, printable(what)))
+
+
+def _refuse_what_slurm_refuses(site: Site) -> None:
+    """Raises ConfigError, in the words of slurm.conf's page."""
+    line = site.options.get("preemptmode")
+    mode = "" if line is None else line.pairs["preemptmode"]
+    if line is not None and site.global_mode is Mode.SUSPEND and not site.settings.get("gang"):
+        what = (
+            'SUSPEND without GANG, and Slurm does not start: "the SUSPEND preemption mode always needs the GANG option'
+        )
+        raise line.where.error("PreemptMode", f'{what} to be specified at the cluster level" (slurm.conf(5))')
+    kind = site.options.get("preempttype")
+    if kind is not None and site.value("preempttype").lower() in _PREEMPTS and site.global_mode is Mode.OFF:
+        given = f"PreemptMode={mode}" if mode else "no PreemptMode"
+        what = f'{given}, and Slurm does not start: OFF, the default, "is only compatible with PreemptType=preempt/none'
+        raise kind.where.error(
+            "PreemptType", f'{kind.pairs["preempttype"]} with {what} at a global level" (slurm.conf(5))'
+        )
+
+
+def _note_whom_oversubscribe_keeps(site: Site, partitions: tuple[Partition, ...], qos: tuple[Qos, ...]) -> None:
+    """Note where it decides and is not modelled, or not documented, that a partition shares nothing."""
+    suspended = [each.tier for each in partitions if each.mode is Mode.SUSPEND]
+    by_qos = any(each.mode is Mode.SUSPEND for each in qos)
+    if not site.settings.get("gang") or not site.settings.get("preempts"):
+        return
+    for each in partitions:
+        where, pairs = site.partitions[each.name]
+        if _shares(pairs):
+            continue
+        what = f"OverSubscribe=NO of partition {each.name}"
+        if by_qos:
+            site.lose(what, where, "that OverSubscribe=NO disables suspension is not modelled under preempt/qos")
+        elif not qos and any(tier < each.tier for tier in suspended):
+            why = (
+                "jobs of a partition that shares nothing are put over suspended ones: no manual says whether Slurm does"
+            )
+            site.lose(what, where, why)
+
+
+def _shares(pairs: Mapping[str, str]) -> bool:
+    """Whether CPUs of a partition may be shared: ``OverSubscribe=NO``, the default, disables preemption by SUSPEND."""
+    text = pairs.get("oversubscribe", pairs.get("shared", "NO")).upper()
+    return text.startswith(("FORCE", "YES")) and pairs.get("exclusive", "NO").upper() in ("NO", "USER")
+
+
+# ---- QOS ----
 
 
 def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
@@ -89,17 +261,24 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
     if line is None:
         return ()
     if path is None:
-        site.leave_out(line, "preempttype", "nobody is preempted: give the table of QOS with --qos")
+        site.lose("PreemptType=preempt/qos", line.where, "nobody is preempted: give the table of QOS with --qos")
         return ()
     site.settings["preempts"] = True
-    qos, left_out = read_qos(path, site.global_mode, site.settings.get("exempt_ns", 0))
-    site.left_out += left_out
-    return qos
+    weight = site.value("priorityweightqos", "0")
+    has_weights = site.value("prioritytype", "priority/multifactor").lower() == "priority/multifactor"
+    site.settings["orders_by_qos"] = has_weights and weight.isdecimal() and int(weight) > 0
+    return _read_qos(site, path)
 
 
 COMMAND = "sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime"
 """Prints what is read here."""
 _NEEDED = ("Name", "Preempt")
+_SHORT_COLUMNS = {
+    "UsageThres": "UsageThreshold",
+    "MaxSubmitPU": "MaxSubmitJobsPU",
+    "MaxSubmitPA": "MaxSubmitJobsPA",
+}
+"""Heads of columns that sacctmgr prints in other words than its page has."""
 _CLUSTER = "cluster"
 """A QOS without a PreemptMode of its own."""
 _OPTIONS = {
@@ -110,22 +289,23 @@ _OPTIONS = {
 """What may stand beside a mode, and why it is not looked at here."""
 
 
-def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[tuple[Qos, ...], list[Loss]]:
-    """The QOS of a table, and what was not taken from it; ``mode`` and ``exempt_ns`` are the cluster's, for those that
-    have none.
+def _read_qos(site: Site, path: Path) -> tuple[Qos, ...]:
+    """The QOS of a table; those without a mode or an exempt time have the cluster's.
 
     Raises:
         ConfigError: it cannot be read, a column is missing, or a value is none.
     """
     found: dict[str, tuple[Where, Qos]] = {}
-    left_out: list[Loss] = []
     for where, row in read_table(path, _NEEDED, COMMAND):
-        if row["Name"] in found:
-            raise where.error("Name", f"'{printable(row['Name'][:40])}' is there twice")
-        found[row["Name"]] = where, _qos_of_row(where, row, mode, exempt_ns)
-        text = row.get("PreemptMode", "")
-        what = printable(f"PreemptMode={text} of QOS {row['Name']}")
-        left_out += [Loss(what, str(where), why) for why in not_looked_at(text)]
+        name = row["Name"]
+        if name in found:
+            raise where.error("Name", f"'{printable(name[:40])}' is there twice")
+        found[name] = where, _qos_of_row(where, row, site.global_mode, site.settings.get("exempt_ns", 0))
+        for column, value in row.items():
+            key = _SHORT_COLUMNS.get(column, column)
+            for each in value.split(",") if key == "Flags" else [value]:
+                site.given.append(Given("QOS", key, each, str(where), printable(f"{column}={each[:60]} of QOS {name}")))
+        _note_options(site, row.get("PreemptMode", ""), where, f" of QOS {name}")
     for where, qos in found.values():
         if unknown := [name for name in qos.preempts if name not in found]:
             raise where.error("Preempt", f"there is no QOS '{printable(unknown[0][:40])}'")
@@ -133,7 +313,7 @@ def read_qos(path: Path, mode: Mode, exempt_ns: int) -> tuple[tuple[Qos, ...], l
         TopologicalSorter({name: qos.preempts for name, (_, qos) in found.items()}).prepare()
     except CycleError as error:
         raise ConfigError(f"{path}: Preempt: QOS preempt each other: {printable(', '.join(error.args[1]))}") from None
-    return tuple(qos for _, qos in found.values()), left_out
+    return tuple(qos for _, qos in found.values())
 
 
 def _qos_of_row(where: Where, row: Mapping[str, str], mode: Mode, exempt_ns: int) -> Qos:
@@ -157,28 +337,26 @@ def read_mode(where: Where, text: str) -> Mode:
         raise where.error("PreemptMode", f"'{printable(text[:40])}' is none of {', '.join(Mode)}") from None
 
 
-def not_looked_at(text: str) -> list[str]:
-    """Why something in a ``PreemptMode`` makes no difference here, for each that should."""
-    return [why for name in text.upper().split(",") if (why := _OPTIONS.get(name))]
+def _note_options(site: Site, text: str, where: Where, of: str = "") -> None:
+    """Note what in a ``PreemptMode`` makes no difference here, and should."""
+    for name in text.upper().split(","):
+        if why := _OPTIONS.get(name):
+            site.lose(f"PreemptMode={text}{of}", where, why)
 
 
 # ---- nodes ----
 
 
 def _read_nodes(site: Site, line: Line) -> None:
-    for key in (key for key in line.pairs if key not in _NODE_KEYS):
-        site.leave_out(line, key, "only CPUs decide here")
-    site.expect(line, "state", ("UNKNOWN", "IDLE", "CLOUD"), "all nodes are up here")
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
     given = {**site.defaults["nodename"], **line.pairs}
     cpus = _cpus(line.where, given)
-    features = {*given.get("feature", "").split(","), *given.get("features", "").split(",")}
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
-        site.nodes[name], site.features[name] = cpus, features
+        site.nodes[name], site.node_pairs[name] = cpus, given
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
@@ -205,19 +383,20 @@ def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
 
 def _read_partition(site: Site, line: Line) -> None:
     name = line.pairs["partitionname"]
-    for key in (key for key in line.pairs if key not in _PARTITION_KEYS):
-        site.leave_out(line, key)
-    site.expect(line, "state", ("UP",), "all partitions are up here")
-    why = "jobs of one partition share no CPUs here, and nodes are not exclusive"
+    _note_options(site, line.pairs.get("preemptmode", ""), line.where)
+    for option in filter(None, line.pairs.get("selecttypeparameters", "NONE").split(",")):
+        if option.upper() != "NONE":
+            what = printable(f"SelectTypeParameters={option} of partition {name}")
+            site.given.append(Given(_SELECT, option, "set", str(line.where), what))
     for key in ("oversubscribe", "shared"):
-        site.expect(line, key, ("NO", "FORCE:1"), why)
-    for why in not_looked_at(line.pairs.get("preemptmode", "")):
-        site.leave_out(line, "preemptmode", why)
+        if line.pairs.get(key, "").upper() == "EXCLUSIVE":
+            site.given.append(Given(_PARTITION, "Exclusive", "NODE", str(line.where), "OverSubscribe=EXCLUSIVE"))
     if name.upper() == _DEFAULT:
         site.defaults["partitionname"] |= line.pairs
         return
     if name in site.partitions:
-        site.leave_out(line, "partitionname", "it is there before; Slurm ignores the second one")
+        why = "it is there before; Slurm ignores the second one"
+        site.losses.append(Loss(f"PartitionName={printable(name[:60])}", str(line.where), why, Effect.NOTHING))
         return
     site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
 
@@ -230,6 +409,11 @@ def _partition(site: Site, name: str) -> Partition:
         if unknown := [node for node in nodes if node not in site.nodes]:
             raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
     mode = read_mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
+    if mode is Mode.SUSPEND and not site.settings.get("gang"):
+        why = "SUSPEND in a partition, without GANG for the cluster, which it always needs: nobody is suspended here"
+        site.lose(f"PreemptMode=SUSPEND of partition {name}", where, why)
+    if mode is Mode.SUSPEND and not _shares(pairs):
+        mode = Mode.OFF
     limit_key, limit = "DefaultTime", pairs.get("defaulttime", "NONE")
     if limit.upper() == "NONE":
         limit_key, limit = "MaxTime", pairs.get("maxtime", "UNLIMITED")
@@ -257,34 +441,32 @@ def _nodes(site: Site, where: Where, text: str) -> Iterator[str]:
             continue
         if listed := line.pairs.get("nodes"):
             yield from node_names(line.where, "Nodes", listed)
-        yield from (node for node, has in site.features.items() if line.pairs.get("feature") in has)
+        wanted = line.pairs.get("feature")
+        yield from (node for node, pairs in site.node_pairs.items() if wanted in _features(pairs))
+
+
+def _features(pairs: Mapping[str, str]) -> set[str]:
+    """The features of a node, which older versions call ``Feature``."""
+    return {*pairs.get("feature", "").split(","), *pairs.get("features", "").split(",")}
 
 
 # ---- settings ----
 
 
-def _read_setting(site: Site, line: Line, key: str) -> None:
-    reader = _SETTINGS.get(key)
-    if reader is not None:
-        reader(site, line, line.pairs[key])
-    elif key in _EXPECTED:
-        site.expect(line, key, *_EXPECTED[key])
-    elif key not in _QUIET:
-        site.leave_out(line, key)
+_PREEMPTS = ("preempt/partition_prio", "preempt/qos")
 
 
 def _preempt_type(site: Site, line: Line, text: str) -> None:
     site.settings["preempts"] = text.lower() == "preempt/partition_prio"
     site.preempts_by_qos = line if text.lower() == "preempt/qos" else None
-    if text.lower() not in ("preempt/partition_prio", "preempt/qos", "preempt/none"):
-        site.leave_out(line, "preempttype", "only tiers of partitions and QOS preempt here")
+    if text.lower() not in (*_PREEMPTS, "preempt/none", ""):
+        site.lose(f"PreemptType={text}", line.where, "only tiers of partitions and QOS preempt here")
 
 
 def _preempt_mode(site: Site, line: Line, text: str) -> None:
     site.global_mode = read_mode(line.where, text)
     site.settings["gang"] = "GANG" in text.upper().split(",")
-    for why in not_looked_at(text):
-        site.leave_out(line, "preemptmode", why)
+    _note_options(site, text, line.where)
 
 
 def _scheduler_type(site: Site, line: Line, text: str) -> None:
@@ -322,21 +504,29 @@ _NUMBERS = {
 _FLAGS = {"preempt_youngest_first": "youngest_first", "preempt_strict_order": "strict_order"}
 
 
+def _note_each_option(site: Site, line: Line, text: str, key: str) -> None:
+    """Each option of a setting has a row of its own."""
+    for option in filter(None, text.split(",")):
+        name, _, value = option.partition("=")
+        what = printable(f"{key}={option[:60]}")
+        site.given.append(Given(f"{_CONF} {key}", name, value or "set", str(line.where), what))
+
+
 def _read_options(site: Site, line: Line, text: str, key: str, begin: str = "") -> None:
+    """The options of a setting; ``begin`` is what names of the same options elsewhere begin with."""
+    _note_each_option(site, line, text, key)
     for option in filter(None, text.split(",")):
         name, _, value = option.partition("=")
         name = begin + name.lower()
         if option == "bf_interval=-1":
             site.settings["backfills"] = False
         elif option == "sched_interval=-1":
-            site.left_out.append(Loss(option, str(line.where), "the main scheduler runs here"))
+            site.lose(option, line.where, "the main scheduler runs here")
         elif name in _NUMBERS:
             field, unit, least = _NUMBERS[name]
             site.settings[field] = whole(line.where, name, value, least) * unit
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
-        else:
-            site.left_out.append(Loss(f"{key}: {printable(option[:60])}", str(line.where)))
 
 
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
@@ -348,14 +538,6 @@ _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
     "schedulerparameters": partial(_read_options, key="SchedulerParameters"),
     # Where later versions have the options of SchedulerParameters that begin with preempt_.
     "preemptparameters": partial(_read_options, key="PreemptParameters", begin="preempt_"),
+    "slurmctldparameters": partial(_note_each_option, key="SlurmctldParameters"),
     "authinfo": _auth_info,
 }
-_EXPECTED: dict[str, tuple[tuple[str, ...], str]] = {
-    "jobrequeue": (("1",), "REQUEUE requeues all jobs here, not only those with --requeue"),
-    "selecttype": (
-        ("SELECT/CONS_TRES", "SELECT/CONS_RES"),
-        "nodes are shared by CPU here, as under select/cons_tres",
-    ),
-    "selecttypeparameters": (("CR_CPU",), "single CPUs decide here, as under CR_CPU, not cores or memory"),
-}
-"""Values that make no difference here, and what is so whatever else a setting says."""

@@ -24,6 +24,7 @@ MAX_NODES = 100_000
 MAX_INCLUDED = 1000
 DEEPEST_INCLUDED = 10
 UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
+_CLUSTER_NAME = "clustername"
 _AROUND_EQUALS = re.compile(r"[ \t]*=[ \t]*")
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BRACKETS = re.compile(r"\[[^][]*\]")
@@ -61,24 +62,60 @@ class Line:
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a configuration, with those of included files in their places.
 
+    Names of included files are relative to the folder of ``path``, and ``%c`` in them is the cluster's name
+    (slurm.conf's page, INCLUDE MODIFIERS).
+
     Raises:
         ConfigError: a file cannot be read, a line has no ``Key=Value``, or too many files are included.
     """
-    yield from _lines(path, 0, itertools.count(1))
+    yield from _Lines(path).of(path, 0)
 
 
-def _lines(path: Path, depth: int, included: Iterator[int]) -> Iterator[Line]:
+class _Lines:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cluster_name = ""
+        self._included = itertools.count(1)
+
+    def of(self, path: Path, depth: int) -> Iterator[Line]:
+        """The lines of a file, which is included so deep."""
+        for where, words in _worded(path):
+            if words[0].lower() == "include" and len(words) == 2:
+                if depth == DEEPEST_INCLUDED:
+                    raise where.error("Include", f"more than {DEEPEST_INCLUDED} files deep")
+                if next(self._included) > MAX_INCLUDED:
+                    raise where.error("Include", f"more than {MAX_INCLUDED:,} files")
+                yield from self.of(self._path.parent / self._named(where, words[1]), depth + 1)
+            else:
+                line = Line(where, _pairs(where, words))
+                self._cluster_name = line.pairs.get(_CLUSTER_NAME, self._cluster_name)
+                yield line
+
+    def _named(self, where: Where, name: str) -> str:
+        """The name of an included file, with that of the cluster in it, which the file may give further down."""
+        if "%c" not in name:
+            return name
+        cluster = self._cluster_name or next(
+            (
+                pairs[_CLUSTER_NAME]
+                for at, words in _worded(self._path)
+                if _CLUSTER_NAME in (pairs := _given(at, words))
+            ),
+            "",
+        )
+        if not cluster:
+            raise where.error(
+                "Include", f"'{printable(name[:40])}' has the cluster's name, but there is no ClusterName"
+            )
+        return name.replace("%c", cluster)
+
+
+def _worded(path: Path) -> Iterator[tuple[Where, list[str]]]:
+    """The words of each line that has some."""
     for number, text in _joined(path):
         where = Where(path, number)
-        words = _words(where, text)
-        if words and words[0].lower() == "include" and len(words) == 2:
-            if depth == DEEPEST_INCLUDED:
-                raise where.error("Include", f"more than {DEEPEST_INCLUDED} files deep")
-            if next(included) > MAX_INCLUDED:
-                raise where.error("Include", f"more than {MAX_INCLUDED:,} files")
-            yield from _lines(path.parent / words[1], depth + 1, included)
-        elif words:
-            yield Line(where, _pairs(where, words))
+        if words := _words(where, text):
+            yield where, words
 
 
 def _joined(path: Path) -> Iterator[tuple[int, str]]:
@@ -104,6 +141,11 @@ def _words(where: Where, text: str) -> list[str]:
         return [*words]
     except ValueError as error:
         raise ConfigError(f"{where}: a quote is not closed") from error
+
+
+def _given(where: Where, words: list[str]) -> dict[str, str]:
+    """The pairs of a line; none of one that includes a file."""
+    return {} if words[0].lower() == "include" else _pairs(where, words)
 
 
 def _pairs(where: Where, words: list[str]) -> dict[str, str]:
@@ -172,8 +214,16 @@ def _most_numbers(bracket: str) -> int:
     return bracket.count(";") + 1 + sum(max(0, length) for length in lengths)
 
 
-def read_table(path: Path, needed: Sequence[str], command: str) -> Iterator[tuple[Where, dict[str, str]]]:
+def read_table(
+    path: Path, needed: Sequence[str], command: str, broken: list[Where] | None = None
+) -> Iterator[tuple[Where, dict[str, str]]]:
     """The rows of a table that ``command`` prints, by its columns.
+
+    Args:
+        path: the table.
+        needed: columns that it must have.
+        command: what prints it.
+        broken: takes the places of rows with more or fewer values than there are columns; None: they are errors.
 
     Raises:
         ConfigError: it cannot be read, or is none, or one of the ``needed`` columns is missing.
@@ -185,8 +235,12 @@ def read_table(path: Path, needed: Sequence[str], command: str) -> Iterator[tupl
         if missing := [column for column in needed if column not in columns]:
             raise ConfigError(f"{path}:1: there is no column {missing[0]}; make the table with: {command}")
         for number, values in enumerate(lines, 2):
-            if len(values) != len(columns):
-                raise ConfigError(f"{path}:{number}: has {len(values)} values for {len(columns)} columns")
-            yield Where(path, number), dict(zip(columns, values, strict=True))
+            where = Where(path, number)
+            if len(values) == len(columns):
+                yield where, dict(zip(columns, values, strict=True))
+            elif broken is None:
+                raise ConfigError(f"{where}: has {len(values)} values for {len(columns)} columns")
+            else:
+                broken.append(where)
     except csv.Error as error:
         raise ConfigError(f"{path}: is not such a table: {error}") from error

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_values import dump_yaml
+from emulator.sites.basis import Basis
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
 from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
+from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 from workloads.store import write_workload
-from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_leaves
-from workloads.yarn.settings import LeftOut, Settings, flag, number, share, whole
+from workloads.yarn.losses import SITE, Scheduler, in_scheduler, losses_of
+from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_queues
+from workloads.yarn.settings import Settings, flag, number, share, whole
 
 _PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
 _MONITOR = "yarn.resourcemanager.scheduler.monitor."
 _POLICY = "ProportionalCapacityPreemptionPolicy"
 _MAX_PRIORITY = "yarn.cluster.max-application-priority"
 _MASTER_MB = "yarn.app.mapreduce.am.resource.mb"
+_NODE_MB = "yarn.nodemanager.resource.memory-mb"
+_SCHEDULER = "yarn.resourcemanager.scheduler.class"
+_FAIR_PREEMPTION = "yarn.scheduler.fair.preemption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,11 @@ class Applications:
 
     header: Header
     jobs: list[WorkloadJob]
-    left_out: list[LeftOut] = field(default_factory=list)
+    total: int = 0
+    """How many there are in the file."""
+    work_s: float = 0.0
+    """The work of all, in seconds of containers, as far as it is known."""
+    losses: list[Loss] = field(default_factory=list)
 
 
 def queue_names(leaves: Sequence[Leaf]) -> dict[str, str]:
@@ -69,16 +80,27 @@ def read_applications(
     with ByteSource(path) as source:
         is_answer = b'"app' in source.read(_HEAD_BYTES)
     trace = open_trace(path, "yarn" if is_answer else "rumen", problems, on_bytes=on_bytes)
-    names = _known_names(leaves)
-    strangers: Counter[str] = Counter()
-    jobs = list(_queued(trace.jobs, names, highest_priority, strangers))
-    found = Applications(trace.header.with_step("queues as imported", queue=modelled("as in the trace")), jobs)
-    for queue, count in strangers.items():
-        found.left_out.append(LeftOut("applications", f"{count} of queue {queue}", "there is no such queue", str(path)))
-    for fact, why in ((NEVER_RAN, "they ran no task"), (UNFINISHED, "kept with their work so far")):
-        if trace.facts.get(fact):
-            found.left_out.append(LeftOut(fact, str(trace.facts[fact]), why, str(path)))
-    return found
+    names, losses = _known_names(leaves), list[Loss]()
+    jobs = list(_queued(trace.jobs, names, highest_priority, losses, str(path)))
+    for fact, effect, why in _OF_FACTS:
+        count = trace.facts.get(fact, 0)
+        losses += (Loss("an application", str(path), why, effect, _APPLICATIONS, f"{why} {n}") for n in range(count))
+    left_out = [each for each in losses if each.effect is Effect.LEFT_OUT]
+    work_s = sum(map(_work_s, jobs)) + sum(each.work for each in left_out)
+    header = trace.header.with_step("queues as imported", queue=modelled("as in the trace"))
+    return Applications(header, jobs, len(jobs) + len(left_out), work_s, losses)
+
+
+_APPLICATIONS = "applications"
+_OF_FACTS = (
+    (NEVER_RAN, Effect.LEFT_OUT, "it ran no task: it had no container beside its master"),
+    (UNFINISHED, Effect.DECIDES, "it has not ended: its work so far is taken for all"),
+)
+
+
+def _work_s(job: WorkloadJob) -> float:
+    """Seconds of containers."""
+    return sum(task.length_ns for task in job.tasks or ()) / 1e9
 
 
 def _known_names(leaves: Sequence[Leaf]) -> dict[str, str]:
@@ -91,12 +113,14 @@ def _known_names(leaves: Sequence[Leaf]) -> dict[str, str]:
 
 
 def _queued(
-    jobs: Iterable[WorkloadJob], names: dict[str, str], highest_priority: int, strangers: Counter[str]
+    jobs: Iterable[WorkloadJob], names: dict[str, str], highest_priority: int, losses: list[Loss], where: str
 ) -> Iterator[WorkloadJob]:
     for job in jobs:
         queue = names.get(job.queue or "default")
         if queue is None:
-            strangers[job.queue or "default"] += 1
+            why = f"there is no queue '{printable((job.queue or 'default')[:60])}'"
+            what = f"application {printable(job.job[:60])}"
+            losses.append(Loss(what, where, why, Effect.LEFT_OUT, _APPLICATIONS, work=_work_s(job)))
         else:
             yield replace(job, queue=queue, priority=min(job.priority or 0, highest_priority))
 
@@ -127,9 +151,24 @@ class Imported:
 
     experiment: dict[str, Any]
     applications: Applications | None
-    left_out: list[LeftOut] = field(default_factory=list)
-    assumed: list[LeftOut] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    assumed: list[Loss] = field(default_factory=list)
     """Values that the files do not have: what was assumed, and why."""
+
+    @property
+    def basis(self) -> Basis:
+        """What an answer rests on; what was assumed and decides is part of it."""
+        found, decides = self.applications, [each for each in self.assumed if each.effect is Effect.DECIDES]
+        totals = {} if found is None else {_APPLICATIONS: found.total}
+        return basis_of((*decides, *self.losses), totals, 0.0 if found is None else found.work_s)
+
+    def assume(self, key: str, value: str, why: str, effect: Effect = Effect.DECIDES) -> None:
+        """Note a value that the files do not have."""
+        self.assumed.append(Loss(f"{key}={value}", "no file", why, effect))
+
+    def lose(self, what: str, where: object, why: str, effect: Effect = Effect.DECIDES) -> None:
+        """Note what is not carried over."""
+        self.losses.append(Loss(printable(what), str(where), why, effect))
 
 
 ASSUMED_NODES = 6
@@ -142,15 +181,15 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         if path is not None:
             settings.read(path)
     imported = Imported({}, None)
-    node_mb = _memory_mb(settings.take("yarn.nodemanager.resource.memory-mb", 8192, _size), imported)
+    node_mb = _memory_mb(settings.take(_NODE_MB, 8192, _size), imported)
     nodes = sources.nodes or ASSUMED_NODES
     if sources.nodes is None:
-        imported.assumed.append(LeftOut("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes"))
-    is_fair, leaves = _leaves(sources, settings, nodes * node_mb, imported)
+        imported.assume("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes")
+    is_fair, leaves, may_preempt = _leaves(sources, settings, nodes * node_mb, imported)
     if sources.apps is not None:
         highest = settings.take(_MAX_PRIORITY, 0, whole)
         imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
-        imported.left_out += imported.applications.left_out
+        imported.losses += imported.applications.losses
         if not imported.applications.jobs:
             raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
     jobs = imported.applications.jobs if imported.applications else ()
@@ -162,9 +201,15 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     else:
         per_container_mb = min(container_mb(jobs, least_mb), node_mb)
         why = "all containers have one size"
-        imported.assumed.append(LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why))
+        imported.assume("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why, Effect.NOTHING)
         cluster = _cluster(settings, nodes, node_mb, per_container_mb)
-    preemption = _fair_preemption(settings) if is_fair else _preemption(settings)
+    preemption = _fair_preemption(settings, may_preempt) if is_fair else _preemption(settings)
+    scheduler = Scheduler(
+        is_fair, preemption is not None, bool(preemption and preemption["intra_queue"]), _NODE_MB not in settings
+    )
+    imported.losses = [*in_scheduler(imported.losses, scheduler), *losses_of(settings, leaves, scheduler)]
+    imported.losses += settings.losses
+    basis = imported.basis
     imported.experiment = {
         "name": name,
         "engine": "sim",
@@ -187,39 +232,39 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
             "mechanism": "wait" if preemption is None else "kill",
         },
         "workload": {},
+        **({"basis": msgspec.to_builtins(basis)} if basis else {}),
     }
-    imported.left_out += settings.left_out
-    for left in settings.rest():
-        settings.leave(left, _why(left, is_fair, preemption is not None))
-    imported.left_out = list(dict.fromkeys([*imported.left_out, *settings.left_out]))
     return imported
 
 
-def _leaves(sources: Sources, settings: Settings, cluster_mb: int, imported: Imported) -> tuple[bool, list[Leaf]]:
-    """Whether the queues are the FairScheduler's, and its leaves."""
-    scheduler = settings.take("yarn.resourcemanager.scheduler.class", "CapacityScheduler", str)
+def _leaves(
+    sources: Sources, settings: Settings, cluster_mb: int, imported: Imported
+) -> tuple[bool, Sequence[Leaf], bool]:
+    """Whether the queues are the FairScheduler's, its leaves, and whether any of them may preempt."""
+    scheduler = settings.take(_SCHEDULER, "CapacityScheduler", str)
     if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
-        leaves, left_out = fair_leaves(sources.fair, cluster_mb)
-        imported.left_out += left_out
-        why = "a queue's fair share becomes its capacity; jobs of a queue are served in order, not side by side"
-        imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
-        return True, leaves
+        found = fair_queues(sources.fair, cluster_mb)
+        imported.losses += found.losses
+        if _SCHEDULER not in settings:
+            loss = settings_of("yarn").loss(SITE, _SCHEDULER, "FairScheduler", str(sources.fair))
+            imported.losses += [] if loss is None else [loss]
+        if settings.take(_FAIR_PREEMPTION, False, flag) and not found.has_timeouts:
+            why = "nobody preempts: no queue has a time after which it does, and without one it never does"
+            imported.lose(f"{_FAIR_PREEMPTION}=true", settings.where(_FAIR_PREEMPTION), why, Effect.NOTHING)
+        return True, found.leaves, found.has_timeouts
     if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
         given = sources.scheduler or "the given files"
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
     if not scheduler.endswith("CapacityScheduler"):
         why = "the queues of capacity-scheduler.xml are imported; for the FairScheduler's, give its file with --fair"
-        imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
+        imported.lose(f"{_SCHEDULER}={scheduler[:60]}", settings.where(_SCHEDULER), why)
     if sources.fair is not None:
-        imported.left_out.append(LeftOut("--fair", str(sources.fair), f"the scheduler is {scheduler}"))
+        imported.lose(f"--fair {sources.fair}", sources.fair, f"the scheduler is {scheduler}", Effect.NOTHING)
     leaves = capacity_leaves(settings, cluster_mb)
-    if any(leaf.maximum > leaf.capacity for leaf in leaves):
-        why = "users are not modelled: one user may hold all of a queue; in YARN, user-limit-factor x its capacity"
-        imported.assumed.append(LeftOut("limit of a user", "the queue's maximum", why))
     if any("." in leaf.path for leaf in leaves):
         why = "leaves have their share of the whole cluster; unused capacity does not go to siblings first"
-        imported.left_out.append(LeftOut("hierarchy of queues", ", ".join(leaf.path for leaf in leaves), why))
-    return False, leaves
+        imported.lose("queues in queues: " + ", ".join(leaf.path for leaf in leaves)[:200], sources.scheduler, why)
+    return False, leaves, True
 
 
 def _cores(settings: Settings) -> int | None:
@@ -237,7 +282,7 @@ def _sized_cluster(settings: Settings, nodes: int, node_mb: int, least_mb: int, 
     resources = {"memory_gb": _gb(node_mb), **({} if cores is None else {"cpu": cores})}
     master_mb = -(-settings.take(_MASTER_MB, 1536, _at_least_one) // least_mb) * least_mb
     why = "of MapReduce's ApplicationMasters; others have their own"
-    imported.assumed.append(LeftOut("cluster.master_resources", f"{_gb(master_mb):g} GB", why))
+    imported.assume("cluster.master_resources", f"{_gb(master_mb):g} GB", why, Effect.NOTHING)
     return {
         "node_groups": [{"count": nodes, "resources": resources}],
         "container_memory_gb": _gb(least_mb),
@@ -288,13 +333,26 @@ def _preemption(settings: Settings) -> dict[str, Any] | None:
         "total_preemption_per_round": settings.take(f"{_PREEMPTION}total_preemption_per_round", 0.1, share),
         "natural_termination_factor": settings.take(f"{_PREEMPTION}natural_termination_factor", 0.2, share),
         "max_ignored_over_capacity": settings.take(f"{_PREEMPTION}max_ignored_over_capacity", 0.1, number),
-        "intra_queue": settings.take(f"{_PREEMPTION}intra-queue-preemption.enabled", False, flag),
+        "intra_queue": settings.take(f"{_WITHIN}enabled", False, flag),
+        **{
+            key: settings.take(f"{_WITHIN}{name}", 0.0, share)
+            for key, name in _SHARES_WITHIN.items()
+            if f"{_WITHIN}{name}" in settings
+        },
     }
 
 
-def _fair_preemption(settings: Settings) -> dict[str, Any] | None:
-    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, after its wait."""
-    if not settings.take("yarn.scheduler.fair.preemption", False, flag):
+_WITHIN = f"{_PREEMPTION}intra-queue-preemption."
+_SHARES_WITHIN = {
+    "intra_queue_max_allowable_limit": "max-allowable-limit",
+    "intra_queue_minimum_threshold": "minimum-threshold",
+}
+
+
+def _fair_preemption(settings: Settings, has_timeouts: bool) -> dict[str, Any] | None:
+    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, after its wait; None: it is
+    off, or no queue has a time after which it preempts."""
+    if not has_timeouts or not settings.take(_FAIR_PREEMPTION, False, flag):
         return None
     return {
         "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
@@ -326,51 +384,8 @@ def _size(text: str) -> int:
 def _memory_mb(value: int, imported: Imported) -> int:
     if value > 0:
         return value
-    imported.assumed.append(LeftOut("cluster.memory_gb", "8", "each node detects its memory; see --site"))
+    imported.assume("cluster.memory_gb", "8", "each node detects its memory; see --site")
     return 8192
-
-
-# ---- settings that are not used ----
-
-_REASONS: tuple[tuple[str, str], ...] = (
-    (r"yarn\.scheduler\.capacity\..*(user-limit|user-settings|\.user\.|user-metrics)", "users are not modelled"),
-    (r"yarn\.scheduler\.capacity\..*acl_", "there are no users to admit"),
-    (
-        r"yarn\.scheduler\.capacity\..*(maximum-am-resource-percent|maximum-applications|max-parallel-apps)",
-        "applications wait only if no container would be left for a task",
-    ),
-    (r"yarn\.scheduler\.capacity\..*(label|node-attribute)", "all nodes are alike"),
-    (r"yarn\.scheduler\.capacity\..*(auto-create|auto-queue|template)", "queues are those that the file names"),
-    (r"yarn\.scheduler\.capacity\..*ordering-policy", "jobs of a queue are ordered by priority, then by submission"),
-    (r"yarn\.scheduler\.capacity\..*(disable_preemption)", "every queue may be preempted"),
-    (r"yarn\.scheduler\.capacity\..*(locality|rack)", "containers are requested on any node"),
-    (r"yarn\.scheduler\.capacity\..*(reserv|plan-ahead)", "nothing is reserved"),
-    (r"yarn\.scheduler\.capacity\..*(queue-mapping|mapping-rule|workflow)", "an application names its queue"),
-    (r"yarn\.scheduler\.capacity\..*\.state", "every queue runs"),
-    (r"yarn\.scheduler\.capacity\..*priority", "all queues have the same priority; jobs have their own"),
-    (r"yarn\.scheduler\.capacity\..*schedule-asynchronously", "containers are allocated at heartbeats of nodes"),
-    (r"yarn\.scheduler\.capacity\..*(capacity|queues)$", "its queue is in no list of queues"),
-    (r"yarn\.resourcemanager\.monitor\.capacity\.", "this part of the preemption is not modelled"),
-    (
-        r"yarn\.(resourcemanager|nodemanager)\..*(address|hostname|\.port|bind-host|webapp)",
-        "addresses are not used",
-    ),
-    (r"yarn\..*(maximum-allocation|increment-allocation)", "all containers have one size"),
-    (r"yarn\.cluster\.max-application-priority", "no applications were given"),
-    (r"yarn\..*vcores", "only memory counts under the default resource calculator"),
-    (r"yarn\.scheduler\.fair\.", "this part of the FairScheduler is not modelled"),
-    (r".*(kerberos|acl|security|keytab|principal|ssl|token)", "security settings are not used"),
-    (r"yarn\.(log|timeline|.*log-)", "natjam has its own logs and histories"),
-)
-"""Why settings with such names are left out; the first match counts."""
-
-
-def _why(name: str, is_fair: bool, preempts: bool) -> str:
-    if name.startswith(PREFIX) and is_fair:
-        return "the FairScheduler's queues are imported"
-    if name.startswith((_PREEMPTION, "yarn.scheduler.fair.waitTime")) and not preempts:
-        return "preemption is off"
-    return next((why for pattern, why in _REASONS if re.match(pattern, name)), "natjam has no such setting")
 
 
 # ---- the file ----
@@ -385,19 +400,15 @@ def write_import(imported: Imported, sources: Sources, out: Path) -> None:
         workload = {"trace": {"format": "natjam", "path": beside.name}}
     given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
     lines = [f"Made by natjam import yarn from {', '.join(path.name for path in given)}."]
-    lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.left_out)]
+    lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.losses)]
     head = "".join(f"# {printable(line)}\n" for line in lines)
     with written_whole(out) as unfinished:
         unfinished.write_text(head + dump_yaml({**imported.experiment, "workload": workload}))
 
 
-def _listed(title: str, notes: Sequence[LeftOut]) -> Iterator[str]:
+def _listed(title: str, losses: Sequence[Loss]) -> list[str]:
     """The lines of a comment about them."""
-    if notes:
-        yield title
-    for note in notes:
-        key, value, why, where = note.shown()
-        yield f"  {key} = {value}: {why}" + (f" ({where})" if where else "")
+    return [title, *(f"  {loss}" for loss in losses)] if losses else []
 
 
 def _example_jobs(queues: Iterable[str]) -> list[dict[str, Any]]:

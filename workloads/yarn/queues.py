@@ -15,7 +15,9 @@ from pathlib import Path
 
 from emulator.errors import ConfigError, printable
 from emulator.files.strict import NAME_RULE, is_name
-from workloads.yarn.settings import Element, LeftOut, Settings, number, read_xml
+from emulator.vocabulary import Frozen
+from workloads.setting_effects import Loss, settings_of
+from workloads.yarn.settings import Element, Settings, number, read_xml
 
 PREFIX = "yarn.scheduler.capacity."
 DEEPEST_QUEUE = 32
@@ -140,10 +142,20 @@ def _memory(text: str) -> _Amount:
 # ---- the FairScheduler ----
 
 _FAIR_QUEUE_TAGS = ("queue", "pool")
+_FAIR = "fair-scheduler.xml"
 
 
-def fair_leaves(path: Path, cluster_mb: float) -> tuple[list[Leaf], list[LeftOut]]:
-    """The leaves of the FairScheduler's allocation file, with weights as capacities, and what was left out.
+class FairQueues(Frozen):
+    """What the FairScheduler's allocation file says."""
+
+    leaves: tuple[Leaf, ...]
+    losses: tuple[Loss, ...]
+    has_timeouts: bool
+    """Whether a queue has a time after which it preempts; without any, none ever does."""
+
+
+def fair_queues(path: Path, cluster_mb: float) -> FairQueues:
+    """The leaves of the FairScheduler's allocation file, with weights as capacities, and what is lost of it.
 
     The file may also be one of settings (``<configuration>``) that names an allocation file in the same directory.
     Raises ConfigError.
@@ -157,12 +169,13 @@ def fair_leaves(path: Path, cluster_mb: float) -> tuple[list[Leaf], list[LeftOut
     reader = _FairReader(path, cluster_mb)
     tops = [child for child in root.children if child.tag in _FAIR_QUEUE_TAGS]
     if len(tops) == 1 and tops[0].attributes.get("name") == "root":
-        reader.leave_others(root, "")
+        reader.note_losses(root, "")
         root = tops[0]
     reader.children(root, "", Fraction(1), Fraction(1))
     if not reader.leaves:
         reader.leaves.append(Leaf("default", 1.0, 1.0))
-    return reader.leaves, reader.left_out
+    has_timeouts = any("PreemptionTimeout" in each.what for each in reader.losses)
+    return FairQueues(tuple(reader.leaves), tuple(reader.losses), has_timeouts)
 
 
 def _allocation_file(path: Path, root: Element) -> Path:
@@ -182,11 +195,11 @@ class _FairReader:
     def __init__(self, path: Path, cluster_mb: float) -> None:
         self._path, self._cluster_mb = path, cluster_mb
         self.leaves: list[Leaf] = []
-        self.left_out: list[LeftOut] = []
+        self.losses: list[Loss] = []
 
     def children(self, parent: Element, prefix: str, capacity: Fraction, maximum: Fraction) -> None:
         """Add the leaves under ``parent``, which has these shares of the cluster."""
-        self.leave_others(parent, prefix.rstrip("."))
+        self.note_losses(parent, prefix.rstrip("."))
         queues = [child for child in parent.children if child.tag in _FAIR_QUEUE_TAGS]
         weights = [self._number(queue, "weight", 1.0) for queue in queues]
         total = sum(weights) or 1
@@ -194,22 +207,23 @@ class _FairReader:
             name = queue.attributes.get("name", "").strip()
             if not is_name(name):
                 raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of {NAME_RULE}")
-            share = capacity * weight / total
-            most = max(share, min(maximum, self._maximum(queue, maximum)))
+            most = min(maximum, self._maximum(queue, maximum))
+            share = min(most, capacity * weight / total)
             path = f"{prefix}{name}"
             if any(child.tag in _FAIR_QUEUE_TAGS for child in queue.children):
                 self.children(queue, f"{path}.", share, most)
             else:
-                self.leave_others(queue, path)
+                self.note_losses(queue, path)
                 self.leaves.append(Leaf(path, float(share), float(most)))
 
-    def leave_others(self, element: Element, queue: str) -> None:
-        """Record the parts of an element that are not queues, weights or maxima."""
+    def note_losses(self, element: Element, queue: str) -> None:
+        """Record what is lost of the parts of an element."""
         for child in element.children:
-            if child.tag not in (*_FAIR_QUEUE_TAGS, "weight", "maxResources"):
-                told = child.text or " ".join(f"{tag.tag}={tag.text}" for tag in child.children)
-                key = f"{queue or 'allocations'}: {child.tag}"
-                self.left_out.append(LeftOut(key, told, _why_fair(child.tag), f"{self._path}:{child.line}"))
+            told = child.text or " ".join(f"{tag.tag}={tag.text}" for tag in child.children)
+            what = printable(f"{queue or 'allocations'}: {child.tag}={told[:60]}")
+            loss = settings_of("yarn").loss(_FAIR, child.tag, told, f"{self._path}:{child.line}", what=what)
+            if loss is not None:
+                self.losses.append(loss)
 
     def _number(self, queue: Element, tag: str, default: float) -> Fraction:
         child = queue.child(tag)
@@ -224,26 +238,25 @@ class _FairReader:
         child = queue.child("maxResources")
         if child is None:
             return parent
-        percent = re.search(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%", child.text)
-        memory = re.search(r"(?:memory-mb\s*=\s*)?([0-9]{1,15})(?:\s*mb)?", child.text)
-        if percent is not None:
-            return min(Fraction(1), Fraction(percent[1]) / 100)
-        if memory is None:
+        found = next(filter(None, (form.search(child.text) for form in _MEMORY_OF_MAXIMUM)), None)
+        if found is None:
             raise ConfigError(
-                printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} is not an amount")
+                printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} has no amount of memory")
             )
-        return min(Fraction(1), Fraction(memory[1]) / Fraction(str(self._cluster_mb)))
+        amount, is_share = Fraction(found[1]), found[2] == "%"
+        if not amount:
+            raise ConfigError(f"{self._path}:{child.line}: maxResources: must have memory above 0; raise it")
+        return min(Fraction(1), amount / 100 if is_share else amount / Fraction(str(self._cluster_mb)))
 
 
-def _why_fair(tag: str) -> str:
-    if "Preemption" in tag or "preemption" in tag:
-        return "there is no time of starvation for each queue; see preemption"
-    if tag in ("schedulingPolicy", "schedulingMode", "defaultQueueSchedulingPolicy"):
-        return "jobs of a queue are ordered by priority, then by submission"
-    if tag.startswith(("maxRunning", "userMax", "queueMax", "maxAM")) or tag in ("user", "maxContainerAllocation"):
-        return "limits on applications and users are not modelled"
-    if tag.startswith("min") or tag == "reservation":
-        return "a queue is guaranteed the share of its weight"
-    if tag.startswith("acl"):
-        return "there are no users to admit"
-    return "natjam has no such setting"
+_NUMBER_AND_UNIT = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*"
+_MEMORY_OF_MAXIMUM = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"memory(?:-mb)?\s*=\s*{_NUMBER_AND_UNIT}(%?)",
+        rf"{_NUMBER_AND_UNIT}(%)\s*memory",
+        rf"{_NUMBER_AND_UNIT}(mb)\b",
+        rf"^\s*{_NUMBER_AND_UNIT}(%?)\s*$",
+    )
+)
+"""The forms in which ``maxResources`` has memory: ``memory-mb=Y``, ``Y% memory``, ``Y mb``, ``Y%``."""

@@ -1,7 +1,7 @@
-"""Hadoop's settings: properties of several files, and whether each was used.
+"""Hadoop's settings: properties of several files.
 
 A later property replaces an earlier one of the same name that is not final.  ``${name}`` in a value is replaced by
-another property.  A setting counts as carried over once it was read with ``take``; ``rest`` lists the others.
+another property.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 
@@ -19,6 +19,7 @@ from defusedxml.sax import parseString
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
+from workloads.setting_effects import Effect, Loss
 
 ValueT = TypeVar("ValueT")
 
@@ -27,30 +28,6 @@ LONGEST_VALUE = 1 << 16
 MAX_VARIABLES = 20
 """Most replacements of variables in one value, as in Hadoop."""
 _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
-
-
-LONGEST_SHOWN = 200
-"""Most characters of a value in a list of what was left out."""
-
-
-class LeftOut(NamedTuple):
-    """Something that is not carried over."""
-
-    key: str
-    value: str
-    why: str
-    where: str = ""
-    """File and line, if there is one."""
-
-    def shown(self) -> tuple[str, str, str, str]:
-        """Its parts for display, each on one line and not too long."""
-        key, value, why, where = (printable(part) for part in self)
-        return (
-            key[:LONGEST_SHOWN],
-            value if len(value) <= LONGEST_SHOWN else value[: LONGEST_SHOWN - 3] + "...",
-            why,
-            where,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +116,8 @@ class Settings:
 
     def __init__(self) -> None:
         self._properties: dict[str, Property] = {}
-        self._taken: set[str] = set()
-        self.left_out: list[LeftOut] = []
-        """Properties that another file has replaced, and elements that are not properties."""
+        self.losses: list[Loss] = []
+        """Properties that another one has replaced, and elements that are not properties."""
 
     def read(self, path: Path) -> None:
         """Add the properties of a file.  Raises ConfigError: it cannot be read or is not a Hadoop configuration."""
@@ -156,7 +132,8 @@ class Settings:
             else:
                 why = "only <property> is read; copy its contents into this file"
                 href = element.attributes.get("href", element.text)
-                self.left_out.append(LeftOut(f"<{element.tag}>", href, why, f"{path}:{element.line}"))
+                what = printable(f"<{element.tag}> {href[:60]}")
+                self.losses.append(Loss(what, f"{path}:{element.line}", why, Effect.DECIDES))
 
     def _add(self, found: Property) -> None:
         old = self._properties.get(found.name)
@@ -164,14 +141,23 @@ class Settings:
         assert used is not None
         self._properties[found.name] = used
         if unused is not None:
-            self.left_out.append(LeftOut(unused.name, unused.value, f"{used.where} has it too", unused.where))
+            what = printable(f"{unused.name}={unused.value[:60]}")
+            self.losses.append(Loss(what, unused.where, "another value of it is used", Effect.NOTHING))
 
     def __contains__(self, name: str) -> bool:
         return name in self._properties
 
-    def names(self) -> Iterator[str]:
-        """The names of all properties."""
-        return iter(self._properties)
+    def properties(self) -> Iterator[Property]:
+        """All properties that are used."""
+        return iter(self._properties.values())
+
+    def text(self, name: str) -> str:
+        """The value of a property, with its variables replaced as far as they are known; blank: it is not set."""
+        found = self._properties.get(name)
+        try:
+            return "" if found is None else self._expanded(found.value).strip()
+        except ValueError:
+            return "" if found is None else found.value
 
     def where(self, name: str) -> str:
         """File and line of a property; if it is not set, its name."""
@@ -179,14 +165,13 @@ class Settings:
         return name if found is None else f"{found.where}: {name}"
 
     def take(self, name: str, default: ValueT, parse: Callable[[str], ValueT]) -> ValueT:
-        """The value of a property, which then counts as carried over; ``default`` if it is not set or empty.
+        """The value of a property; ``default`` if it is not set or empty.
 
         Raises ConfigError with the text of a ValueError that ``parse`` raised.
         """
         found = self._properties.get(name)
         if found is None:
             return default
-        self._taken.add(name)
         try:
             text = self._expanded(found.value).strip()
             return parse(text) if text else default
@@ -207,17 +192,6 @@ class Settings:
             if len(value) > LONGEST_VALUE:
                 raise ValueError(f"is longer than {LONGEST_VALUE} characters after its variables are replaced")
         raise ValueError(f"needs more than {MAX_VARIABLES} replacements of variables; write its value")
-
-    def leave(self, name: str, why: str) -> None:
-        """Record why a property is not carried over, if it is set."""
-        found = self._properties.get(name)
-        if found is not None:
-            self._taken.add(name)
-            self.left_out.append(LeftOut(name, found.value, why, found.where))
-
-    def rest(self) -> list[str]:
-        """Properties that were not read with ``take``."""
-        return [name for name in self._properties if name not in self._taken]
 
 
 def _property(path: Path, element: Element) -> Property:

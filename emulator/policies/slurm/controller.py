@@ -55,7 +55,7 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self.snapshot.submit(Waiting(job, partition, self._submitted, qos=qos))
+        self.snapshot.submit(Waiting(job, partition, self._submitted, qos=qos, by_qos=self._settings.orders_by_qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -78,7 +78,10 @@ class Controller:
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
         eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
-        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+        again = Waiting(
+            job, waiting.partition, waiting.number, eligible_ns, waiting.qos, by_qos=self._settings.orders_by_qos
+        )
+        self.snapshot.submit(again)
 
     def withdraw(self, name: str) -> None:
         """A waiting job has ended."""

@@ -85,14 +85,17 @@ class Waiting:
     """Under ``preempt/qos``."""
     stopped_on: frozenset[str] = frozenset()
     """Nodes that it must have: processes of it are stopped there, as another of its nodes was lost."""
+    by_qos: bool = False
+    """Whether the priority of its QOS orders the queue (``PriorityWeightQOS``)."""
     key: tuple[int, ...] = field(init=False)
     """The order in which jobs are looked at."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 
     def __post_init__(self) -> None:
-        of_qos = (0, 0) if self.qos is None else (-bool(self.qos.preempts), -self.qos.priority)
-        self.key = of_qos[0], -self.partition.tier, of_qos[1], -self.job.priority, self.number
+        preempts = self.qos is not None and bool(self.qos.preempts)
+        qos_priority = self.qos.priority if self.qos is not None and self.by_qos else 0
+        self.key = -preempts, -self.partition.tier, -qos_priority, -self.job.priority, self.number
         limits = (self.job.limit_ns, self.partition.limit_ns, FOREVER_NS)
         self.limit_ns = next(limit for limit in limits if limit is not None)
 
