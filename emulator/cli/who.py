@@ -111,7 +111,7 @@ def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...
     objects = read_objects([path], KINDS, settings_of("kubernetes"))
     found = [each.pod for each in Pods(objects, maker).read() if not each.node and not each.ended]
     if not found:
-        others = [f"does not take {each.name} ({each.where})" for each in objects.others]
+        others = [f"does not take {each}" for each in objects.others]
         left_out = [f"leaves out {each}" for each in maker.losses if each.effect is Effect.LEFT_OUT]
         but = f"; natjam {', '.join((others + left_out)[:_MAX_NAMES])}" if others or left_out else ""
         raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits{but}")

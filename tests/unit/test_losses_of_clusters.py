@@ -146,6 +146,16 @@ def test_only_pods_that_are_there_count(tmp_path: Path) -> None:
     assert [gap.kind for gap in basis.decides] == ["jobs"]
 
 
+def test_an_owner_without_pods_is_left_out(tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "d"}}
+    (gap,) = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner)]).cluster.basis.left_out
+    assert str(gap).startswith("1 owner: it has no pods in the files, and natjam makes none of it; for")
+    mine = pod("s-0")
+    mine["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "s", "controller": True}]
+    basis = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner, mine)]).cluster.basis
+    assert not basis.left_out
+
+
 def test_another_value_of_a_class_is_for_pods_that_come(tmp_path: Path) -> None:
     classes = [
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
@@ -308,6 +318,18 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
         ("$", f"{CONFIG}resources: {{transformations: [{{input: x}}]}}\n", "1 setting", "is not transformed"),
         (
             "$",
+            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: true}}\n",
+            "1 setting",
+            "(waitForPodsReady)",
+        ),
+        (
+            "$",
+            f"{CONFIG}integrations: {{somethingNew: 1}}\n",
+            "1 setting",
+            "does not know this setting of Configuration",
+        ),
+        (
+            "$",
             f"{CONFIG}featureGates: {{PrioritySortingWithinCohort: false}}\n",
             "1 setting",
             "PrioritySortingWithinCohort",
@@ -371,6 +393,11 @@ def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
         (
             "$",
             f"{CONFIG}featureGates: {{PartialAdmission: true, MultiKueue: true, TASCacheTopologyTree: true}}\n",
+        ),
+        (
+            "$",
+            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: false, timeout: 5m}}\n"
+            "fairSharing: {enable: true}\n",
         ),
         ("$", f"{CONFIG}integrations: {{frameworks: [batch/job]}}\nmetrics: {{}}\nfairSharing: {{}}\n"),
     ],

@@ -142,10 +142,14 @@ def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
 
 
 class Other(NamedTuple):
-    """An object of a kind that is not read: kind and name, and where it begins."""
+    """An object of a kind that is not read, and where it begins."""
 
+    kind: str
     name: str
     where: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} ({self.where})"
 
 
 @dataclass(slots=True)
@@ -362,10 +366,11 @@ class _Reader:
             return self._no_object(node, "kind: is missing; every object of Kubernetes has one")
         group = version.rpartition("/")[0]
         self._full_name, self._where_read = self._name(fields), self._where(node)
-        self._read = f"{printable(kind)[:_LONGEST_NAME]} {self._full_name}".strip()
+        shown = printable(kind)[:_LONGEST_NAME]
+        self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(self._read, self._where_read))
+            self.objects.others.append(Other(shown, self._full_name, self._where_read))
             loss = self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             self.objects.losses += loss
             return None
