@@ -123,7 +123,8 @@ def test_values_at_which_a_field_decides_nothing_are_no_loss(tmp_path: Path) -> 
 def test_fields_that_decide_nothing_are_listed_once_however_many_have_them(tmp_path: Path) -> None:
     few = read_kubernetes([written(tmp_path / "few.yaml", node("a"), *(pod(f"p{n}") for n in range(2)))])
     many = read_kubernetes([written(tmp_path / "many.yaml", node("a"), *(pod(f"p{n}") for n in range(50)))])
-    assert few.cluster.basis.rest == many.cluster.basis.rest > 0
+    both = read_kubernetes([tmp_path / "few.yaml", written(tmp_path / "more.yaml", pod("another"))])
+    assert few.cluster.basis.rest == many.cluster.basis.rest == both.cluster.basis.rest > 0
 
 
 def test_only_pods_that_are_there_count(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Found(Generic[StructT]):
     value: StructT
     where: str
     losses: tuple[Loss, ...] = ()
-    """Of its fields that are not taken, those that decide."""
+    """What decides among its fields that are not taken."""
 
     @property
     def name(self) -> str:
@@ -158,7 +158,7 @@ class Objects:
 
     by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
-    """Of objects of other kinds, of files that are no objects, and of fields that decide nothing."""
+    """What is lost with objects of other kinds, files that are no objects, and fields that decide nothing."""
     others: list[Other] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Found[Any]]:
@@ -205,10 +205,10 @@ def read_objects(
     In a folder there may be files that are no objects, such as Helm's values and templates; what is named itself must
     be objects.  Raises ConfigError: file, line and field, but never a value.
     """
-    objects = Objects()
+    objects, read = Objects(), _Kinds(kinds, table)
     for path in paths:
         for file in files_of(path):
-            _read_file(file, _Kinds(kinds, table), objects, on_bytes, in_folder=file != path)
+            _read_file(file, read, objects, on_bytes, in_folder=file != path)
     return objects
 
 
@@ -371,14 +371,13 @@ class _Reader:
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
             self.objects.others.append(Other(shown, self._full_name, self._where_read))
-            loss = self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
-            self.objects.losses += loss
+            self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
         self._only = getattr(struct, "ONLY_IN", {})
         self._losses = []
-        at = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
-        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), at)
+        place = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
         try:
             converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:

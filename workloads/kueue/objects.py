@@ -144,7 +144,7 @@ class Configuration(Object, frozen=True):
 
     featureGates: dict[str, str] = at("featureGates", {})
     waitsForPods: bool | None = at("waitForPodsReady.enable", None)
-    """In v1beta1; where it is false, the rest of ``waitForPodsReady`` says nothing."""
+    """Whether Kueue looks at pods that are ready, in v1beta1; where it is false, ``waitForPodsReady`` says nothing."""
     fairSharing: FairSharing | None = None
 
     @property
