@@ -262,6 +262,16 @@ def test_who_shows_the_best_nodes_and_the_others_by_reason(tmp_path: Path) -> No
     assert lines[7] == "100 nodes: 0.1 cpu asked, less is left (a0, a1, a2, ...)"
 
 
+def test_who_says_first_what_of_a_manifest_is_not_modelled(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.yaml", node("a"))
+    asked = written(tmp_path / "asked.yaml", pod("p", topologySpreadConstraints=[SPREAD]))
+    first, second, *_ = run_natjam("who", path, asked).stdout.splitlines()
+    assert first.startswith("of this pod, spec.topologySpreadConstraints: topology spread is not modelled: ")
+    assert second == "d/p (priority 0) goes to a"
+    done = run_natjam("who", path, asked, "--strict", status=1)
+    assert "d/p" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [

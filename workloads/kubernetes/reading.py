@@ -338,7 +338,7 @@ class _Reader:
         self._where_read = self._read = self._full_name = ""
         """Where the object begins that is read, and its name, with its kind and without."""
         self._version = ""
-        self._only: Mapping[str, str] = {}
+        self._only: Mapping[str, tuple[str, ...]] = {}
         self._losses: list[Loss] = []
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
@@ -468,9 +468,9 @@ class _Reader:
 
     def _refuse_of_other_version(self, at: _Place, node: yaml.Node) -> None:
         """Raises ConfigError: the API has this field in another version only, and so rejects it."""
-        version = self._only.get(at.path)
-        if version not in (None, self._version):
-            what = f"{self._read}: unknown field {at.path} in {self._version}; {version} has it"
+        versions = self._only.get(at.path, (self._version,))
+        if self._version not in versions:
+            what = f"{self._read}: unknown field {at.path} in {self._version}; {versions[0]} has it"
             raise ConfigError(f"{self._where(node)}: {what}")
 
     def _lose(self, node: yaml.Node, at: _Place) -> None:
