@@ -72,6 +72,12 @@ CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSc
         ({"resourceClaims": [{"name": "g"}]}, (), "1 of 3 pods", "dynamic resource allocation"),
         ({"containers": [{"ports": [{"hostPort": 80}]}]}, (), "1 of 3 pods", "host ports are not modelled"),
         (
+            {"containers": [{"ports": [{"containerPort": 80}]}], "hostNetwork": True},
+            (),
+            "1 of 3 pods",
+            "host ports are not modelled",
+        ),
+        (
             {"tolerations": [{"key": "k", "operator": "Gt", "value": "3"}]},
             (),
             "1 of 3 pods",
@@ -109,7 +115,12 @@ def test_values_at_which_a_field_decides_nothing_are_no_loss(tmp_path: Path) -> 
     inert = pod(
         "p", tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 300}], volumes=[{"name": "v"}]
     )
-    inert["spec"] |= {"topologySpreadConstraints": [], "resourceClaims": [], "affinity": {"podAffinity": {}}}
+    inert["spec"] |= {
+        "hostNetwork": False,
+        "topologySpreadConstraints": [],
+        "resourceClaims": [],
+        "affinity": {"podAffinity": {}},
+    }
     inert["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 0}]
     scheduler = {**CONFIGURATION, "percentageOfNodesToScore": 0, "podMaxBackoffSeconds": 10, "leaderElection": {"x": 1}}
     service = {"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": {"name": "m"}}
