@@ -233,11 +233,11 @@ def _campaign(
 ) -> Any:
     from analysis.whole_run import run_experiment
     from emulator.campaign.directory import CampaignDirectory, planned_runs
-    from emulator.campaign.display import CampaignDisplay
     from emulator.campaign.runner import run_campaign
+    from emulator.display.work_display import WorkDisplay
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
-    with CampaignDirectory(directory).held() as held, CampaignDisplay(console) as display:
+    with CampaignDirectory(directory).held() as held, WorkDisplay(console) as display:
         return run_campaign(f"advise-{question.experiment.name}", runs, held, run_experiment, display.update)
 
 
