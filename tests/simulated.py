@@ -394,7 +394,10 @@ def freeze(value: object, leave_out: frozenset[str] = frozenset(), met: dict[int
         return name, met[id(value)]
     met[id(value)] = len(met)
     slots = [slot for cls in type(value).__mro__ for slot in getattr(cls, "__slots__", ())]
-    fields = [*slots, *getattr(value, "__dict__", ())]
-    return name, tuple(
-        (each, freeze(getattr(value, each), leave_out, met)) for each in fields if f"{name}.{each}" not in leave_out
-    )
+    names = [cls.__name__ for cls in type(value).__mro__]  # what is left out of a class is left out of those below it
+    fields = [
+        each
+        for each in (*slots, *getattr(value, "__dict__", ()))
+        if leave_out.isdisjoint(f"{name}.{each}" for name in names)
+    ]
+    return name, tuple((each, freeze(getattr(value, each), leave_out, met)) for each in fields)

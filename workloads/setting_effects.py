@@ -86,7 +86,10 @@ class SettingsTable:
         self.sources = dict(sources)
         self._exact: dict[tuple[str, str], Setting] = {}
         self._patterns: dict[str, list[tuple[re.Pattern[str], Setting]]] = defaultdict(list)
+        self._wholes: set[tuple[str, str]] = set()
         for each in self.settings:
+            parts = each.key.lower().split(".")
+            self._wholes.update((each.of, ".".join(parts[:number])) for number in range(len(parts)))
             if _ANY.search(each.key):
                 literal = map(re.escape, _ANY.split(each.key.lower()))
                 self._patterns[each.of].append((re.compile(".+".join(literal)), each))
@@ -104,6 +107,10 @@ class SettingsTable:
                 return found
             key = key.rpartition(".")[0]
         return None
+
+    def has_parts(self, of: str, key: str) -> bool:
+        """Whether there are rows for parts of what has this path; of a whole object the path is empty."""
+        return (of, key.lower()) in self._wholes
 
     def loss(
         self, of: str, key: str, value: str, where: str, *, what: str = "", kind: str = "settings", has_it: str = ""

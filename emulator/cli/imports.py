@@ -205,7 +205,7 @@ def kubernetes(
     elif draw is not None:
         more = drawn_pods(cluster, draw, round(over_h * 3600 * 10**9), seed)
         cluster = replace(cluster, arrivals=(*imported.running, *more))
-    _write(out, cluster, paths, imported.unread, show_all)
+    _write(out, cluster, paths, imported.losses, show_all)
     state = cluster.state
     counts = f"{counted(len(state.nodes), 'node')}, {counted(len(state.bound), 'pod')} on them"
     counts += f", {len(state.waiting):,} that wait, {len(cluster.arrivals):,} that arrive"

@@ -223,11 +223,17 @@ def run(
 
 
 def _say_what_is_left(out_dir: Path) -> None:
-    """Say where the results are of a run that did not finish; remove the directory if it has none."""
+    """Show the figures of a run that did not finish, up to its end, and say where they are; remove the directory if it
+    has none."""
+    from analysis.run_paths import read_summary
+    from emulator.display.closing_tables import closing_tables
     from emulator.records.run_directory import RunDirectory
 
     with contextlib.suppress(OSError):
         out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
+    with contextlib.suppress(ConfigError):  # it left none
+        for table in closing_tables(read_summary(out_dir)):
+            results_console().print(table)
     if (out_dir / "report.html").exists():
         say(f"natjam: the results so far are in {out_dir}", error=True)
     elif RunDirectory(out_dir).found_journal() is not None:

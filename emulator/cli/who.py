@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SAMPLED_NODES = 100
 _MAX_NAMES = 10
+_BEST_NODES = 5
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -34,9 +35,9 @@ def who(
 ) -> None:
     """Say who would be evicted for a pod now, by kube-scheduler's rules, and from which node.
 
-    Answers from one snapshot, without a cluster and without an experiment. For every other node it says why the pod
-    does not go there. If the pod fits somewhere, nobody is evicted, and the scores of the nodes are shown. If the pod
-    is in a PodGroup, the answer is for all pods of the group that wait.
+    Answers from one snapshot, without a cluster and without an experiment. It shows the five best nodes, and for the
+    others why the pod does not go there, by reason. If the pod fits somewhere, nobody is evicted, and the scores of the
+    nodes are shown. If the pod is in a PodGroup, the answer is for all pods of the group that wait.
 
     A manifest may have a Pod, or a Job or Deployment, of which one pod is taken.
 
@@ -54,12 +55,12 @@ def who(
     with reading(file) as on_bytes:
         is_imported = system_of(file) is not None
         cluster = read_saved(file, Kubernetes) if is_imported else read_kubernetes([file], on_bytes).cluster
-    asked, partial = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
+    asked, not_modelled = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
     head_answer(cluster.basis, strict)
     for line in _answer(cluster.state, asked):
         say(line)
-    for field in partial:
-        warn(f"{field} of this pod is not carried over; kube-scheduler may decide otherwise for it")
+    for each in not_modelled:
+        warn(f"of this pod, {each}")
     if len(cluster.state.nodes) > _SAMPLED_NODES:
         warn(f"above {_SAMPLED_NODES} nodes kube-scheduler looks at a sample of them; natjam looked at all")
 
@@ -75,8 +76,8 @@ def _answer(state: State, pod: Pod) -> Iterator[str]:
         return why_gang(place_gang(state, gang, first_of_best))
     placement = place(state, pod, first_of_best)
     if placement.node is not None:
-        return why_placement(placement)
-    return why_preemption(victims(state, pod, first_of_best))
+        return why_placement(placement, _BEST_NODES)
+    return why_preemption(victims(state, pod, first_of_best), _BEST_NODES)
 
 
 def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
@@ -96,17 +97,22 @@ def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
 
 
 def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...]]:
-    """The pod of a manifest.  Raises ConfigError."""
+    """The pod of a manifest, and what of it is not modelled.  Raises ConfigError."""
     from workloads.kubernetes.objects import KINDS
     from workloads.kubernetes.pods import PodMaker
     from workloads.kubernetes.present import Pods
     from workloads.kubernetes.reading import read_objects
+    from workloads.setting_effects import Effect, settings_of
 
     classes = {each.name: each for each in cluster.classes}
     nodes = {each.name: each for each in cluster.state.nodes}
     groups = {each.name: each for each in cluster.state.groups}
     maker = PodMaker(classes, nodes, groups)
-    found = [each.pod for each in Pods(read_objects([path], KINDS), maker).read() if not each.node and not each.ended]
+    objects = read_objects([path], KINDS, settings_of("kubernetes"))
+    found = [each.pod for each in Pods(objects, maker).read() if not each.node and not each.ended]
     if not found:
-        raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits")
+        others = [f"does not take {each.name} ({each.where})" for each in objects.others]
+        left_out = [f"leaves out {each}" for each in maker.losses if each.effect is Effect.LEFT_OUT]
+        but = f"; natjam {', '.join((others + left_out)[:_MAX_NAMES])}" if others or left_out else ""
+        raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits{but}")
     return found[0], maker.partial.get(found[0].name, ())

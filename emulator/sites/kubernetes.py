@@ -273,7 +273,7 @@ class Kubernetes(Frozen):
     budgets: tuple[BudgetSpec, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     partial: Mapping[str, tuple[str, ...]] = {}
-    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+    """By pod that waits: its fields that decide and are not modelled, with what that means."""
     basis: Basis = Basis()
 
     def __post_init__(self) -> None:

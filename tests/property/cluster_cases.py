@@ -178,7 +178,8 @@ def sized(draw: st.DrawFn, case: Case) -> Case:
     master = tuple(each // 4 for each in draw(part))
     jobs = [_asking(draw, job, part) for job in case.jobs]
     largest = tuple(map(max, *(group.request for job in jobs for group in job.facts.groups), (0,) * names))
-    whole = plus(plus(largest, master), draw(st.tuples(*[amount] * names)))
+    # More than that, or one ApplicationMaster may fill its queue where nothing else asks for a resource.
+    whole = plus(plus(largest, master), draw(st.tuples(*[st.integers(1, 4000)] * names)))
     holds = tuple(draw(st.booleans()) for _ in range(names))
     sizes = [whole, *(draw(st.tuples(st.integers(1, 9000), *[amount] * (names - 1))) for _ in case.settings.nodes[1:])]
     nodes = tuple(
@@ -198,7 +199,9 @@ def sized(draw: st.DrawFn, case: Case) -> Case:
         scheduler=replace(scheduler, queues=queues, task_eviction=task_eviction),
         availability=None,
     )
-    return replace(case, settings=settings, jobs=tuple(jobs))
+    # With more, a job may avoid the only node that is large enough, and wait without end, as in Hadoop.
+    crashes = case.crashes[: settings.protocol.node_blacklist_failures - 1]
+    return replace(case, settings=settings, jobs=tuple(jobs), crashes=crashes)
 
 
 @st.composite

@@ -23,6 +23,7 @@ from emulator.sites.kubernetes import Arrival, Group, Kubernetes, Node, Pod, Rep
 from tests.commands import invoked
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.saved import write_saved
+from workloads.setting_effects import Effect
 
 S, GIB = 10**9, 1 << 30
 NODES = (Node("a", {"cpu": 2000, "memory": 8 * GIB}), Node("b", {"cpu": 1000, "memory": 8 * GIB}))
@@ -171,9 +172,13 @@ def test_who_answers_for_the_whole_gang(tmp_path: Path) -> None:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
     found = read_kubernetes([path])
     assert found.cluster.state.groups == (Group("ml/train", 9, True, 2),)
-    assert [each.what for each in found.unread] == ["Pod ml/other.spec.schedulingGroup"]
+    decides = [each for each in found.losses if each.effect is Effect.DECIDES]
+    assert [each.what for each in decides] == ["Pod ml/other.spec.schedulingGroup"]
     done = invoked("who", path, "train-1")
-    assert done.output.splitlines() == [
+    title, gap, *answer = done.output.splitlines()
+    assert title.startswith("decides at this site")
+    assert "1 of 3 pods: its PodGroup is not in the files: it is placed without the others" in gap
+    assert answer == [
         "ml/train (priority 9, 2 pods, 2 of them together) preempts",
         "ml/train-1 fits on a, and waits for the others",
         "ml/old (priority 0) would go",

@@ -7,15 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from emulator.sites.basis import Basis
 from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
     Budget,
     BudgetSpec,
-    Effect,
     Kubernetes,
     Operator,
     Pod,
@@ -25,6 +26,7 @@ from emulator.sites.kubernetes import (
     Taint,
     Toleration,
 )
+from emulator.sites.kubernetes import Effect as TaintEffect
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
 from workloads.arrivals import read_pods
@@ -32,6 +34,7 @@ from workloads.kubernetes.cluster import Imported, read_kubernetes
 from workloads.kubernetes.objects import Container, Requesting, Resources
 from workloads.kubernetes.pods import NAMESPACE, requests_of
 from workloads.saved import read_saved, write_saved
+from workloads.setting_effects import Effect
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kubernetes/objects"
 GIB = 2**30
@@ -58,7 +61,7 @@ def test_nodes_with_what_they_have(cluster: Kubernetes) -> None:
     assert nodes["worker-1"].allocatable["cpu"] == 3920
     assert nodes["worker-1"].allocatable["memory"] == 15 * GIB
     assert nodes["gpu-1"].allocatable["nvidia.com/gpu"] == 4
-    assert nodes["gpu-1"].taints == (Taint("nvidia.com/gpu", Effect.NO_SCHEDULE, "present"),)
+    assert nodes["gpu-1"].taints == (Taint("nvidia.com/gpu", TaintEffect.NO_SCHEDULE, "present"),)
     assert nodes["gpu-1"].labels["gpu"] == "a100"
     assert [name for name, node in nodes.items() if node.unschedulable] == ["worker-3"]
 
@@ -142,16 +145,24 @@ def test_pods_arrive_when_they_were_created_and_run_as_long_as_their_like(cluste
 
 
 def test_what_is_not_carried_over_is_listed_with_its_line(imported: Imported) -> None:
-    listed = {each.what: each.where for each in imported.unread}
+    listed = {each.what: each for each in imported.losses}
     lines = (OBJECTS / "cluster.json").read_text().splitlines()
     spread = 1 + next(number for number, line in enumerate(lines) if "topologySpreadConstraints" in line)
-    assert listed["Pod db/postgres-1.spec.topologySpreadConstraints"] == f"{OBJECTS / 'cluster.json'}:{spread}"
-    assert "Pod ml/other-scheduler: another scheduler places it (spec.schedulerName)" in listed
-    assert "PodDisruptionBudget shop/odd: spec.selector" in listed
-    assert "ConfigMap shop/settings" in listed
-    assert "Job ml/sweep: completions beyond its parallelism" in listed
-    assert imported.cluster.partial["db/postgres-1"] == ("spec.topologySpreadConstraints",)
-    assert not any("Deployment" in what for what in listed)
+    assert listed["Pod db/postgres-1.spec.topologySpreadConstraints"].where == f"{OBJECTS / 'cluster.json'}:{spread}"
+    other = listed["Pod ml/other-scheduler"]
+    assert (other.effect, other.why) == (Effect.LEFT_OUT, "another scheduler places it (spec.schedulerName)")
+    assert listed["PodDisruptionBudget shop/odd.spec.selector"].effect is Effect.DECIDES
+    assert listed["ConfigMap shop/settings"].effect is Effect.NOTHING
+    assert listed["Job ml/sweep.spec.completions"].why == "pods of a Job beyond its parallelism are not made"
+    assert not any("Deployment" in what for what in listed if listed[what].effect is Effect.DECIDES)
+    spread, owner = imported.cluster.partial["db/postgres-1"]
+    assert spread.startswith("spec.topologySpreadConstraints: topology spread is not modelled: ")
+    assert owner.startswith("metadata.ownerReferences.kind: the scheduler's default spreading of the pods of one")
+    basis = imported.cluster.basis
+    assert [(each.number, each.total, each.kind) for each in basis.decides] == [
+        *((5, 14, "pods"), (5, 5, "nodes"), (1, 14, "pods"), (1, 14, "pods"), (1, 2, "jobs"), (1, 2, "budgets"))
+    ]
+    assert [(each.number, each.total, each.kind) for each in basis.left_out] == [(1, 14, "pods"), (1, 14, "pods")]
 
 
 def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
@@ -177,12 +188,15 @@ def test_who_goes_for_a_pod_that_waits(of: str, cluster: Kubernetes, tmp_path: P
         file = tmp_path / "mine.yaml"
         write_saved(file, cluster, [])
     done = run_natjam("who", file, "postgres-1")
-    lines = done.stdout.splitlines()
+    basis, begin, rest = done.stdout.partition("\ndb/postgres-1")
+    assert basis.startswith("decides at this site and is not modelled")
+    assert "1 of 2 budgets: budgets with selectors other than labels with one value are left out" in basis
+    lines = f"{begin}{rest}".strip().splitlines()
     assert lines[0].startswith("db/postgres-1 (priority 1000) preempts on worker-1")
     assert lines[1].startswith("worker-1: ml/train-w8f2k (priority -10) would go; ")
     assert [line.partition(":")[0] for line in lines[2:]] == ["control-1", "worker-2", "worker-3", "gpu-1"]
     assert "anti-affinity" in lines[3]
-    assert "topologySpreadConstraints of this pod is not carried over" in done.stderr
+    assert "of this pod, spec.topologySpreadConstraints: topology spread is not modelled" in done.stderr
 
 
 MANIFEST = """\
@@ -202,7 +216,9 @@ def test_a_folder_may_hold_what_was_imported_from_it(imported: Imported, tmp_pat
     folder = tmp_path / "cluster"
     shutil.copytree(OBJECTS, folder)
     write_saved(folder / "mine.yaml", imported.cluster, [])
-    assert read_kubernetes([folder]).cluster == imported.cluster
+    again = read_kubernetes([folder]).cluster
+    assert replace(again, basis=Basis()) == replace(imported.cluster, basis=Basis())
+    assert [each.number for each in again.basis.decides] == [each.number for each in imported.cluster.basis.decides]
     assert read_saved(folder / "mine.yaml", Kubernetes) == imported.cluster
 
 
@@ -215,7 +231,7 @@ def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
     assert "worker-1 is better: fewest victims that a budget protects" in done.stdout
     path.write_text(MANIFEST.replace("cpu: 2, memory: 8Gi", "cpu: 20m"))
     done = invoked("who", OBJECTS, path)
-    assert done.stdout.startswith("shop/big-0 (priority 1000) goes to worker-1\n")
+    assert "\nshop/big-0 (priority 1000) goes to worker-1\n" in done.stdout
     path.write_text(MANIFEST.replace("critical", "unknown"))
     done = run_natjam("who", OBJECTS, path, status=2)
     assert "spec.priorityClassName: there is no PriorityClass 'unknown'" in done.output
@@ -388,7 +404,8 @@ def test_tolerations_that_compare_numbers_are_listed_and_left_out(tmp_path: Path
     (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     found = read_kubernetes([tmp_path])
     assert found.cluster.state.waiting[0].pod.tolerations == (Toleration("spot", Operator.EXISTS),)
-    assert [each.what for each in found.unread] == ["Pod p.spec.tolerations"]
+    decides = [each for each in found.losses if each.effect is Effect.DECIDES]
+    assert [each.what for each in decides] == ["Pod p.spec.tolerations.operator"]
 
 
 def test_merged_fields_count(tmp_path: Path) -> None:

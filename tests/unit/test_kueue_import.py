@@ -25,6 +25,7 @@ from workloads.arrivals import read_workloads
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
+from workloads.setting_effects import Effect
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
 GIB = 2**30
@@ -58,13 +59,21 @@ def test_workloads_arrive_when_they_were_made(imported: Kueue) -> None:
     assert train.workload.podsets == (PodSet("main", 3, {"cpu": 2000, "memory": GIB}),)
 
 
-def test_what_is_not_carried_over_is_listed_with_its_line() -> None:
-    _, unread = read_kueue([OBJECTS])
-    listed = {each.what: each.where for each in unread}
-    lines = (OBJECTS / "queues.yaml").read_text().splitlines()
-    stop = 1 + next(number for number, line in enumerate(lines) if "stopPolicy" in line)
-    assert listed["ClusterQueue research.spec.stopPolicy"] == f"{OBJECTS / 'queues.yaml'}:{stop}"
-    assert any(what.startswith("Workload team-b/job-lost: its LocalQueue") for what in listed)
+def test_what_is_not_carried_over_is_listed_with_its_line(tmp_path: Path) -> None:
+    text = (OBJECTS / "queues.yaml").read_text().replace("stopPolicy: None", "stopPolicy: Hold")
+    (tmp_path / "queues.yaml").write_text(text)
+    _, losses = read_kueue([tmp_path, OBJECTS / "workloads.json"])
+    listed = {each.what: each for each in losses}
+    stop = 1 + next(number for number, line in enumerate(text.splitlines()) if "stopPolicy" in line)
+    assert listed["ClusterQueue research.spec.stopPolicy"].where == f"{tmp_path / 'queues.yaml'}:{stop}"
+    lost = listed["Workload team-b/job-lost"]
+    assert (lost.effect, lost.kind, lost.why) == (
+        Effect.LEFT_OUT,
+        "workloads",
+        "its LocalQueue, or that one's ClusterQueue, is not in the files",
+    )
+    decides = [each.what for each in read_kueue([OBJECTS])[1] if each.effect is Effect.DECIDES]
+    assert decides == [], "stopPolicy None and an empty namespaceSelector are what Kueue does anyway"
 
 
 @pytest.mark.parametrize(
@@ -93,10 +102,11 @@ def test_what_of_kueues_configuration_changes_admission_is_listed(tmp_path: Path
         "resources:\n  excludeResourcePrefixes: [ephemeral-storage]\nmetrics: {}\n---\n"
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config, namespace: kueue-system}\n"
     )
-    assert [str(each) for each in read_kueue([path])[1]] == [
-        f"Configuration.waitForPodsReady ({path}:7)",
-        f"Configuration.resources ({path}:9)",
-        f"ConfigMap kueue-system/kueue-manager-config ({path}:12): give the text in its data as a file",
+    losses = [each for each in read_kueue([path])[1] if each.effect is Effect.DECIDES]
+    assert [(each.what, each.where) for each in losses] == [
+        ("Configuration.waitForPodsReady.timeout", f"{path}:7"),
+        ("Configuration.resources.excludeResourcePrefixes", f"{path}:9"),
+        ("ConfigMap kueue-system/kueue-manager-config", f"{path}:12"),
     ]
 
 
@@ -108,7 +118,7 @@ def test_what_no_quota_covers_is_said(tmp_path: Path) -> None:
     )
     table.write_text("queue,submit_s,cpu,nvidia.com/gpu\na,0,1,1\na,0,1,2\na,0,1,0\n")
     done = run_natjam("import", "kueue", queues, "--arrivals", table, "--out", tmp_path / "mine.yaml")
-    said = "ClusterQueue a has no quota of nvidia.com/gpu, for which 2 of its workloads ask: Kueue never admits them"
+    said = "ClusterQueue a has no quota of nvidia.com/gpu, for which 2 of its workloads ask: they are never admitted"
     assert said in " ".join(done.output.split())
 
 
@@ -138,6 +148,16 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
         ("metadata: {name: batch}", "metadata: {name: research}", "ClusterQueue research: metadata.name: is in"),
         ("{clusterQueue: research}", "{}", "LocalQueue team-a/main: spec: is missing"),
         ("items:", "items: [", "is neither YAML nor JSON"),
+        ("cohortName: all", "cohort: all", "unknown field spec.cohort in v1beta2; v1beta1 has it"),
+        ("cohort: team", "cohortName: team", "unknown field spec.cohortName in v1beta1; v1beta2 has it"),
+        ("cohort: team", "cohort: team\n    cohort: team", "ClusterQueue batch: cohort: is there twice in one object"),
+        ("{policy: Never}", "Never", "spec.preemption.borrowWithinCohort: must be an object, with maxPriorityThr"),
+        (
+            "[cpu, memory]",
+            "[memory, cpu]",
+            "resources: must be those of the group's coveredResources, in the same order",
+        ),
+        ("[cpu]", "[cpu, memory]", "flavor default, resources: must be those of the group's coveredResources"),
     ],
 )
 def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -286,8 +306,8 @@ def test_nodes_belong_to_the_flavors_whose_labels_they_have(tmp_path: Path) -> N
         ("b", ("default",), 1500),
     ]
     text = " ".join(done.output.split())
-    assert "Node c: it is cordoned" in text
-    assert "Node d: it has the labels of no ResourceFlavor" in text
+    assert "1 of 4 nodes: it is cordoned; for example Node c " in text
+    assert "1 of 4 nodes: it has the labels of no ResourceFlavor; for example Node d " in text
     assert "ResourceFlavor default: quotas of 7500m cpu, its nodes have 3500m" in text
     assert "memory, its nodes have" not in text
-    assert ", 2 nodes, " in text
+    assert text.endswith(": 2 queues, 2 workloads, 2 nodes")

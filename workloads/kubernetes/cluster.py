@@ -26,7 +26,10 @@ from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
-from workloads.setting_effects import Loss, basis_of
+from workloads.setting_effects import Effect, Loss, basis_of, settings_of
+
+_WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.POD, api.JOB, api.DEPLOYMENT))
+"""Of pods, and of what makes them, only what becomes of them counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Imported:
     """What was found in the files."""
 
     cluster: Kubernetes
-    unread: list[Loss]
+    losses: list[Loss]
     running: tuple[Arrival, ...]
     """The pods that are on nodes, or wait, as arrivals at 0 and before."""
 
@@ -44,20 +47,21 @@ def read_kubernetes(
 ) -> Imported:
     """Kubernetes' objects in files and folders; its pods arrive when they were created.
 
-    ``values``: by name of a PriorityClass, the value that it and its pods are to have instead.  Raises ConfigError.
+    ``values``: by name of a PriorityClass, the value that it is to have instead.  Pods that are there keep the priority
+    that they were admitted with; those that arrive have the new one.  Raises ConfigError.
     """
-    objects = read_objects(paths, api.KINDS, on_bytes)
+    objects = read_objects(paths, api.KINDS, settings_of("kubernetes"), on_bytes)
     if not objects.of(api.NODE):
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
     nodes = {each.name: each for each in map(node_of, unique(objects.of(api.NODE)))}
     classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
-    groups = tuple(group_of(each, by_name, values or ()) for each in unique(objects.of(api.POD_GROUP)))
+    groups = tuple(group_of(each, by_name) for each in unique(objects.of(api.POD_GROUP)))
     maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
     present = Pods(objects, maker).read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
-    budgets, specs = _budgets(objects.of(api.BUDGET), present, maker.unread)
+    budgets, specs = _budgets(objects.of(api.BUDGET), present, maker.losses)
     state = State(
         tuple(nodes.values()),
         tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
@@ -65,11 +69,13 @@ def read_kubernetes(
         budgets,
         groups,
     )
+    totals = objects.totals(api.KINDS)
+    totals[api.Pod.COUNTED] = len(present) + sum(each.effect is Effect.LEFT_OUT for each in maker.losses)
     lengths = lengths_of(present)
-    arrivals = _by_creation(present, lengths, now_ns, maker.unread)
-    losses = [*objects.unread, *maker.unread]
-    totals = {"pods": len(objects.of(api.POD)), "nodes": len(nodes)}
-    cluster = Kubernetes(state, classes, specs, arrivals, maker.partial, basis_of(losses, totals))
+    arrivals = _by_creation(present, lengths, now_ns, maker.losses)
+    losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *objects.losses]
+    partial = {each.pod.name: maker.partial.get(each.pod.name, ()) for each in state.waiting}
+    cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals))
     return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
 
 
@@ -96,7 +102,7 @@ def _pending(each: Present, now_ns: int) -> Pending:
 
 
 def _budgets(
-    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], unread: list[Loss]
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], losses: list[Loss]
 ) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
     """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
     now: list[Budget] = []
@@ -107,7 +113,7 @@ def _budgets(
         given, name = each.value, each.value.full_name
         selector = _selector(each)
         if selector is None:
-            unread.append(each.not_taken("spec.selector"))
+            losses += each.lost(settings_of("kubernetes"), given.kind, "spec.selector", "", given.COUNTED)
             continue
         counted = Budget(name, selector, 0)
         expected = sum(counted.counts(pod.pod) for pod in here) if given.expectedPods is None else given.expectedPods
@@ -154,18 +160,19 @@ def _share(found: Found[Any], field: str, given: str | int, of: int) -> int:
 
 
 def _by_creation(
-    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, unread: list[Loss]
+    present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int, losses: list[Loss]
 ) -> tuple[Arrival, ...]:
     """Every pod when it was created, from an empty cluster; times count from the first."""
     arrivals: list[Arrival] = []
     for each in present:
         if each.preempted and each.replacement is not Replacement.NEVER:
-            what = f"Pod {printable(each.pod.name)}: it was evicted, and the pod in its place arrives"
-            unread.append(Loss(what, each.where))
+            what, why = f"Pod {printable(each.pod.name)}", "it was evicted, and the pod in its place arrives"
+            losses.append(Loss(what, each.where, why, Effect.LEFT_OUT, api.Pod.COUNTED))
             continue
         created_ns = now_ns if each.created_ns is None else each.created_ns
         length_ns = expected_ns(each, lengths, now_ns)
-        arrivals.append(Arrival(each.pod, created_ns, length_ns, each.grace_ns, each.replacement))
+        pod = replace(each.pod, priority=each.priority_anew)
+        arrivals.append(Arrival(pod, created_ns, length_ns, each.grace_ns, each.replacement))
     arrivals.sort(key=lambda each: (each.submit_ns, each.pod.name))
     first_ns = arrivals[0].submit_ns if arrivals else 0
     return tuple(replace(each, submit_ns=each.submit_ns - first_ns) for each in arrivals)

@@ -1,8 +1,7 @@
 """The kinds of Kubernetes that are read, with the fields that are; and what Kueue's have in common with them.
 
 Fields have the names of the API, or say where they stand (``at``): ``spec.nodeName`` is the field ``nodeName`` of the
-object ``spec``.  Other fields are not listed as left out, but for those in ``LISTED``: the rest says nothing about
-scheduling, or is what Kubernetes keeps for itself.  ``LISTED`` has ``spec.*`` for all other fields of ``spec``.
+object ``spec``.  What other fields do to an answer is in the table of settings, in the list with the kind's name.
 """
 
 from __future__ import annotations
@@ -22,20 +21,15 @@ def at(path: str, default: ValueT) -> ValueT:
     return msgspec.field(name=path, default=default)
 
 
-class Silent(msgspec.Struct, frozen=True):
-    """A struct of the API of which few fields matter."""
-
-    LISTED: ClassVar[frozenset[str]] = frozenset()
+class Struct(msgspec.Struct, frozen=True):
+    """A struct of the API, with the fields of it that are read."""
 
 
-class Struct(Silent, frozen=True):
-    """A struct of the API of which all fields matter."""
-
-    LISTED: ClassVar[frozenset[str]] = frozenset("*")
-
-
-class Object(Silent, frozen=True):
+class Object(Struct, frozen=True):
     """One object of any kind."""
+
+    COUNTED: ClassVar[str] = "objects"
+    """What such objects are called where they are counted."""
 
     apiVersion: str
     kind: str
@@ -49,22 +43,17 @@ class Object(Silent, frozen=True):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Resources(Silent, frozen=True):
+class Resources(Struct, frozen=True):
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
 
 
-class Port(Silent, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"hostPort"})
-
-
-class Container(Silent, frozen=True):
+class Container(Struct, frozen=True):
     resources: Resources = Resources()
     restartPolicy: str = ""
-    ports: tuple[Port, ...] = ()
 
 
-class Requesting(Silent, frozen=True):
+class Requesting(Struct, frozen=True):
     """A pod's spec: what it requests."""
 
     containers: tuple[Container, ...] = ()
@@ -74,7 +63,7 @@ class Requesting(Silent, frozen=True):
     """What is requested for the whole pod."""
 
 
-class Condition(Silent, frozen=True):
+class Condition(Struct, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -87,20 +76,22 @@ class PriorityClass(Object, frozen=True):
     preemptionPolicy: str = "PreemptLowerPriority"
 
 
-class NodeTaint(Silent, frozen=True):
+class NodeTaint(Struct, frozen=True):
     key: str
     effect: str
     value: str = ""
 
 
 class Node(Object, frozen=True):
+    COUNTED: ClassVar[str] = "nodes"
+
     labels: dict[str, str] = at("metadata.labels", {})
     taints: tuple[NodeTaint, ...] = at("spec.taints", ())
     unschedulable: bool = at("spec.unschedulable", False)
     allocatable: dict[str, Quantity] = at("status.allocatable", {})
 
 
-class OwnerReference(Silent, frozen=True):
+class OwnerReference(Struct, frozen=True):
     kind: str = ""
     name: str = ""
     controller: bool = False
@@ -113,7 +104,7 @@ class Owned(Object, frozen=True):
     ownerReferences: tuple[OwnerReference, ...] = at("metadata.ownerReferences", ())
 
 
-class Expression(Silent, frozen=True):
+class Expression(Struct, frozen=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -140,32 +131,20 @@ class NodeSelector(Struct, frozen=True):
     nodeSelectorTerms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class Toleration(Silent, frozen=True):
+class Toleration(Struct, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class Volume(Silent, frozen=True):
-    """Only those that bind a pod to nodes are listed."""
-
-    LISTED: ClassVar[frozenset[str]] = frozenset(
-        ("persistentVolumeClaim", "ephemeral", "awsElasticBlockStore", "azureDisk", "gcePersistentDisk", "iscsi", "rbd")
-    )
-
-
-class Gate(Silent, frozen=True):
+class Gate(Struct, frozen=True):
     name: str = ""
 
 
 class PodSpec(Requesting, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(
-        (
-            *("topologySpreadConstraints", "resourceClaims"),
-            *("affinity.*", "affinity.nodeAffinity.*", "affinity.podAntiAffinity.*"),
-        )
-    )
+    LISTED_IN: ClassVar[dict[str, str]] = {"of": "Pod", "key": "spec", "counted": "pods"}
+    """Its list of settings, and its place there, also where it is the template of an owner."""
 
     nodeName: str = ""
     schedulerName: str = "default-scheduler"
@@ -181,14 +160,15 @@ class PodSpec(Requesting, frozen=True):
     terminationGracePeriodSeconds: int = 30
     schedulingGates: tuple[Gate, ...] = ()
     podGroupName: str = at("schedulingGroup.podGroupName", "")
-    volumes: tuple[Volume, ...] = ()
 
 
-class ContainerStatus(Silent, frozen=True):
+class ContainerStatus(Struct, frozen=True):
     finishedAt: str = at("state.terminated.finishedAt", "")
 
 
 class Pod(Owned, frozen=True):
+    COUNTED: ClassVar[str] = "pods"
+
     deletionTimestamp: str = at("metadata.deletionTimestamp", "")
     spec: PodSpec = PodSpec()
     phase: str = at("status.phase", "Pending")
@@ -206,10 +186,14 @@ class Owner(Owned, frozen=True):
 
 
 class Deployment(Owner, frozen=True):
+    COUNTED: ClassVar[str] = "deployments"
+
     replicas: int = at("spec.replicas", 1)
 
 
 class Job(Owner, frozen=True):
+    COUNTED: ClassVar[str] = "jobs"
+
     parallelism: int = at("spec.parallelism", 1)
     completions: int | None = at("spec.completions", None)
     suspend: bool = at("spec.suspend", False)
@@ -220,7 +204,7 @@ class Job(Owner, frozen=True):
 
 
 class PodDisruptionBudget(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+    COUNTED: ClassVar[str] = "budgets"
 
     selector: LabelSelector | None = at("spec.selector", None)
     minAvailable: str | int | None = at("spec.minAvailable", None)
@@ -231,13 +215,23 @@ class PodDisruptionBudget(Object, frozen=True):
 
 
 class PodGroup(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(("spec.schedulingConstraints", "spec.resourceClaims"))
+    COUNTED: ClassVar[str] = "pod groups"
 
     minCount: int = at("spec.schedulingPolicy.gang.minCount", 1)
     """Left out: its pods need not start together, so one is enough."""
     disruptionMode: str = at("spec.disruptionMode", "")
     priorityClassName: str = at("spec.priorityClassName", "")
     priority: int | None = at("spec.priority", None)
+
+
+class Volume(Object, frozen=True):
+    COUNTED: ClassVar[str] = "volumes"
+
+
+class SchedulerConfiguration(Object, frozen=True):
+    """The scheduler's own configuration, of which nothing is read but what it would decide."""
+
+    COUNTED: ClassVar[str] = "settings"
 
 
 PRIORITY_CLASS: Kind = ("scheduling.k8s.io", "PriorityClass")
@@ -247,8 +241,11 @@ BUDGET: Kind = ("policy", "PodDisruptionBudget")
 JOB: Kind = ("batch", "Job")
 DEPLOYMENT: Kind = ("apps", "Deployment")
 POD_GROUP: Kind = ("scheduling.k8s.io", "PodGroup")
+VOLUME: Kind = ("", "PersistentVolume")
+CLAIM: Kind = ("", "PersistentVolumeClaim")
+SCHEDULER: Kind = ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration")
 
-KINDS: dict[Kind, type[msgspec.Struct]] = {
+KINDS: dict[Kind, type[Object]] = {
     NODE: Node,
     POD: Pod,
     PRIORITY_CLASS: PriorityClass,
@@ -256,4 +253,7 @@ KINDS: dict[Kind, type[msgspec.Struct]] = {
     JOB: Job,
     DEPLOYMENT: Deployment,
     POD_GROUP: PodGroup,
+    VOLUME: Volume,
+    CLAIM: Object,
+    SCHEDULER: SchedulerConfiguration,
 }

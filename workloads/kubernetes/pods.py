@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from emulator.errors import printable
 from emulator.sites.kubernetes import (
     HOSTNAME,
     AntiAffinity,
-    Effect,
     Group,
     Node,
     Operator,
@@ -22,10 +21,11 @@ from emulator.sites.kubernetes import (
     Taint,
     Toleration,
 )
+from emulator.sites.kubernetes import Effect as TaintEffect
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
 from workloads.kubernetes.reading import Found
-from workloads.setting_effects import Loss
+from workloads.setting_effects import Effect, Loss, settings_of
 
 NAMESPACE = "/namespace"
 """A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
@@ -37,7 +37,7 @@ def node_of(found: Found[api.Node]) -> Node:
     has = node.allocatable
     allocatable = {each: found.amount("status.allocatable", each, value) for each, value in has.items()}
     taints = tuple(
-        Taint(each.key, found.word("spec.taints, effect", Effect, each.effect), each.value) for each in node.taints
+        Taint(each.key, found.word("spec.taints, effect", TaintEffect, each.effect), each.value) for each in node.taints
     )
     return Node(node.name, allocatable, node.labels, taints, node.unschedulable)
 
@@ -58,13 +58,9 @@ _BUILT_IN = {
 
 
 def _class_of(
-    found: Found[Any],
-    spec: api.PodSpec | api.PodGroup,
-    classes: Mapping[str, PriorityClass],
-    revalued: Collection[str],
+    found: Found[Any], spec: api.PodSpec | api.PodGroup, classes: Mapping[str, PriorityClass]
 ) -> PriorityClass:
-    """The PriorityClass of a pod or a group, else the usual one; with the priority that it was admitted with, unless
-    the class is ``revalued``."""
+    """The PriorityClass of a pod or a group, else the usual one."""
     named, chosen = spec.priorityClassName, PriorityClass("", 0)
     known = classes.get(named, _BUILT_IN.get(named))
     if not named:
@@ -73,22 +69,27 @@ def _class_of(
         raise found.problem("spec.priorityClassName", f"there is no PriorityClass '{printable(named)}' in the files")
     else:
         chosen = known or chosen
-    return chosen if spec.priority is None or chosen.name in revalued else replace(chosen, value=spec.priority)
+    return chosen
+
+
+def _admitted(spec: api.PodSpec | api.PodGroup, chosen: PriorityClass) -> int:
+    """The priority that it has: the one that it was admitted with, which stays when the class gets another value."""
+    return chosen.value if spec.priority is None else spec.priority
 
 
 _DISRUPTION_MODES = ("", "Pod", "PodGroup")
 
 
-def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass], revalued: Collection[str]) -> Group:
+def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass]) -> Group:
     """A PodGroup.  Raises ConfigError: a bad mode, count or class."""
     spec = found.value
-    chosen = _class_of(found, spec, classes, revalued)
+    priority = _admitted(spec, _class_of(found, spec, classes))
     if spec.disruptionMode not in _DISRUPTION_MODES:
         raise found.problem("spec.disruptionMode", "must be Pod or PodGroup")
     count = spec.minCount
     if not 1 <= count < 2**31:
         raise found.problem("spec.schedulingPolicy.gang.minCount", "must be 1 or more")
-    return Group(spec.full_name, chosen.value, spec.disruptionMode == "PodGroup", count)
+    return Group(spec.full_name, priority, spec.disruptionMode == "PodGroup", count)
 
 
 def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
@@ -106,55 +107,80 @@ def _narrow(labels: dict[str, str], expressions: Iterable[api.Expression]) -> bo
     return True
 
 
+_NODE_AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_ANTI_AFFINITY = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_SPREAD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
+"""Kinds whose pods kube-scheduler spreads by default."""
+_WHY_NO_GROUP = "its PodGroup is not in the files: it is placed without the others"
+Lost = Callable[[str, str], None]
+"""Counts a field of a pod that is not carried over: its key in the list of settings, and its value."""
+
+
+class Made(NamedTuple):
+    """A pod as it was admitted, and the priority that it would be admitted with now."""
+
+    pod: Pod
+    priority_anew: int
+
+
 @dataclass(frozen=True)
 class PodMaker:
-    """Makes pods; what it cannot carry over goes to ``unread``."""
+    """Makes pods; what it cannot carry over goes to ``losses``."""
 
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
     groups: Mapping[str, Group]
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
-    unread: list[Loss] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
     partial: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By pod: its fields that kube-scheduler looks at and natjam does not."""
+    """By pod: what of it decides and is not modelled, and why that matters."""
 
-    def pod(self, found: Found[Any], name: str, labels: Mapping[str, str], spec: api.PodSpec) -> Pod:
+    def pod(self, found: Found[Any], name: str, labels: Mapping[str, str], spec: api.PodSpec) -> Made:
         """A pod of this name, in the namespace of ``found``.  Raises ConfigError: a bad quantity, word or class."""
         try:
             requests = requests_of(spec)
         except ValueError as error:
             raise found.problem("resources", error) from None
-        chosen = _class_of(found, spec, self.classes, self.revalued)
-        left_out = list(found.unread)
+        chosen = _class_of(found, spec, self.classes)
+        priority = _admitted(spec, chosen)
+        losses = [replace(each, has_it=name) for each in found.losses if each.kind == api.Pod.COUNTED]
+
+        def lost(key: str, value: str) -> None:
+            losses.extend(found.lost(settings_of("kubernetes"), "Pod", key, value, api.Pod.COUNTED, name))
+
         namespace = found.value.namespace
-        selector = self._selector(spec, left_out)
-        anti_affinity = tuple(_anti_affinity(spec.podAntiAffinity, namespace, left_out))
         pod = Pod(
             name,
-            chosen.value,
+            priority,
             policy=found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
             requests=requests,
             labels={**labels, NAMESPACE: namespace},
-            selector=selector,
-            tolerations=tuple(_tolerations(found, spec, left_out)),
-            anti_affinity=anti_affinity,
-            group=self._group(spec, namespace, left_out),
+            selector=self._selector(spec, lost),
+            tolerations=tuple(_tolerations(found, spec, lost)),
+            anti_affinity=tuple(_anti_affinity(spec.podAntiAffinity, namespace, lost)),
+            group=self._group(spec, namespace),
         )
-        if left_out:
-            self.partial[name] = tuple(dict.fromkeys(left_out))
-            more = (each for each in left_out if each not in found.unread)
-            self.unread.extend(Loss(f"{found.name}.{each}", found.where) for each in more)
-        return pod
+        if spec.podGroupName and not pod.group:
+            what = f"{found.name}.spec.schedulingGroup"
+            losses.append(Loss(what, found.where, _WHY_NO_GROUP, Effect.DECIDES, api.Pod.COUNTED, name))
+        if isinstance(found.value, api.Deployment) or any(
+            each.kind in _SPREAD_OWNERS for each in found.value.ownerReferences
+        ):
+            lost("metadata.ownerReferences.kind", "ReplicaSet")
+        if losses:
+            self.partial[name] = tuple(
+                dict.fromkeys(f"{each.what.removeprefix(f'{found.name}.')}: {each.why}" for each in losses)
+            )
+        self.losses.extend(losses)
+        return Made(pod, chosen.value if chosen.name in self.revalued else priority)
 
-    def _group(self, spec: api.PodSpec, namespace: str, left_out: list[str]) -> str:
+    def _group(self, spec: api.PodSpec, namespace: str) -> str:
         named = spec.podGroupName
         group = f"{namespace}/{named}" if namespace else named
-        if named and group not in self.groups:
-            left_out.append("spec.schedulingGroup")
         return group if group in self.groups else ""
 
-    def _selector(self, spec: api.PodSpec, left_out: list[str]) -> dict[str, str]:
+    def _selector(self, spec: api.PodSpec, lost: Lost) -> dict[str, str]:
         """The node selector, and what the required node affinity wants, if that can be said as labels."""
         required, selector = spec.nodeAffinity, dict(spec.nodeSelector)
         if required is None:
@@ -163,7 +189,7 @@ class PodMaker:
             (term,) = required.nodeSelectorTerms
             if _narrow(selector, (*term.matchExpressions, *map(self._as_label, term.matchFields))):
                 return selector
-        left_out.append("spec.affinity.nodeAffinity")
+        lost(_NODE_AFFINITY, "")
         return dict(spec.nodeSelector)
 
     def _as_label(self, given: api.Expression) -> api.Expression:
@@ -172,9 +198,7 @@ class PodMaker:
         return api.Expression(HOSTNAME, given.operator, tuple(name or "" for name in names))
 
 
-def _anti_affinity(
-    terms: Iterable[api.AntiAffinityTerm], namespace: str, left_out: list[str]
-) -> Iterator[AntiAffinity]:
+def _anti_affinity(terms: Iterable[api.AntiAffinityTerm], namespace: str, lost: Lost) -> Iterator[AntiAffinity]:
     """The terms that can be said as labels in one namespace, or in all."""
     for term in terms:
         if term.labelSelector is None:
@@ -184,7 +208,7 @@ def _anti_affinity(
         if in_all and (term.namespaces or term.namespaceSelector != api.LabelSelector()):
             labels = None
         if labels is None or len(spaces) > 1:
-            left_out.append("spec.affinity.podAntiAffinity")
+            lost(_ANTI_AFFINITY, "")
         else:
             yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
 
@@ -193,13 +217,13 @@ _COMPARING = ("Lt", "Gt")
 """Operators of tolerations that compare numbers, which are alpha."""
 
 
-def _tolerations(found: Found[Any], spec: api.PodSpec, left_out: list[str]) -> Iterator[Toleration]:
+def _tolerations(found: Found[Any], spec: api.PodSpec, lost: Lost) -> Iterator[Toleration]:
     for given in spec.tolerations:
         if given.operator in _COMPARING:
-            left_out.append("spec.tolerations")
+            lost("spec.tolerations.operator", given.operator)
             continue
         operator = found.word("spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
-        effect = found.word("spec.tolerations, effect", Effect, given.effect) if given.effect else None
+        effect = found.word("spec.tolerations, effect", TaintEffect, given.effect) if given.effect else None
         yield Toleration(given.key, operator, given.value, effect)
 
 

@@ -12,6 +12,7 @@ from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
+from workloads.setting_effects import settings_of
 
 Owner = tuple[str, str]
 """Kind, and name with the namespace; of the topmost owner that is known."""
@@ -26,6 +27,8 @@ class Present:
     """A pod; times since 1970."""
 
     pod: Pod
+    priority_anew: int
+    """The priority that it would be admitted with now; it has the one that it was admitted with."""
     where: str
     owner: Owner
     replacement: Replacement
@@ -73,7 +76,7 @@ class Pods:
             where[name] = each.where
             why_not = self._why_not(each.value)
             if why_not:
-                self.maker.unread.append(each.not_taken(why_not))
+                self.maker.losses.append(each.left_out(why_not, api.Pod.COUNTED))
             else:
                 found[name] = self._present(each)
         owned = {
@@ -83,6 +86,7 @@ class Pods:
         } | {each.owner for each in found.values()}
         for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
             for each in self.objects.of(kind):
+                self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)
                 if (each.value.kind, each.value.full_name) not in owned:
                     found |= {made.pod.name: made for made in self._made(each, count(each.value))}
         return list(found.values())
@@ -102,7 +106,7 @@ class Pods:
         finished = (found.time_ns("status, finishedAt", each.finishedAt) for each in given.containerStatuses)
         ends = [end for end in finished if end is not None]
         return Present(
-            self.maker.pod(found, given.full_name, given.labels, given.spec),
+            *self.maker.pod(found, given.full_name, given.labels, given.spec),
             found.where,
             _owner_of(given, self._jobs),
             _replacement_of(given, self._jobs),
@@ -124,7 +128,7 @@ class Pods:
         created_ns = found.time_ns("metadata.creationTimestamp", owner.creationTimestamp)
         for number in range(count):
             yield Present(
-                self.maker.pod(found, f"{name}-{number}", owner.podLabels, owner.podSpec),
+                *self.maker.pod(found, f"{name}-{number}", owner.podLabels, owner.podSpec),
                 found.where,
                 (kind, name),
                 _replacement_by(kind, self._jobs.get(name)),
@@ -132,7 +136,8 @@ class Pods:
                 created_ns=created_ns,
             )
         if kind == "Job" and (owner.completions or 0) > owner.parallelism:
-            self.maker.unread.append(found.not_taken("completions beyond its parallelism"))
+            value, table = str(owner.completions), settings_of("kubernetes")
+            self.maker.losses.extend(found.lost(table, kind, "spec.completions", value, api.Job.COUNTED))
 
 
 def _pods_of_job(job: api.Job) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import yaml
@@ -27,7 +28,7 @@ from emulator.vocabulary import SECOND_NS
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.saved import VERSIONS, made_anew, system_of
-from workloads.setting_effects import Loss
+from workloads.setting_effects import Effect, Loss, SettingsTable
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MAX_VALUES = 5_000_000
@@ -36,6 +37,12 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _LONGEST_NAME = 100
 _OF_ANOTHER_TYPE = "is of another type, or out of range"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+_NOT_COUNTED = ("objects", "settings")
+_TEMPLATE = b"{{"
+_WHY_TEMPLATE = "it is a template, not an object; give what it renders to (helm template)"
+_SPACE = re.compile(r"\s*")
+_NEXT_VALUE = re.compile(rb"\}\s*\{")
+"""Between two values of JSON; inside of one there is a comma."""
 _type_info = functools.cache(inspect.type_info)
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -50,8 +57,8 @@ class Found(Generic[StructT]):
 
     value: StructT
     where: str
-    unread: tuple[str, ...] = ()
-    """Fields of it that are not taken."""
+    losses: tuple[Loss, ...] = ()
+    """Of its fields that are not taken, those that decide."""
 
     @property
     def name(self) -> str:
@@ -63,9 +70,25 @@ class Found(Generic[StructT]):
         """An error with file, line, object and field."""
         return ConfigError(f"{self.where}: {self.name}: {field}: {what}")
 
-    def not_taken(self, why: str) -> Loss:
-        """That it, or something of it, is left behind."""
-        return Loss(f"{self.name}: {why}", self.where)
+    def left_out(self, why: str, kind: str) -> Loss:
+        """That it is not there; ``kind``: what it is, in the plural."""
+        return Loss(self.name, self.where, why, Effect.LEFT_OUT, kind)
+
+    def lost(self, table: SettingsTable, of: str, key: str, value: str, kind: str, has_it: str = "") -> list[Loss]:
+        """That one of its fields is not carried over, if that matters at this value.
+
+        Args:
+            table: the settings of its system.
+            of: the list that has the field.
+            key: its path there.
+            value: as the table's inert values are written.
+            kind: what is counted, in the plural.
+            has_it: the one that has it, if it is not this object.
+        """
+        value_of: Any = self.value
+        what, has_it = f"{self.name}.{key}", has_it or value_of.full_name
+        loss = table.loss(of, key, value, self.where, what=what, kind=kind, has_it=has_it)
+        return [] if loss is None else [loss]
 
     def word(self, field: str, of: type[EnumT], text: str) -> EnumT:
         """One of the words of an enumeration."""
@@ -118,47 +141,86 @@ def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
         yield each
 
 
+class Other(NamedTuple):
+    """An object of a kind that is not read: kind and name, and where it begins."""
+
+    name: str
+    where: str
+
+
 @dataclass(slots=True)
 class Objects:
     """The objects of some files."""
 
     by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
-    unread: list[Loss] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    """Of objects of other kinds, of files that are no objects, and of fields that decide nothing."""
+    others: list[Other] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Found[Any]]:
         """Those of a kind."""
         return self.by_kind.get(kind, [])
 
+    def totals(self, kinds: Mapping[Kind, type[Any]]) -> dict[str, int]:
+        """How many there are of those kinds that have a name in the plural."""
+        return {kind.COUNTED: len(self.of(key)) for key, kind in kinds.items() if kind.COUNTED not in _NOT_COUNTED}
 
-def files_of(paths: Iterable[Path]) -> list[Path]:
-    """The files themselves, and those with a name of YAML or JSON in folders and below, by name.
+    def decides(self, kinds: Iterable[Kind]) -> Iterator[Loss]:
+        """What decides in those of these kinds, and is not taken."""
+        return (loss for kind in kinds for each in self.of(kind) for loss in each.losses)
+
+    def add(self, more: Objects) -> None:
+        """Add those of another file."""
+        for kind, found in more.by_kind.items():
+            self.by_kind.setdefault(kind, []).extend(found)
+        self.losses += more.losses
+        self.others += more.others
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or those with a name of YAML or JSON in a folder and below, by name.
 
     What an import has written into such a folder is left out.
 
-    Raises ConfigError: a path does not exist, or a folder has none.
+    Raises ConfigError: the folder has none.
     """
-    files: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and each.is_file()]
-        inside = [each for each in inside if system_of(each) is None]
-        if not inside:
-            raise ConfigError(f"{path}: has no file that ends in .yaml, .yml or .json")
-        files += inside
-    return files
+    if not path.is_dir():
+        return [path]
+    inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and each.is_file()]
+    inside = [each for each in inside if system_of(each) is None]
+    if not inside:
+        raise ConfigError(f"{path}: has no file that ends in .yaml, .yml or .json")
+    return inside
 
 
 def read_objects(
-    paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]], on_bytes: OnBytes = ignore
+    paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]], table: SettingsTable, on_bytes: OnBytes = ignore
 ) -> Objects:
-    """The objects of ``kinds`` in files and folders.  Raises ConfigError: file, line and field, but never a value."""
+    """The objects of ``kinds`` in files and folders; ``table`` says what the rest of them does to an answer.
+
+    In a folder there may be files that are no objects, such as Helm's values and templates; what is named itself must
+    be objects.  Raises ConfigError: file, line and field, but never a value.
+    """
     objects = Objects()
-    for path in files_of(paths):
-        for node in _documents(path, on_bytes):
-            _Reader(path, kinds, objects).read(node)
+    for path in paths:
+        for file in files_of(path):
+            _read_file(file, _Kinds(kinds, table), objects, on_bytes, in_folder=file != path)
     return objects
+
+
+def _read_file(path: Path, kinds: _Kinds, objects: Objects, on_bytes: OnBytes, *, in_folder: bool) -> None:
+    """Add the objects of a file.  Raises ConfigError."""
+    raw = read_bytes(path, LARGEST_FILE_BYTES)
+    reader = _Reader(path, kinds, in_folder=in_folder)
+    try:
+        for reader.first_line, node in _documents(path, raw, on_bytes):
+            reader.read(node)
+    except ConfigError:
+        if not in_folder or _TEMPLATE not in raw:
+            raise
+        objects.losses.append(Loss(printable(path.name), f"{path}:1", _WHY_TEMPLATE, Effect.LEFT_OUT, "files"))
+        return
+    objects.add(reader.objects)
 
 
 class _Counted(io.BytesIO):
@@ -192,35 +254,96 @@ class _Loader(yaml.CSafeLoader):
         self._depth -= 1
 
 
-def _documents(path: Path, on_bytes: OnBytes) -> Iterator[yaml.Node]:
-    stream = _Counted(read_bytes(path, LARGEST_FILE_BYTES), on_bytes)
+def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[int, yaml.Node]]:
+    """The documents of a file, each with the number of lines before its text."""
+    line = 0
     try:
-        yield from (node for node in yaml.compose_all(stream, Loader=_Loader) if node is not None)
+        for line, text in _texts(raw):
+            nodes = yaml.compose_all(_Counted(text, on_bytes), Loader=_Loader)
+            yield from ((line, node) for node in nodes if node is not None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = "" if mark is None else f":{mark.line + 1}"
-        raise ConfigError(f"{path}{line}: is neither YAML nor JSON") from None
+        at = "" if mark is None else f":{line + mark.line + 1}"
+        raise ConfigError(f"{path}{at}: is neither YAML nor JSON") from None
     except _TooDeepError:
         raise ConfigError(f"{path}: is nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):
         raise ConfigError(f"{path}: is neither YAML nor JSON in UTF-8") from None
 
 
-class _Reader:
-    """Reads the objects of one document."""
+def _texts(raw: bytes) -> Iterable[tuple[int, bytes]]:
+    """Values of JSON that follow one another, as kubectl writes lists one after the other, which is no YAML; with the
+    number of lines before each.  Anything else as it is."""
+    if _NEXT_VALUE.search(raw) is None:
+        return [(0, raw)]
+    found: list[tuple[int, bytes]] = []
+    decoder, line, at = json.JSONDecoder(), 0, 0
+    try:
+        text = raw.decode("utf-8-sig")
+        while at < len(text):
+            begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            line += text.count("\n", at, begin)
+            if begin == len(text):
+                break
+            if text[begin] != "{":
+                return [(0, raw)]
+            at = decoder.raw_decode(text, begin)[1]
+            found.append((line, text[begin:at].encode()))
+            line += text.count("\n", begin, at)
+    except (ValueError, RecursionError):
+        return [(0, raw)]
+    return found if len(found) > 1 else [(0, raw)]
 
-    def __init__(self, path: Path, kinds: Mapping[Kind, type[msgspec.Struct]], objects: Objects) -> None:
-        self._path, self._kinds, self._objects = path, kinds, objects
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """What is read, and the settings of what is not."""
+
+    structs: Mapping[Kind, type[msgspec.Struct]]
+    table: SettingsTable
+    named: set[tuple[str, str]] = field(default_factory=set)
+    """Settings that decide nothing and are listed already; of many objects one says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value stands in an object, and in its list of settings."""
+
+    of: str
+    """The list."""
+    key: str = ""
+    path: str = ""
+    """As messages show it."""
+    counted: str = "objects"
+    """What has it, in the plural."""
+
+    def below(self, name: str) -> _Place:
+        """The place of a field."""
+        return replace(self, key=f"{self.key}.{name}".lstrip("."), path=f"{self.path}.{name}".lstrip("."))
+
+
+class _Reader:
+    """Reads the objects of one file."""
+
+    def __init__(self, path: Path, kinds: _Kinds, *, in_folder: bool) -> None:
+        self.objects = Objects()
+        self.first_line = 0
+        """Lines before the text of the document that is read."""
+        self._path, self._kinds, self._in_folder = path, kinds, in_folder
         self._left = MAX_VALUES
-        self._where_read = self._read = ""
-        """Where the object begins that is read, and its name."""
+        self._where_read = self._read = self._full_name = ""
+        """Where the object begins that is read, and its name, with its kind and without."""
+        self._version = ""
+        self._only: Mapping[str, str] = {}
+        self._losses: list[Loss] = []
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
         """Read one object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: it is
         ``of_list``, with the version."""
         if not isinstance(node, yaml.MappingNode):
-            raise ConfigError(f"{self._where(node)}: must be an object with apiVersion and kind")
-        fields = _fields(node)
+            return self._no_object(node, "must be an object with apiVersion and kind")
+        self._read = ""
+        fields = self._fields(node)
         version, kind = (
             _text(fields.get(name)) or usual
             for name, usual in zip(("apiVersion", "kind"), of_list or ("", ""), strict=True)
@@ -231,20 +354,28 @@ class _Reader:
                 raise ConfigError(f"{self._where(node)}: a list must not be in another list")
             for item in items.value:
                 self.read(item, (version, kind.removesuffix("List")))
-            return
+            return None
         if not kind:
             other = next((f"{each}: {made_anew(each, self._path)}" for each in VERSIONS if each in fields), None)
-            raise ConfigError(f"{self._where(node)}: {other or 'kind: is missing; every object of Kubernetes has one'}")
-        key = (version.rpartition("/")[0], kind)
-        name, before = f"{printable(kind)[:_LONGEST_NAME]} {self._name(fields)}".strip(), len(self._objects.unread)
-        if key not in self._kinds:
-            self._objects.unread.append(Loss(name, self._where(node)))
-            return
-        self._where_read, self._read = self._where(node), name
-        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(self._kinds[key]), "")
-        unread = tuple(each.what.removeprefix(f"{name}.") for each in self._objects.unread[before:])
+            if other:
+                raise ConfigError(f"{self._where(node)}: {other}")
+            return self._no_object(node, "kind: is missing; every object of Kubernetes has one")
+        group = version.rpartition("/")[0]
+        self._full_name, self._where_read = self._name(fields), self._where(node)
+        self._read = f"{printable(kind)[:_LONGEST_NAME]} {self._full_name}".strip()
+        struct = self._kinds.structs.get((group, kind))
+        if struct is None:
+            self.objects.others.append(Other(self._read, self._where_read))
+            loss = self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
+            self.objects.losses += loss
+            return None
+        self._version = version.rpartition("/")[2]
+        self._only = getattr(struct, "ONLY_IN", {})
+        self._losses = []
+        at = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), at)
         try:
-            converted = msgspec.convert(value, self._kinds[key], strict=False)
+            converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:
             problem, _, at = str(error).partition(" - at `$.")
             missing = re.match("Object missing required field `(.*)`", problem)
@@ -252,11 +383,20 @@ class _Reader:
                 at = missing[1].rpartition(".")[0]  # a field inside of another object
             what = "is missing" if missing is not None else _OF_ANOTHER_TYPE
             raise self._problem(at.rstrip("`"), what) from None
-        self._objects.by_kind.setdefault(key, []).append(Found(converted, self._where(node), unread))
+        found = Found(converted, self._where_read, tuple(self._losses))
+        self.objects.by_kind.setdefault((group, kind), []).append(found)
+        return None
+
+    def _no_object(self, node: yaml.Node, problem: str) -> None:
+        """Leave out what is no object of Kubernetes.  Raises ConfigError: the file was named itself."""
+        if not self._in_folder:
+            raise ConfigError(f"{self._where(node)}: {problem}")
+        what, why = printable(self._path.name), "it has no kind, so it is no object of Kubernetes"
+        self.objects.losses.append(Loss(what, self._where(node), why, Effect.NOTHING, "files"))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
         metadata = fields.get("metadata")
-        inside = _fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
+        inside = self._fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
         names = (_text(inside.get(field)) for field in ("namespace", "name"))
         return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
 
@@ -264,48 +404,111 @@ class _Reader:
         return ConfigError(f"{self._where_read}: {self._read}: {printable(field)}: {what}")
 
     def _where(self, node: yaml.Node) -> str:
-        return f"{self._path}:{node.start_mark.line + 1}"
+        return f"{self._path}:{self.first_line + node.start_mark.line + 1}"
 
-    def _pick(self, node: yaml.Node, of: inspect.Type, path: str) -> Any:
+    def _fields(self, node: yaml.MappingNode) -> dict[str, yaml.Node]:
+        """Its fields by name.  Raises ConfigError: one is there twice, which Kubernetes refuses."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE_TAG:
+                if key.value in seen:
+                    of = f" {self._read}:" if self._read else ""
+                    name = printable(key.value)[:_LONGEST_NAME]
+                    raise ConfigError(f"{self._where(key)}:{of} {name}: is there twice in one object")
+                seen.add(key.value)
+        _merge(node)
+        return {name: value for name, (_, value) in _pairs(node).items()}
+
+    def _pick(self, node: yaml.Node, of: inspect.Type, at: _Place) -> Any:
         """The node as plain values, with the fields that the type names only."""
-        self._left -= 1
-        if self._left < 0:
-            raise ConfigError(f"{self._path}: has too many values")
+        self._count()
         if isinstance(of, inspect.UnionType):
             if _is_null(node):
                 return None
             of = next((each for each in of.types if _suits(node, each)), of.types[0])
         if isinstance(of, inspect.StructType) and isinstance(node, yaml.MappingNode):
-            return self._pick_struct(node, of, path)
+            return self._pick_struct(node, of, at)
         if isinstance(of, inspect.DictType) and isinstance(node, yaml.MappingNode):
-            return {key: self._pick(value, of.value_type, f"{path}{key}.") for key, value in _fields(node).items()}
+            return {key: self._pick(value, of.value_type, at) for key, value in self._fields(node).items()}
         if isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(node, yaml.SequenceNode):
-            return [self._pick(item, of.item_type, path) for item in node.value]
+            return [self._pick(item, of.item_type, at) for item in node.value]
         if isinstance(node, yaml.ScalarNode):
             return None if _is_null(node) else node.value
         return object  # converts to nothing, so that it is an error of the field
 
     def _pick_struct(
-        self, node: yaml.MappingNode, of: inspect.StructType, path: str, inside: str = ""
+        self, node: yaml.MappingNode, of: inspect.StructType, at: _Place, inside: str = ""
     ) -> dict[str, Any]:
-        """The fields of a struct in its node, or in an object ``inside`` of it, such as ``spec.``."""
+        """The fields of a struct in its node, or in an object ``inside`` of it, such as ``spec.``; the rest is lost."""
         fields, objects = _fields_of(of.cls)
-        listed: frozenset[str] = getattr(of.cls, "LISTED", frozenset())
+        if not inside:
+            at = replace(at, **getattr(of.cls, "LISTED_IN", {}))
         picked: dict[str, Any] = {}
-        for key, value in _fields(node).items():
-            name = f"{inside}{key}"
+        for key, value in self._fields(node).items():
+            name, here = f"{inside}{key}", at.below(key)
+            if _is_null(value):
+                continue
+            self._refuse_of_other_version(here, value)
             if name in fields:
-                if not _is_null(value):
-                    picked[name] = self._pick(value, fields[name], f"{path}{name}.")
-            elif name in objects:
-                if isinstance(value, yaml.MappingNode):
-                    picked |= self._pick_struct(value, of, path, f"{name}.")
-                elif not _is_null(value):
-                    raise self._problem(f"{path}{name}", _OF_ANOTHER_TYPE)
-            elif name in listed or f"{inside}*" in listed:
-                what = f"{self._read}.{path}{inside}{printable(key)[:_LONGEST_NAME]}"
-                self._objects.unread.append(Loss(what, self._where(value)))
+                picked[name] = self._pick(value, fields[name], here)
+            elif name not in objects:
+                self._lose(value, here)
+            elif isinstance(value, yaml.MappingNode):
+                picked |= self._pick_struct(value, of, here, f"{name}.")
+            else:
+                inner = {
+                    each.removeprefix(f"{name}.").partition(".")[0] for each in fields if each.startswith(f"{name}.")
+                }
+                raise self._problem(here.path, f"must be an object, with {', '.join(sorted(inner))}")
         return picked
+
+    def _refuse_of_other_version(self, at: _Place, node: yaml.Node) -> None:
+        """Raises ConfigError: the API has this field in another version only, and so rejects it."""
+        version = self._only.get(at.path)
+        if version not in (None, self._version):
+            what = f"{self._read}: unknown field {at.path} in {self._version}; {version} has it"
+            raise ConfigError(f"{self._where(node)}: {what}")
+
+    def _lose(self, node: yaml.Node, at: _Place) -> None:
+        """Count what is not read, by the parts that the table has rows for."""
+        self._count()
+        if self._kinds.table.has_parts(at.of, at.key):
+            items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            if items and all(isinstance(each, yaml.MappingNode) for each in items):
+                for item in items:
+                    for key, value in self._fields(item).items():
+                        self._refuse_of_other_version(at.below(key), value)
+                        self._lose(value, at.below(key))
+                return
+        value = _value_of(node)
+        if value:
+            what = f"{self._read}.{printable(at.path)[:_LONGEST_NAME]}"
+            self._losses += self._loss(at, what, value, node)
+
+    def _loss(self, at: _Place, what: str, value: str, node: yaml.Node) -> list[Loss]:
+        """What is lost with a setting that decides, if anything is.  One that decides nothing is listed once."""
+        table, where = self._kinds.table, self._where(node)
+        has_it = self._full_name or self._where_read
+        loss = table.loss(at.of, at.key, value, where, what=what, kind=at.counted, has_it=has_it)
+        setting = table.find(at.of, at.key)
+        if loss is None or setting is None or loss.effect is Effect.DECIDES:
+            return [] if loss is None else [loss]
+        if (at.of, setting.key) not in self._kinds.named:
+            self._kinds.named.add((at.of, setting.key))
+            self.objects.losses.append(loss)
+        return []
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigError(f"{self._path}: has too many values")
+
+
+def _value_of(node: yaml.Node) -> str:
+    """A value as a table's inert values are written; empty: it is not given."""
+    if isinstance(node, yaml.ScalarNode):
+        return "" if _is_null(node) else node.value
+    return (node.value and "...") or ("[]" if isinstance(node, yaml.SequenceNode) else "{}")
 
 
 @functools.cache
@@ -315,11 +518,6 @@ def _fields_of(kind: type) -> tuple[dict[str, inspect.Type], frozenset[str]]:
     assert isinstance(of, inspect.StructType)
     types = {each.encode_name: each.type for each in of.fields}
     return types, frozenset(name[:dot] for name in types for dot, letter in enumerate(name) if letter == ".")
-
-
-def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
-    _merge(node)
-    return {name: value for name, (_, value) in _pairs(node).items()}
 
 
 def _pairs(node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:

@@ -11,6 +11,7 @@ from workloads.kubernetes.objects import (
     PRIORITY_CLASS,
     Condition,
     Node,
+    NodeSelector,
     Object,
     PriorityClass,
     Requesting,
@@ -41,12 +42,14 @@ class ResourceGroup(Struct, frozen=True):
 
 
 class ClusterQueue(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset(
-        (
-            *("spec.*", "spec.preemption.*", "spec.preemption.borrowWithinCohort.*", "spec.flavorFungibility.*"),
-            "spec.fairSharing.*",
-        )
-    )
+    COUNTED: ClassVar[str] = "queues"
+    ONLY_IN: ClassVar[dict[str, str]] = {
+        "spec.cohort": "v1beta1",
+        "spec.admissionChecks": "v1beta1",
+        "spec.cohortName": "v1beta2",
+        "spec.concurrentAdmissionPolicy": "v1beta2",
+    }
+    """Fields that one version has; the API rejects them in another."""
 
     resourceGroups: tuple[ResourceGroup, ...] = at("spec.resourceGroups", ())
     cohort: str = at("spec.cohort", "")
@@ -63,7 +66,8 @@ class ClusterQueue(Object, frozen=True):
 
 
 class Cohort(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*", "spec.fairSharing.*"})
+    COUNTED: ClassVar[str] = "cohorts"
+    ONLY_IN: ClassVar[dict[str, str]] = {"spec.parent": "v1alpha1"}
 
     parent: str = at("spec.parent", "")
     """In v1alpha1."""
@@ -73,25 +77,38 @@ class Cohort(Object, frozen=True):
 
 
 class LocalQueue(Object, frozen=True, kw_only=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+    COUNTED: ClassVar[str] = "local queues"
 
     clusterQueue: str = msgspec.field(name="spec.clusterQueue")
 
 
 class ResourceFlavor(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+    COUNTED: ClassVar[str] = "flavors"
 
     nodeLabels: dict[str, str] = at("spec.nodeLabels", {})
+
+
+class PodSpec(Requesting, frozen=True):
+    """What Kueue reads of a pod's spec."""
+
+    nodeSelector: dict[str, str] = at("nodeSelector", {})
+    nodeAffinity: NodeSelector | None = at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", None)
 
 
 class PodSet(Struct, frozen=True):
     name: str = "main"
     count: int = 1
-    podSpec: Requesting = at("template.spec", Requesting())
+    podSpec: PodSpec = at("template.spec", PodSpec())
 
 
 class Workload(Object, frozen=True):
-    LISTED: ClassVar[frozenset[str]] = frozenset({"spec.*"})
+    COUNTED: ClassVar[str] = "workloads"
+    ONLY_IN: ClassVar[dict[str, str]] = {
+        "spec.priorityClassName": "v1beta1",
+        "spec.priorityClassSource": "v1beta1",
+        "spec.priorityClassRef": "v1beta2",
+        "spec.preemptionGates": "v1beta2",
+    }
 
     queueName: str = at("spec.queueName", "")
     priority: int | None = at("spec.priority", None)
@@ -110,10 +127,18 @@ class FairSharing(Struct, frozen=True):
 
 
 class Configuration(Object, frozen=True):
-    """Kueue's own configuration; the many other fields say nothing about preemption."""
+    """Kueue's own configuration."""
 
-    LISTED: ClassVar[frozenset[str]] = frozenset(("resources", "waitForPodsReady", "admissionFairSharing"))
+    COUNTED: ClassVar[str] = "settings"
+    ONLY_IN: ClassVar[dict[str, str]] = {
+        "fairSharing.enable": "v1beta1",
+        "waitForPodsReady.enable": "v1beta1",
+        "queueVisibility": "v1beta1",
+        "visibilityServer": "v1beta2",
+        "resources.quotaCheckStrategy": "v1beta2",
+    }
 
+    featureGates: dict[str, str] = at("featureGates", {})
     fairSharing: FairSharing | None = None
 
     @property
@@ -134,7 +159,7 @@ WORKLOAD: Kind = (GROUP, "Workload")
 WORKLOAD_PRIORITY_CLASS: Kind = (GROUP, "WorkloadPriorityClass")
 CONFIGURATION: Kind = (f"config.{GROUP}", "Configuration")
 
-KINDS: dict[Kind, type[msgspec.Struct]] = {
+KINDS: dict[Kind, type[Object]] = {
     CLUSTER_QUEUE: ClusterQueue,
     COHORT: Cohort,
     LOCAL_QUEUE: LocalQueue,

@@ -41,7 +41,7 @@ from workloads.kubernetes.pods import node_of, requests_of
 from workloads.kubernetes.quantities import Quantity, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kueue import objects as api
-from workloads.setting_effects import Loss, basis_of
+from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Names of v1beta1."""
@@ -49,7 +49,7 @@ _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Loss]]:
     """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
-    found = read_objects(paths, api.KINDS, on_bytes)
+    found = read_objects(paths, api.KINDS, settings_of("kueue"), on_bytes)
     queues = found.of(api.CLUSTER_QUEUE)
     if not queues:
         names = ", ".join(map(str, paths))
@@ -64,17 +64,27 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
         raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.name: each.value.value for each in classes}
-    arrivals, unread = _arrivals(found, cluster, priorities)
+    arrivals, of_workloads = _arrivals(found, cluster, priorities)
     nodes, left_out = _nodes_of(found)
-    losses = [*map(_explained, found.unread), *unread, *left_out]
-    totals = {"queues": len(queues), "workloads": len(found.of(api.WORKLOAD)), "nodes": len(found.of(api.NODE))}
+    losses = [*found.decides(each for each in api.KINDS if each != api.WORKLOAD), *_of_configuration(found)]
+    losses += [*of_workloads, *left_out, *found.losses]
+    totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
 
 
-def _explained(unread: Loss) -> Loss:
-    """Kueue's configuration is often fetched in its ConfigMap; without it, there is no fair sharing."""
-    is_config = re.match(r"ConfigMap .*manager-config$", unread.what)
-    return replace(unread, why="give the text in its data as a file") if is_config else unread
+def _of_configuration(found: Objects) -> Iterator[Loss]:
+    """What Kueue's own configuration decides that is not modelled: its gates, or all of it, if it is in a ConfigMap."""
+    for each in found.of(api.CONFIGURATION):
+        for gate, is_on in each.value.featureGates.items():
+            what = f"Configuration.featureGates.{printable(gate)}={printable(is_on)}"
+            loss = settings_of("kueue").loss("feature gate", gate, is_on, each.where, what=what)
+            yield from () if loss is None else (loss,)
+    for other in found.others:
+        if re.match(r"ConfigMap .*manager-config$", other.name):
+            yield Loss(other.name, other.where, _WHY_CONFIG_MAP, Effect.DECIDES)
+
+
+_WHY_CONFIG_MAP = "Kueue's Configuration is not read from a ConfigMap: give the text in its data as a file"
 
 
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
@@ -112,14 +122,28 @@ def _weight(found: Found[Any], given: Quantity) -> float:
 
 
 def _groups(found: Found[Any], given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
-    return tuple(
-        ResourceGroup(group.coveredResources, tuple(_flavor(found, flavor) for flavor in group.flavors))
+    """Raises ConfigError: the API would reject them."""
+    groups = tuple(
+        ResourceGroup(group.coveredResources, tuple(_flavor(found, group, flavor) for flavor in group.flavors))
         for group in given
     )
+    resources = (name for group in groups for name in group.resources)
+    flavors = (flavor.name for group in groups for flavor in group.flavors)
+    for what, names in (("resource", resources), ("flavor", flavors)):
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise found.problem(
+                "spec.resourceGroups", f"{what} {printable(twice)}: is there twice; it must be in one group"
+            )
+    return groups
 
 
-def _flavor(found: Found[Any], given: api.FlavorQuotas) -> FlavorQuotas:
+def _flavor(found: Found[Any], group: api.ResourceGroup, given: api.FlavorQuotas) -> FlavorQuotas:
     field = f"spec.resourceGroups, flavor {printable(given.name)}, resource"
+    if tuple(each.name for each in given.resources) != group.coveredResources:
+        names = ", ".join(map(printable, group.coveredResources))
+        what = f"must be those of the group's coveredResources, in the same order: {names}"
+        raise found.problem(f"{field}s", what)
     quotas = {
         each.name: Quota(
             *(  # type: ignore
@@ -156,15 +180,44 @@ def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> t
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
+    chosen_by = _labels_of_flavors(found, cluster)
     arrivals: list[Arrival] = []
-    unread: list[Loss] = []
+    losses: list[Loss] = []
     for each in found.of(api.WORKLOAD):
         made = arrival_of(each, local, covered, priorities)
         if isinstance(made, Loss):
-            unread.append(made)
+            losses.append(made)
         else:
             arrivals.append(made)
-    return tuple(_from_zero(arrivals)), unread
+            losses += [*each.losses, *_node_choice(each, chosen_by[made.workload.queue])]
+    return tuple(_from_zero(arrivals)), losses
+
+
+def _labels_of_flavors(found: Objects, cluster: Cluster) -> dict[str, set[str] | None]:
+    """By queue, the labels that tell its flavors apart; None: not all of its flavors are in the files."""
+    labels = {each.value.name: set(each.value.nodeLabels) for each in found.of(api.RESOURCE_FLAVOR)}
+    by_queue: dict[str, set[str] | None] = {}
+    for queue in cluster.queues:
+        names = {flavor.name for group in queue.groups for flavor in group.flavors}
+        known = names <= labels.keys()
+        by_queue[queue.name] = {key for name in names for key in labels[name]} if known else None
+    return by_queue
+
+
+_TEMPLATE = "spec.podSets.template.spec"
+_NODE_AFFINITY = f"{_TEMPLATE}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _node_choice(found: Found[api.Workload], labels: set[str] | None) -> Iterator[Loss]:
+    """That its pods choose nodes by labels that tell flavors apart, for which Kueue looks at them."""
+    specs = [podset.podSpec for podset in found.value.podSets]
+    terms = [term for spec in specs if spec.nodeAffinity for term in spec.nodeAffinity.nodeSelectorTerms]
+    for key, wanted in (
+        (f"{_TEMPLATE}.nodeSelector", {label for spec in specs for label in spec.nodeSelector}),
+        (_NODE_AFFINITY, {expression.key for term in terms for expression in term.matchExpressions}),
+    ):
+        if wanted if labels is None else wanted & labels:
+            yield from found.lost(settings_of("kueue"), found.value.kind, key, "", found.value.COUNTED)
 
 
 def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
@@ -185,7 +238,7 @@ def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[Loss]]:
         flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
         if node.unschedulable or not flavors:
             why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"
-            left_out.append(each.not_taken(f"it {why}"))
+            left_out.append(each.left_out(f"it {why}", each.value.COUNTED))
         else:
             nodes.append(FlavorNode(node.name, flavors, node.allocatable))
     return tuple(nodes), left_out
@@ -208,9 +261,9 @@ def arrival_of(
     name = spec.full_name
     queue = local.get((spec.namespace, spec.queueName))
     if queue is None or queue not in covered:
-        return found.not_taken("its LocalQueue, or that one's ClusterQueue, is not in the files")
+        return found.left_out("its LocalQueue, or that one's ClusterQueue, is not in the files", spec.COUNTED)
     if not spec.active:
-        return found.not_taken("it is not active")
+        return found.left_out("it is not active", spec.COUNTED)
     try:
         podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets if each.count)
     except ValueError as error:
@@ -220,7 +273,7 @@ def arrival_of(
         priority = priorities.get(spec.priorityClass or spec.priorityClassName, 0)
     created_ns = found.time_ns("metadata.creationTimestamp", spec.creationTimestamp)
     if created_ns is None:
-        return found.not_taken("it has no creationTimestamp")
+        return found.left_out("it has no creationTimestamp", spec.COUNTED)
     return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
 
 
@@ -255,7 +308,7 @@ def uncovered(cluster: Cluster, arrivals: Iterable[Arrival]) -> Iterator[str]:
     for (queue, resource), count in sorted(counts.items()):
         yield (
             f"ClusterQueue {printable(queue)} has no quota of {printable(resource)}, for which {count:,} of its"
-            " workloads ask: Kueue never admits them"
+            " workloads ask: they are never admitted, unless Kueue's Configuration transforms or leaves it out"
         )
 
 

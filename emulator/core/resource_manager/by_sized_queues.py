@@ -165,6 +165,8 @@ class BySizedQueues(ByQueues):
                 avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
                 short = count > reserved[application.name, group.name]
                 if short and not avoids and fits(application.request_for(group), possible):
+                    # One that has ended would stand beside the new one if its job asked again: each would block both.
+                    self._reservations.retain(lambda each: True)
                     self._reservations.make(application, group, node.name, offer.view.now_ns)
                     offer.is_for_others = True
                     return

@@ -7,8 +7,9 @@ becomes free piece by piece, and has no former owner.  A reservation keeps it: w
 what it needs there.  It is for one container of a job's group, on one node.
 
 It ends when the request has got a container there, when the job wants less than is reserved for it (the newest ends),
-when the job has ended or avoids the node, and when the node is lost.  Whether it stands is found again whenever it is
-read, so that it ends with the message that ends the need.
+when the job has ended or avoids the node, and when the node is lost.  It also ends when a map of the job waits and it
+is for another group: that gets nothing before the map, which may need the same room.  Whether it stands is found again
+whenever it is read, so that it ends with the message that ends the need.
 
 In its runs the Preemptor lets two more kinds go (``settle``).  Less than was hoped for is there: a container that was
 reclaimed holds more than expected.  And one that has stood for twice the kill timeout and the longest grace of those
@@ -214,9 +215,12 @@ def _is_there(node: Node) -> bool:
 
 
 def requested_anywhere(application: Application, group: str) -> int:
-    """Containers that the job wants for tasks of the group, without those of stopped processes: these have a node."""
+    """Containers that the job may get for tasks of the group, without those of stopped processes: these have a node.
+    While maps wait, only they may get any."""
     requests = application.requests
     if group == MASTER:
         return int(requests.application_master is not None)
+    if application.maps_wait and all(group != each.name for each in application.for_shuffle):
+        return 0
     saved = sum(task.group == group and resume.container is None for task, (resume, _) in requests.resumes.items())
     return len(requests.since[group]) + saved

@@ -187,8 +187,9 @@ def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem
     for index, name in enumerate(cluster.suspended_hold or ()):
         if name not in names:
             yield ("cluster", "suspended_hold", index), _unknown(name, names)
-    of_master: Location = ("cluster", "master_resources")
-    yield from _fitting(cluster.master_resources or {}, of_master, cluster, groups, "an ApplicationMaster")
+    if cluster.application_masters == "in-containers" or cluster.master_resources is not None:
+        of_master: Location = ("cluster", "master_resources")
+        yield from _fitting(cluster.master_resources or {}, of_master, cluster, groups, "an ApplicationMaster")
 
 
 def _queues(scheduler: Scheduler, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:

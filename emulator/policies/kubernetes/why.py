@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from emulator.policies.kubernetes.cycle import Decision, GangCycle
 from emulator.policies.kubernetes.filters import Filter, FitError
@@ -24,6 +26,7 @@ _VERDICTS = {
     Verdict.WAITS: "waits: those whom it preempted before are still going",
 }
 _PROTECTED = ", against its budget"
+_SHOWN_NAMES = 3
 _MAX_LINES = 101
 """The most lines of a text: a node has one."""
 _GANG_OUTCOMES = {
@@ -72,6 +75,22 @@ def _unit_text(unit: Unit) -> str:
     return f"{', '.join(unit.names)} (priority {unit.priority}"
 
 
+def _by_reason(misfits: Iterable[tuple[str, FitError, str]]) -> Iterator[str]:
+    """Nodes where a pod does not fit, those with one reason in one line, most first; each with what else is to say."""
+    groups: dict[tuple[Filter, bool, str, str], dict[str, FitError]] = {}
+    for node, misfit, more in misfits:
+        groups.setdefault((misfit.filter, misfit.is_hard, misfit.what, more), {})[node] = misfit
+    for (kind, is_hard, what, more), nodes in sorted(groups.items(), key=lambda each: -len(each[1])):
+        name, misfit = next(iter(nodes.items()))
+        if len(nodes) == 1:
+            yield f"{name}: {why_fit_error(misfit)}{more}"
+            continue
+        names = ", ".join(islice(nodes, _SHOWN_NAMES)) + ", ..." * (len(nodes) > _SHOWN_NAMES)
+        short = f"{amount_text(what, misfit.asked)} asked, {'it has less in all' if is_hard else 'less is left'}"
+        reason = short if kind is Filter.RESOURCES else why_fit_error(misfit)
+        yield f"{len(nodes):,} nodes: {reason}{more} ({names})"
+
+
 def why_fit_error(misfit: FitError) -> str:
     """Why a pod does not fit on a node."""
     if misfit.filter is not Filter.RESOURCES:
@@ -88,26 +107,42 @@ def why_score(score: Score) -> str:
     )
 
 
-def why_placement(placement: Placement) -> Iterator[str]:
-    """Where a pod goes, node by node."""
+def why_placement(placement: Placement, best: int | None = None) -> Iterator[str]:
+    """Where a pod goes, node by node; with ``best``, so many with the highest scores, and the others by reason."""
     pod = placement.pod
     where = "fits on no node" if placement.node is None else f"goes to {placement.node}"
     nominated = ", where it has made room" if placement.was_nominated else ""
     yield f"{pod.name} (priority {pod.priority}) {where}{nominated}"
-    for node, score in placement.scores.items():
-        yield f"{node}: {why_score(score)}"
-    for node, misfit in placement.misfits.items():
-        yield f"{node}: {why_fit_error(misfit)}"
+    misfits = ((node, misfit, "") for node, misfit in placement.misfits.items())
+    if best is None:
+        yield from (f"{node}: {why_score(score)}" for node, score in placement.scores.items())
+        yield from (f"{node}: {why_fit_error(misfit)}" for node, misfit, _ in misfits)
+        return
+    scores = sorted(placement.scores.items(), key=lambda each: (each[0] != placement.node, -each[1].total))
+    yield from (f"{node}: {why_score(score)}" for node, score in scores[:best])
+    if more := scores[best:]:
+        yield f"{len(more):,} more nodes: scores from {more[-1][1].total} to {more[0][1].total}"
+    yield from _by_reason(misfits)
 
 
-def why_preemption(preemption: Preemption) -> Iterator[str]:
-    """Whom a pod preempts, and for every other node why not there."""
+def why_preemption(preemption: Preemption, best: int | None = None) -> Iterator[str]:
+    """Whom a pod preempts, and for every other node why not there; with ``best``, so many of the best candidates, and
+    the others by reason."""
     pod = preemption.pod
     yield f"{pod.name} (priority {pod.priority}) {_VERDICTS[preemption.verdict].format(node=preemption.node)}"
-    for candidate in sorted(preemption.candidates, key=lambda each: each.node != preemption.node):
+    ranked = sorted(preemption.candidates, key=lambda each: (each.node != preemption.node, best and each.rank()))
+    for candidate in ranked[:best]:
         yield f"{candidate.node}: {_why_candidate(candidate)}{_why_not(preemption, candidate)}"
-    for node, misfit in preemption.misfits.items():
-        yield f"{node}: {why_fit_error(misfit)}{_why_no_candidate(preemption, node, misfit)}"
+    if best is not None:
+        counts = Counter(_why_not(preemption, each) for each in ranked[best:])
+        yield from (f"{count:,} more nodes where others would go{reason}" for reason, count in counts.most_common())
+    misfits = (
+        (node, misfit, _why_no_candidate(preemption, node, misfit)) for node, misfit in preemption.misfits.items()
+    )
+    if best is None:
+        yield from (f"{node}: {why_fit_error(misfit)}{more}" for node, misfit, more in misfits)
+    else:
+        yield from _by_reason(misfits)
     if preemption.cleared:
         yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
 
