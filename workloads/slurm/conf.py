@@ -27,6 +27,7 @@ _LISTS = {
     "partitionname": _PARTITION,
     "nodeset": f"{_CONF} NodeSet",
     "downnodes": f"{_CONF} DownNodes",
+    "frontendname": f"{_CONF} FrontendName",
     "poweraction": f"{_CONF} PowerAction",
 }
 """The list of settings of each kind of line, by its first key; of any other it is that of the whole file."""
@@ -162,6 +163,8 @@ class _Conditions(Frozen):
         if given.of == "QOS":
             is_limit = key.startswith(("grp", "max", "limitfactor", "usagethreshold"))
             return self.enforces_limits if is_limit else self.has_weights or key != "usagefactor"
+        if key in ("oversubscribe", "shared") and given.value.upper() == "EXCLUSIVE":
+            return False  # as Exclusive=NODE, which is given beside it
         if key in _MEMORY:
             return self.counts_memory
         if key in _PRIORITY or (key.startswith("priority") and key not in _NOT_OF_WEIGHTS):
