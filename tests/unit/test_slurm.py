@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
-from emulator.policies.schedulers.play import Costs, End, Execution
-from emulator.policies.schedulers.play import Outcome as PlayOutcome
+from emulator.policies.schedulers.play import Costs, End, Execution, job_row
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass, place
@@ -287,9 +286,8 @@ def test_a_victim_with_grace_works_until_it_is_over() -> None:
     assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
     assert executions["high"][0].start_ns == 30 * SECOND_NS
     assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
-    mine = PlayOutcome()
-    mine.add(0, executions["low"])
-    assert (mine.preempted, mine.lost_h, mine.completion_s) == (1, 4 * 30 / 3600, 96.0)
+    mine = job_row(0, executions["low"])
+    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30, 96.0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
