@@ -166,7 +166,7 @@ def run(
     """
     from emulator.display.basis import head_answer
     from emulator.display.closing_tables import MAX_JOBS, closing_tables
-    from emulator.display.run_display import RunDisplay
+    from emulator.display.work_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
     from emulator.records.gaps import disturbed_text
