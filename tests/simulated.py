@@ -204,7 +204,7 @@ NO_TRACE = frozenset(
             "QueueLedger._attention",
             "QueueLedger._views",
             "MasterUpdates._changed",
-            "ByQueues._all_asked",
+            "ByQueues._no_op_state",
             "ByQueues._decision",
             "CommandLedger.due_ns",
         ),
