@@ -208,8 +208,8 @@ class ReclaimOnNodes(_Reclaim):
         return True
 
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
-        """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more only
-        when something has changed."""
+        """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more
+        only when something has changed."""
         views = tuple(self._state.queues.job_views(queue, now_ns))
         order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
         jobs = [self._state.applications[job] for job in order]
