@@ -104,7 +104,7 @@ class ByQueues(ByContract):
     # ---- giving ----
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
-        if self._is_too_small(offer.node):
+        if self._looks_at_size and self._is_too_small(offer.node):
             self._state.awaited.insufficient(offer.node.address)
             offer.is_for_others = True
             return ()
@@ -119,8 +119,7 @@ class ByQueues(ByContract):
             if self._reserves:
                 self._reserve_or_release(queue, offer, is_served=bool(grants))
             if grants:
-                for grant in grants:
-                    self._offers.reservations.granted(grant)
+                self._offers.reservations.granted(grants)
                 return grants
         if offer.is_held or len(decision.order) < len(offer.view.queues):
             self._record_host(offer)
@@ -129,7 +128,7 @@ class ByQueues(ByContract):
     def _is_too_small(self, node: Node) -> bool:
         """Whether no job that waits can have room on the node, which then need not be asked one by one."""
         queues = self._state.queues
-        return self._looks_at_size and not (self._reserves or queues.gangs or queues.may_serve(node.free))
+        return not (self._reserves or queues.gangs or queues.may_serve(node.free))
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
@@ -155,7 +154,7 @@ class ByQueues(ByContract):
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         """The job's request for its ApplicationMaster or a new task; ``resumes``: a suspended one counts too."""
-        if self._asks_for_more(application, offer):  # most often; known without asking group by group
+        if self._looks_at_size and self._asks_for_more(application, offer):  # most often; known without asking by group
             offer.is_for_others = True
             return None
         grant = None
@@ -167,7 +166,7 @@ class ByQueues(ByContract):
 
     def _asks_for_more(self, application: Application, offer: Offer) -> bool:
         """Whether the node is too small for all that the job waits for."""
-        if not self._looks_at_size or offer.is_held or application.requests.at_once or application.must_start_whole:
+        if offer.is_held or application.requests.at_once or application.must_start_whole:
             return False
         return self._state.queues.asks_for_more(application, offer.node.free)
 
