@@ -87,12 +87,6 @@ class ByQueues(ByContract):
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
 
-    @property
-    def changes(self) -> int:
-        """See ``Allocation``."""
-        reservations = self._offers.reservations
-        return super().changes + reservations.made + reservations.ended + self._preemptor.changes
-
     def frees(self, container: HeldContainer) -> Resources:
         """What taking the container back makes free; empty where all containers have one size."""
         return self._offers.reservations.frees(container)
