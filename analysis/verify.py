@@ -42,10 +42,11 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from io import FileIO
 from itertools import chain
+from operator import iadd
 from types import MappingProxyType
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -65,7 +66,19 @@ _PARTIAL = "_partial"
 class Verification:
     """The result of the comparison; counts are over all given jobs."""
 
+    keys_expected: int = 0
+    keys_written: int = 0
+    """Lines in all reduce output files, correct or not."""
+    keys_lost: int = 0
+    """Expected keys that are in no line of their file."""
+    keys_duplicated: int = 0
+    """Lines of a key beyond its first one."""
     files_expected: int = 0
+    files_differing: list[str] = field(default_factory=list)
+    """With the reason, if the file could not be compared: it is not a regular file, or cannot be read."""
+    files_missing: list[str] = field(default_factory=list)
+    files_extra: list[str] = field(default_factory=list)
+    """Unexpected files, including partial outputs that were left behind; directories end with a slash."""
     bytes_compared: int = 0
     programs: int = 0
     """Tasks that are programs; each counts as one expected file."""
@@ -75,18 +88,6 @@ class Verification:
     """Files of programs whose SHA-256 the experiment gives."""
     files_cancelled: int = 0
     """Files that jobs which their scheduler has ended had not committed: nothing else counts them."""
-    keys_expected: int = 0
-    keys_written: int = 0
-    """Lines in all reduce output files, correct or not."""
-    keys_lost: int = 0
-    """Expected keys that are in no line of their file."""
-    keys_duplicated: int = 0
-    """Lines of a key beyond its first one."""
-    files_differing: list[str] = field(default_factory=list)
-    """With the reason, if the file could not be compared: it is not a regular file, or cannot be read."""
-    files_missing: list[str] = field(default_factory=list)
-    files_extra: list[str] = field(default_factory=list)
-    """Unexpected files, including partial outputs that were left behind; directories end with a slash."""
 
     @property
     def verified(self) -> bool:
@@ -95,25 +96,19 @@ class Verification:
 
     def to_summary(self) -> dict[str, Any]:
         """The ``output`` object of summary.json; file names, at most 20 of each kind, are relative to the directory."""
+        found = asdict(self)
+        lists = {name: value for name, value in found.items() if isinstance(value, list)}
         return {
             "verified": self.verified,
-            "keys_expected": self.keys_expected,
-            "keys_written": self.keys_written,
-            "keys_lost": self.keys_lost,
-            "keys_duplicated": self.keys_duplicated,
-            "files_expected": self.files_expected,
-            "files_differing": len(self.files_differing),
-            "files_missing": len(self.files_missing),
-            "files_extra": len(self.files_extra),
-            "bytes_compared": self.bytes_compared,
-            "programs": self.programs,
-            "programs_compared": self.programs_compared,
-            "files_given": self.files_given,
-            "files_cancelled": self.files_cancelled,
-            "differing": self.files_differing[:_LISTED_FILES],
-            "missing": self.files_missing[:_LISTED_FILES],
-            "extra": self.files_extra[:_LISTED_FILES],
+            **found,
+            **{name: len(files) for name, files in lists.items()},
+            **{name.removeprefix("files_"): files[:_LISTED_FILES] for name, files in lists.items()},
         }
+
+    def add(self, part: Verification) -> None:
+        """Add the counts and files of a part."""
+        for each in fields(self):
+            setattr(self, each.name, iadd(getattr(self, each.name), getattr(part, each.name)))
 
 
 def verify_output(
@@ -140,34 +135,16 @@ def verify_output(
     if processes > 1:
         with ProcessWorkers(partial(_check_files, check), processes, preloaded=[__name__]) as workers:
             for part in chain.from_iterable(spread(tasks, workers)):
-                _add(result, part)
+                result.add(part)
     else:
         for part in map(check, tasks):
-            _add(result, part)
+            result.add(part)
     result.files_differing.sort()
     result.files_missing.sort()
     found = _extra(root, {_relative_path(job, task) for job, task in tasks})
     left = tuple(f"{_PARTIAL}/{_directory(name)}/" for name in cancelled)
     result.files_extra = [path for path in found if not path.startswith(left)]
     return result
-
-
-def _add(total: Verification, part: Verification) -> None:
-    for name in (
-        "files_expected",
-        "bytes_compared",
-        "programs",
-        "programs_compared",
-        "files_given",
-        "files_cancelled",
-        "keys_expected",
-        "keys_written",
-        "keys_lost",
-        "keys_duplicated",
-    ):
-        setattr(total, name, getattr(total, name) + getattr(part, name))
-    total.files_differing += part.files_differing
-    total.files_missing += part.files_missing
 
 
 def _check_files(

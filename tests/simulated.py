@@ -3,22 +3,18 @@ message."""
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from hashlib import blake2b
 
-import msgspec
-
+from emulator.chaos.faulty_cluster import BadNetwork, FaultyNetwork
 from emulator.chaos.invariants import Invariants
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskState
 from emulator.core.job import JobSpec
 from emulator.core.machine import Machine
 from emulator.core.messages import (
-    CLIENT,
     RESOURCE_MANAGER,
     ContainerState,
     JobState,
@@ -220,44 +216,6 @@ that have been made of jobs as they are, and what has been worked out of a capac
 are there."""
 
 
-@dataclass(frozen=True)
-class Chaos:
-    """The faults of a network; probabilities in percent."""
-
-    seed: int = 0
-    drop: int = 0
-    duplicate: int = 0
-    delay_ns: int = 0
-    """Longest delay; each message draws its own delay, so later messages overtake earlier ones."""
-
-
-_ENCODER, _EIGHT_NUMBERS = msgspec.msgpack.Encoder(), struct.Struct("<8Q")
-
-
-class ChaoticNetwork(Network):
-    """Delays, reorders, repeats and loses messages, by seed; what happens to a message depends only on the message.
-
-    The client's messages are never lost: it makes a call and knows whether that has arrived.
-    """
-
-    def __init__(self, chaos: Chaos) -> None:
-        super().__init__(CostModel())
-        self._chaos = chaos
-
-    @property
-    def longest_ns(self) -> int:
-        return self._chaos.delay_ns
-
-    def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
-        chaos = self._chaos
-        sent = f"{chaos.seed}:{sender}:{to}:{now_ns}:".encode() + _ENCODER.encode(message)
-        drawn = _EIGHT_NUMBERS.unpack(blake2b(sent).digest())  # a generator of random numbers takes far longer to make
-        lost = drawn[0] % 100 < chaos.drop and CLIENT not in (sender, to)
-        copies = 0 if lost else 1 + (drawn[1] % 100 < chaos.duplicate)
-        # Half of the messages are fast, because a network that delays all messages reorders few of them.
-        return tuple(drawn[2 + copy] % (chaos.delay_ns + 1) * (drawn[4 + copy] % 2) for copy in range(copies))
-
-
 @dataclass
 class CheckedCluster(SimulatedCluster):
     """A simulated cluster that checks itself after every message by what holds whatever goes wrong
@@ -266,7 +224,7 @@ class CheckedCluster(SimulatedCluster):
     settings: Settings
     jobs: Mapping[str, JobSpec]
     costs: CostModel | None = None
-    chaos: Chaos | None = None
+    bad_network: BadNetwork | None = None
     watch_revisions: bool = False
     """Check, every few events, that a machine with an unchanged revision has not changed."""
     repeat_empty_heartbeats: bool = False
@@ -274,7 +232,7 @@ class CheckedCluster(SimulatedCluster):
     every_heartbeat: bool = False
     """Also run heartbeats that say and change nothing."""
     network: Network | None = None
-    """Of its own; None: that of ``chaos``, or each message arrives at once."""
+    """Of its own; None: the ``bad_network``, or each message arrives at once."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """All ApplicationMasters so far, by job."""
@@ -284,7 +242,7 @@ class CheckedCluster(SimulatedCluster):
     def __post_init__(self) -> None:
         self.invariants = Invariants(self.settings, self.jobs)
         self._history = HistoryBuilder(self.jobs.values())
-        network = ChaoticNetwork(self.chaos) if self.chaos else self.network
+        network = FaultyNetwork(CostModel(), self.bad_network) if self.bad_network else self.network
         super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
     def boot(self, address: str, start: Start) -> None:
@@ -380,7 +338,7 @@ def run_checked(
     jobs: tuple[JobSpec, ...],
     *,
     costs: CostModel | None = None,
-    chaos: Chaos | None = None,
+    bad_network: BadNetwork | None = None,
     disturb: Callable[[CheckedCluster], None] | None = None,
     limit_s: int = 20_000,
     watch_revisions: bool = False,
@@ -391,7 +349,9 @@ def run_checked(
     """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel.
     With ``may_be_endless``, tasks may also be preempted without end."""
     by_name = {job.name: job for job in jobs}
-    cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats, every_heartbeat)
+    cluster = CheckedCluster(
+        settings, by_name, costs, bad_network, watch_revisions, repeat_empty_heartbeats, every_heartbeat
+    )
     if disturb is not None:
         disturb(cluster)
     try:

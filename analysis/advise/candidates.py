@@ -10,12 +10,12 @@ first: its preemption off, as configured, and with quicker settings.  Each is a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.advise.results import NO_POLICIES, Candidate
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import Variant
 from emulator.core.job import JobSpec
@@ -30,8 +30,6 @@ from emulator.vocabulary import Mechanism, counted
 from workloads.schema import TraceEntry
 
 WAIT = "wait"
-NO_POLICIES = "-"
-"""For ``wait``: with every policy, nothing is taken."""
 _PRODUCTION = "production"
 _NEEDS_TIER = tuple(policy.name for policy in MECHANISM.policies if makes_images(policy.among))
 _DEFAULT_TIER = "ssd"
@@ -40,19 +38,6 @@ _AMONG_ALL = tuple(mechanism.value for mechanism in Mechanism if TRAITS[mechanis
 _ALSO = ("mechanism", "job_eviction", "task_eviction", "placement", "resume_order")
 _NATJAM = (("mr", "srt"), ("mr", "lrt"), ("pr", "srt"))
 """Pairs of job eviction and task eviction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to run the workload."""
-
-    name: str
-    mechanism: str
-    policies: str
-    settings: Mapping[str, Any]
-    """By the dotted keys of an experiment file; they replace the file's."""
-    properties: tuple[str, ...] | None = None
-    """With YARN's CapacityScheduler: the properties by which YARN itself does it, ``name=value``; None: it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +57,8 @@ class Question:
         self, candidates: Sequence[Candidate], overrides: Sequence[str], seeds: Sequence[int]
     ) -> list[Variant]:
         """The candidates as variants of a campaign.  Raises ConfigError: one of them cannot be run."""
-        return [
-            Variant(one.name, load_experiment(self.path, [*overrides, *as_overrides(dict(one.settings))]), tuple(seeds))
-            for one in candidates
-        ]
+        keys = {one.name: [*overrides, *as_overrides(dict(one.overrides))] for one in candidates}
+        return [Variant(name, load_experiment(self.path, given), tuple(seeds)) for name, given in keys.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +122,8 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Waiting, then every mechanism under every set of policies; what YARN itself can do comes first."""
     off = None if policies[0].properties is None else (_YARN_OFF,)
-    yield Candidate(WAIT, WAIT, NO_POLICIES, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
+    waiting = {"mechanism": WAIT, "policies": NO_POLICIES}
+    yield Candidate(waiting, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
     tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
     if tier:
         assumed.append(f"process images go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
@@ -153,10 +137,9 @@ def _candidates(
                 settings["scheduler.mechanism"] = {"name": own.name, **own.options}
             elif mechanism == "adaptive":
                 settings["scheduler.mechanism"] = {"name": mechanism, "among": list(_AMONG_ALL)}
-            label = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{mechanism}-{one.name}")
-            needs = tier if mechanism in _NEEDS_TIER else {}
+            settings |= tier if mechanism in _NEEDS_TIER else {}
             properties = one.properties if mechanism == "kill" else None
-            yield Candidate(label, mechanism, one.name, {**settings, **needs}, properties)
+            yield Candidate({"mechanism": mechanism, "policies": one.name}, settings, properties)
 
 
 def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]) -> Iterator[Policies]:

@@ -8,6 +8,7 @@ in a run; each seed gives one ratio.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,36 +16,14 @@ from typing import Any
 import numpy
 import pyarrow.parquet
 
-from analysis.advise.candidates import Candidate, Question
+from analysis.advise.candidates import Question
+from analysis.advise.results import Candidate, CandidateResult
 from analysis.frames import DataFrame, Series, pandas
 from analysis.load import read_table
 from analysis.metrics import job_metrics
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult
 from emulator.records.measures import figure_of, mean
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateResult:
-    """The results of one candidate over all seeds; emulated seconds, None if there is no figure."""
-
-    candidate: Candidate
-    runs: int
-    failed: int
-    """Runs that did not finish, or in which a job failed."""
-    production_p50_s: float | None
-    production_p95_s: float | None
-    other_slowdown: float | None
-    """Geometric mean, over the jobs of the other queues, of completion / least possible time."""
-    deadlines: int
-    """Deadlines missed by all jobs of all seeds."""
-    missed: int
-    lost_s: float
-    """Work that had to be done again, in container seconds; the mean over runs."""
-    lost_share: float
-    """Lost work as a share of all work done."""
-    amounts: Mapping[str, float]
-    """Means over runs of other figures of the summary: swap_gb, checkpoint_gb, storage_gb, energy_mj."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +34,6 @@ class CandidateResults:
     jobs: DataFrame
     """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed,
     lost_work_s."""
-
-    def of(self, name: str) -> CandidateResult:
-        """The results of one candidate."""
-        return next(row for row in self.rows if row.candidate.name == name)
 
     def log_ratios(self, a: str, b: str, production: bool) -> Series:
         """For each seed, the mean over jobs of the logarithm of completion under ``a`` divided by that under ``b``."""
@@ -87,9 +62,7 @@ def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
     summaries: dict[str, list[Mapping[str, Any]]] = {}
     for run in result.runs:
         summaries.setdefault(run.variant, []).append(result.summary(run) or {})
-    failed = {run.variant: 0 for run in result.runs}
-    for run in result.runs:
-        failed[run.variant] += run.name in result.failures
+    failed = Counter(run.variant for run in result.runs if run.name in result.failures)
     rows = tuple(
         _outcome(one, jobs[jobs["candidate"] == one.name], summaries[one.name], failed[one.name])
         for one in question.candidates
@@ -121,23 +94,29 @@ def _ideal_s(question: Question, result: CampaignResult) -> Any:
 def _outcome(
     candidate: Candidate, jobs: DataFrame, summaries: Sequence[Mapping[str, Any]], failed: int
 ) -> CandidateResult:
+    """The measures of one candidate over all seeds, in emulated seconds.
+
+    ``failed``: runs that did not finish, or in which a job failed.  ``other_slowdown``: the geometric mean, over the
+    jobs of the other queues, of completion / least possible time.  ``deadlines`` and ``missed`` are of all jobs of all
+    seeds.  ``lost_s``: work that had to be done again, in container seconds, the mean over runs; ``lost_share``: that
+    as a share of all work done.
+    """
     production = jobs[jobs["is_production"]]["completion_s"].dropna()
     others = jobs[~jobs["is_production"]]["slowdown"].dropna()
     works = [summary["work"] for summary in summaries if summary]
     lost_s, useful_s = (sum(work[name] for work in works) for name in ("lost_s", "useful_s"))
-    return CandidateResult(
-        candidate=candidate,
-        runs=len(summaries),
-        failed=failed,
-        production_p50_s=float(production.quantile(0.5)) if len(production) else None,
-        production_p95_s=float(production.quantile(0.95)) if len(production) else None,
-        other_slowdown=float(numpy.exp(numpy.log(others).mean())) if len(others) else None,
-        deadlines=int(jobs["deadline_s"].notna().sum()),
-        missed=int(jobs["missed"].sum()),
-        lost_s=lost_s / max(1, len(works)),
-        lost_share=lost_s / (lost_s + useful_s) if lost_s + useful_s else 0.0,
-        amounts=_amounts(summaries),
-    )
+    measures = {
+        "runs": len(summaries),
+        "failed": failed,
+        "production_p50_s": float(production.quantile(0.5)) if len(production) else None,
+        "production_p95_s": float(production.quantile(0.95)) if len(production) else None,
+        "other_slowdown": float(numpy.exp(numpy.log(others).mean())) if len(others) else None,
+        "deadlines": int(jobs["deadline_s"].notna().sum()),
+        "missed": int(jobs["missed"].sum()),
+        "lost_s": lost_s / max(1, len(works)),
+        "lost_share": lost_s / (lost_s + useful_s) if lost_s + useful_s else 0.0,
+    }
+    return CandidateResult(candidate, {**measures, **_amounts(summaries)})
 
 
 _UNITS = {"swap_gb": ("swap_bytes", 1e9), "checkpoint_gb": ("checkpoint_bytes", 1e9)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,51 +11,53 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from analysis.advise.candidates import WAIT, Question
-from analysis.advise.outcomes import CandidateResult, CandidateResults
+from analysis.advise.outcomes import CandidateResults
+from analysis.advise.results import CandidateResult, CellColumn, column, results_table
 from analysis.advise.verdict import Ratio, Rival, Verdict, advice, called, ratio_of
 from analysis.figures import style
-from emulator.display.tables import names, new_table, number, numbers, words
+from emulator.display.tables import ALWAYS, Column, Kind, new_table, number, numbers, words
 from emulator.vocabulary import counted
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
-_figure = partial(number, decimals=(0, 1, 2))
 
 
 def advice_table(question: Question, found: CandidateResults, verdict: Verdict | None) -> Table:
     """One row for each candidate; the chosen one is marked."""
-    has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
-    shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
-    runs = max((row.runs for row in found.rows), default=0)
+    preferred = verdict.chosen if verdict is not None and verdict.is_preferred else None
+    columns = [
+        (Column("", Kind.NAME, ALWAYS), lambda row: ">" if row is preferred else ""),
+        column("mechanism", Kind.NAME, ALWAYS, "mechanism"),
+        column("policies", Kind.NAME, 5, "policies"),
+        _measure("production\np50 s", 4, "production_p50_s"),
+        _measure("production\np95 s", 2, "production_p95_s"),
+        *([_measure("others'\nslowdown", 4, "other_slowdown")] if len(question.queues) > 1 else []),
+        *([(Column("deadlines\nmissed", Kind.NUMBER, 4), _missed)] if _have_deadlines(found.rows) else []),
+        _measure("work\nlost s", 2, "lost_s"),
+        column("work\nlost %", Kind.NUMBER, 3, "lost_share", ".1%"),
+    ]
+    shown = [key for key in _AMOUNTS if any(row.number(key) for row in found.rows)]
+    columns += [_measure(_AMOUNTS[key].replace(" ", "\n"), 1, key) for key in shown]
+    runs = max((int(row.number("runs")) for row in found.rows), default=0)
     title = f"what each does to the jobs: means over {counted(runs, 'seed')}"
-    columns = [*names("", "mechanism"), *names("policies", importance=5)]
-    columns += [*numbers("production\np50 s", importance=4), *numbers("production\np95 s")]
-    columns += numbers("others'\nslowdown", importance=4) if has_others else []
-    columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
-    columns += [*numbers("work\nlost s"), *numbers("work\nlost %", importance=3)]
-    columns += numbers(*(_AMOUNTS[name].replace(" ", "\n") for name in shown), importance=1)
-    table = new_table(title, columns, also_in="advise.json")
-    last = ""
-    for row in found.rows:
-        one = row.candidate
-        if last and one.mechanism != last:
-            table.add_section()
-        last = one.mechanism
-        is_chosen = verdict is not None and verdict.is_preferred and row is verdict.chosen
-        cells = [_figure(row.production_p50_s), _figure(row.production_p95_s)]
-        cells += [_figure(row.other_slowdown)] if has_others else []
-        cells += [f"{row.missed} of {row.deadlines}"] if has_deadlines else []
-        cells += [_figure(row.lost_s), f"{row.lost_share:.1%}", *(_figure(row.amounts.get(name)) for name in shown)]
-        if row.failed:
-            cells = [f"{row.failed} of {row.runs} runs failed", *[""] * (len(cells) - 1)]
-        style_ = "bold green" if is_chosen else "red" if row.failed else ""
-        table.add_row(">" if is_chosen else "", one.mechanism, one.policies, *cells, style=style_)
-    return table
+    return results_table(title, columns, found.rows, preferred)
+
+
+def _measure(head: str, importance: int, key: str) -> CellColumn:
+    return Column(head, Kind.NUMBER, importance), lambda row: number(row.value(key), decimals=(0, 1, 2))
+
+
+def _have_deadlines(rows: Iterable[CandidateResult]) -> bool:
+    return any(row.number("deadlines") for row in rows)
+
+
+def _missed(row: CandidateResult) -> str:
+    return f"{row.number('missed')} of {row.number('deadlines')}"
 
 
 def decision_table(verdict: Verdict) -> Table:
     """The numbers that the rule decides by: one row for the best candidate of every mechanism, the best first."""
     rows = (verdict.itself, *verdict.rivals)
-    has_deadlines = any(one.outcome.deadlines for one in rows)
+    has_deadlines = _have_deadlines(one.outcome for one in rows)
     title = "what the rule decides by: differences paired by seed, with 95% intervals"
     columns = [*words("the best of each\nmechanism")]
     columns += numbers("production\nvs wait", "others\nvs wait", "cost vs\nthe first", importance=4)
@@ -65,10 +66,10 @@ def decision_table(verdict: Verdict) -> Table:
     for one in rows:
         cells = [_change(ratio) for ratio in (one.production_to_wait, one.others_to_wait)]
         cells += ["0" if one is verdict.itself else _change(one.cost)]
-        cells += [f"{one.outcome.missed} of {one.outcome.deadlines}"] if has_deadlines else []
+        cells += [_missed(one.outcome)] if has_deadlines else []
         is_chosen = verdict.is_preferred and one is verdict.itself
         style_ = "bold green" if is_chosen else ""
-        table.add_row(called(one.outcome), *cells, f"{one.outcome.lost_share:.1%}", style=style_)
+        table.add_row(called(one.outcome), *cells, one.outcome.text("lost_share", ".1%"), style=style_)
     return table
 
 
@@ -91,7 +92,7 @@ def advice_json(
         "production": question.production,
         "queues": list(question.queues),
         "assumed": list(assumed),
-        "candidates": [_row_json(row) for row in found.rows],
+        "candidates": [{"name": row.candidate.name, **row.to_json()} for row in found.rows],
         "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,
         "taken_by_rule": None if verdict is None else verdict.chosen.candidate.name,
         "itself": None if verdict is None else _rival_json(verdict.itself),
@@ -101,28 +102,10 @@ def advice_json(
     }
 
 
-def _row_json(row: CandidateResult) -> dict[str, Any]:
-    found = asdict(row)
-    one = found.pop("candidate")
-    amounts = found.pop("amounts")
-    return {"name": one["name"], "mechanism": one["mechanism"], "policies": one["policies"], **found, **amounts}
-
-
 def _rival_json(rival: Rival) -> dict[str, Any]:
-    return {
-        "name": rival.outcome.candidate.name,
-        "production": _ratio_json(rival.production),
-        "others": _ratio_json(rival.others),
-        "cost": _ratio_json(rival.cost),
-        "production_to_wait": _ratio_json(rival.production_to_wait),
-        "others_to_wait": _ratio_json(rival.others_to_wait),
-        "reason": rival.reason,
-        "sure": rival.is_sure,
-    }
-
-
-def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
-    return None if ratio is None else asdict(ratio)
+    found: dict[str, Any] = {**asdict(rival), "sure": rival.is_sure}
+    del found["outcome"], found["is_sure"]
+    return {"name": rival.outcome.candidate.name, **found}
 
 
 def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
@@ -132,7 +115,7 @@ def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
     intervals over the seeds.  The good corner is named, and the preferred one, if any, has a ring.
     """
     figure, (panel,) = style.new_figure(width=7, height=4.4)
-    sound = [row for row in found.rows if not row.failed]
+    sound = [row for row in found.rows if not row.number("failed")]
     base = WAIT if any(row.candidate.mechanism == WAIT for row in sound) else sound[0].candidate.name
     mechanisms = list(dict.fromkeys(row.candidate.mechanism for row in sound))
     best = {one.outcome.candidate.name: one for one in (verdict.itself, *verdict.rivals)}

@@ -23,18 +23,20 @@ from typing import Any
 from matplotlib.figure import Figure
 from msgspec.structs import replace
 
+from analysis.advise.results import Candidate, CandidateResult, CellColumn, Measures, column
 from analysis.figures import style
-from analysis.report.variants import interval_cell
 from emulator.core.messages import JobState
-from emulator.display.tables import Column, FittedTable, names, new_table, numbers
+from emulator.display.tables import ALWAYS, Kind
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.intervals import Spread, spread_of
+from emulator.intervals import spread_of
 from emulator.loops.play import RunningSetDetector
 from emulator.policies.kueue.scheduler import workloads_player
-from emulator.policies.schedulers.play import NO_COSTS, Costs, Outcome
+from emulator.policies.schedulers.play import NO_COSTS, Costs, job_row
 from emulator.policies.schedulers.protocol import SchedulerError
 from emulator.policies.slurm.scheduler import jobs_player
+from emulator.records.measures import evictions, known, mean, total, waits_s
+from emulator.records.summary import job_in_seconds
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites import kueue, slurm
@@ -43,88 +45,45 @@ from emulator.sites.slurm import Job, Mode, Slurm
 from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen
 from workloads.saved import write_saved
 
-Measures = Mapping[str, float | None]
-"""What a day of a site gives, by the keys of ``advise.json``."""
 LOOPS = "loops"
 """How many of the drawn days have endless preemption, and count for no other measure."""
 
 
-class Way(Frozen):
-    """One way to preempt."""
-
-    settings: Mapping[str, str]
-    """What is set, by the keys of ``advise.json``."""
-    play: Callable[[int], Measures | None]
-    """Plays the day with this number; None: it has endless preemption."""
-
-    @property
-    def name(self) -> str:
-        """Its first setting."""
-        return next(iter(self.settings.values()))
-
-
-class WayResult(Frozen):
-    """What a way means for the site's jobs."""
-
-    way: Way
-    measures: Mapping[str, float | Spread | None]
-    """Where days are drawn, means over them.  None: no day had any."""
-
-    def value(self, key: str) -> float | None:
-        """A measure, or the mean of it."""
-        found = self.measures[key]
-        return found.mean if isinstance(found, Spread) else found
-
-    def text(self, key: str, form: str = ",.0f") -> str:
-        """A setting or a measure as people read it; ``form`` is that of a number without an interval."""
-        if key in self.way.settings:
-            return self.way.settings[key]
-        found = self.measures[key]
-        if found is None:
-            return "-"
-        return interval_cell(found).text if isinstance(found, Spread) else format(found, form)
+Play = Callable[[int], Measures | None]
+"""Plays the day with this number; None: it has endless preemption."""
 
 
 class SiteQuestion(Frozen):
     """What is asked about a site, and how the answer is shown."""
 
-    ways: tuple[Way, ...]
+    candidates: Sequence[tuple[Candidate, Play]]
     days: int
-    """How many of each way are played."""
+    """How many of each are played."""
     facts: Mapping[str, Any]
-    """What ``advise.json`` has beside the ways."""
+    """What ``advise.json`` has beside the candidates."""
     heads: tuple[str, ...]
     """What is said above the table."""
     title: str
-    columns: tuple[tuple[Column, str, str], ...]
-    """Of the table: head, key and form of each."""
-    words: Callable[[Sequence[WayResult]], Iterable[str]]
+    columns: Sequence[CellColumn]
+    words: Callable[[Sequence[CandidateResult]], Iterable[str]]
     """What the figures say, in sentences."""
     has_figure: bool = False
+    drawn: tuple[str, ...] = ()
+    """The measures of days that are drawn."""
 
-    def results(self, on_day: Callable[[Way], None] = lambda way: None) -> Iterator[WayResult]:
+    def results(self, on_day: Callable[[Candidate], None] = lambda candidate: None) -> Iterator[CandidateResult]:
         """Play all ways.  ``on_day`` is called before each day.  Raises ConfigError: a way cannot be run; RunError."""
-        for way in self.ways:
+        for candidate, play in self.candidates:
             days = []
             for number in range(self.days):
-                on_day(way)
-                days.append(way.play(number))
+                on_day(candidate)
+                days.append(play(number))
             ended = [day for day in days if day is not None]
             if self.days == 1:
-                yield WayResult(way, dict(ended[0]))
+                yield CandidateResult(candidate, ended[0])
                 continue
-            keys = [key for _, key, _ in self.columns if key not in (*way.settings, LOOPS)]
-            means = {key: spread_of(day[key] for day in ended) for key in keys}
-            yield WayResult(way, {**means, LOOPS: len(days) - len(ended)})
-
-    def table(self, found: Sequence[WayResult]) -> FittedTable:
-        """One row for each way."""
-        table = new_table(self.title, [column for column, _, _ in self.columns], also_in="advise.json")
-        for before, each in zip((found[0], *found), found, strict=False):
-            if self.has_figure and each.way.name != before.way.name:
-                table.add_section()
-            table.add_row(*(each.text(key, form) for _, key, form in self.columns))
-        return table
+            means = {key: spread_of(day[key] for day in ended) for key in self.drawn}
+            yield CandidateResult(candidate, {**means, LOOPS: len(days) - len(ended)})
 
 
 # ---- Slurm ----
@@ -177,20 +136,20 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
             " table with --sacct that has both"
         )
     columns = (
-        (names("PreemptMode")[0], "mode", ""),
-        (names("saves", importance=3)[0], "saves", ""),
-        (numbers("exempt", importance=4)[0], "exempt", ""),
-        (numbers("grace", importance=4)[0], "grace", ""),
-        (numbers("urgent\nwait s", importance=4)[0], "urgent_wait_s", ",.0f"),
-        (numbers("longest\nwait s", importance=2)[0], "urgent_longest_wait_s", ",.0f"),
-        (numbers("others'\ncompletion s", importance=4)[0], "other_completion_s", ",.0f"),
-        (numbers("lost\nnode-h", importance=4)[0], "lost_node_h", ",.2f"),
-        (numbers("lost %", importance=1)[0], "lost_share", ".1%"),
-        (numbers("unfinished", importance=1)[0], "others_unfinished", ","),
-        (numbers("preempted", importance=1)[0], "preempted", ","),
+        column("PreemptMode", Kind.NAME, ALWAYS, "mode"),
+        column("saves", Kind.NAME, 3, "saves"),
+        column("exempt", Kind.NUMBER, 4, "exempt"),
+        column("grace", Kind.NUMBER, 4, "grace"),
+        column("urgent\nwait s", Kind.NUMBER, 4, "urgent_wait_s"),
+        column("longest\nwait s", Kind.NUMBER, 2, "urgent_longest_wait_s"),
+        column("others'\ncompletion s", Kind.NUMBER, 4, "other_completion_s"),
+        column("lost\nnode-h", Kind.NUMBER, 4, "lost_node_h", ",.2f"),
+        column("lost %", Kind.NUMBER, 1, "lost_share", ".1%"),
+        column("unfinished", Kind.NUMBER, 1, "others_unfinished", ","),
+        column("preempted", Kind.NUMBER, 1, "preempted", ","),
     )
     return SiteQuestion(
-        tuple(_slurm_ways(cluster, site.jobs)),
+        [*_slurm_ways(cluster, site.jobs)],
         1,
         {"urgent": sorted(urgent)},
         (f"urgent: the jobs of {called}",),
@@ -201,13 +160,15 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
     )
 
 
-def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[Way]:
+def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[tuple[Candidate, Play]]:
     """Waiting, each PreemptMode with the times swept, REQUEUE of programs that save what they have done, and
     checkpoints and images in its place."""
 
-    def way(mode: str, chosen: slurm.Cluster, costs: Costs = NO_COSTS, keys: Sequence[str] = (), **swept: str) -> Way:
+    def way(
+        mode: str, chosen: slurm.Cluster, costs: Costs = NO_COSTS, keys: Sequence[str] = (), **swept: str
+    ) -> tuple[Candidate, Play]:
         settings = {"mode": mode, "exempt": "0", "grace": "0", "saves": "-", **swept}
-        return Way(settings, lambda _: _slurm_day(chosen, jobs, costs, keys))
+        return Candidate(settings), lambda _: _slurm_day(chosen, jobs, costs, keys)
 
     yield way(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
     # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
@@ -249,48 +210,48 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         ConfigError: they are no experiment.
         RunError: they cannot be run.
     """
-    urgent, others = Outcome(), Outcome()
-    urgent_here = urgent_names(cluster)
-    sides = {job.name: urgent if _decides(job, cluster) in urgent_here else others for job in jobs}
     if keys:
-        _run(cluster, jobs, keys, sides)
+        rows = _run(cluster, jobs, keys)
     else:
         executions = jobs_player(cluster, jobs, costs).finish()
-        for job in jobs:
-            sides[job.name].add(job.submit_ns, executions[job.name])
-    lost_ns = urgent.lost_ns + others.lost_ns
+        rows = [job_row(job.submit_ns, executions[job.name]) for job in jobs]
+    urgent_here = urgent_names(cluster)
+    urgent, others = [], []
+    for job, row in zip(jobs, rows, strict=True):
+        (urgent if _decides(job, cluster) in urgent_here else others).append(row)
+    lost_s, completions_s = total(rows, "lost_work_s"), known(others, "completion_s")
     return {
-        "urgent_wait_s": urgent.wait_s,
-        "urgent_longest_wait_s": urgent.longest_wait_s,
-        "other_completion_s": others.completion_s,
-        "others_unfinished": others.jobs - len(others.completions_ns),
-        "preempted": urgent.preempted + others.preempted,
-        "lost_node_h": lost_ns / HOUR_NS,
-        "lost_share": lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+        "urgent_wait_s": mean(waits_s(urgent)),
+        "urgent_longest_wait_s": max(waits_s(urgent), default=None),
+        "other_completion_s": mean(completions_s),
+        "others_unfinished": len(others) - len(completions_s),
+        "preempted": evictions(rows),
+        "lost_node_h": lost_s / 3600,
+        "lost_share": lost_s * 1e9 / sum(job.length_ns * job.nodes for job in jobs),
     }
 
 
-def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str], sides: Mapping[str, Outcome]) -> None:
+def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The jobs of a run as rows; like those of a play, where all tasks of a job are evicted together."""
     with tempfile.TemporaryDirectory(prefix="natjam-advise-") as folder:
         path = Path(folder) / "site.yaml"
         write_saved(path, Slurm(cluster, tuple(jobs)), ())
         run = resolve(load_experiment(path, [*keys, "engine=sim"]))
-    for job, row in zip(jobs, simulated_history(run).jobs, strict=True):
-        side = sides[job.name]
-        side.jobs += 1
-        side.waits_ns += [] if row.start_ns is None else [row.start_ns - row.submit_ns]
-        if row.state is JobState.SUCCEEDED and row.completion_ns is not None:
-            side.completions_ns.append(row.completion_ns)
-        side.preempted += (row.suspensions + row.kills) // job.nodes
-        side.lost_ns += row.lost_work_ns + row.overhead_ns
+    found = []
+    for job, ended in zip(jobs, simulated_history(run).jobs, strict=True):
+        row = job_in_seconds(ended)
+        row |= {"suspensions": 0, "kills": (ended.suspensions + ended.kills) // job.nodes}
+        row |= {"lost_work_s": (ended.lost_work_ns + ended.overhead_ns) / 1e9}
+        found.append(row if ended.state is JobState.SUCCEEDED else {**row, "completion_s": None})
+    return found
 
 
-def _slurm_words(found: Sequence[WayResult]) -> Iterator[str]:
-    by_mode = {each.way.name: each for each in reversed(found)}  # the first of each mode
+def _slurm_words(found: Sequence[CandidateResult]) -> Iterator[str]:
+    by_mode = {each.candidate.mechanism: each for each in reversed(found)}  # the first of each mode
     wait = by_mode[WAIT]
     yield f"Without preemption urgent jobs wait {wait.text('urgent_wait_s')} s on average."
     yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."
-    for mode, each in sorted(by_mode.items(), key=lambda item: item[1].value("lost_node_h") or 0):
+    for mode, each in sorted(by_mode.items(), key=lambda item: item[1].number("lost_node_h")):
         if each is not wait:
             yield (
                 f"{mode}: they wait {each.text('urgent_wait_s')} s; {each.text('lost_node_h', ',.2f')} node-hours"
@@ -299,16 +260,16 @@ def _slurm_words(found: Sequence[WayResult]) -> Iterator[str]:
             )
 
 
-def ways_figure(found: Sequence[WayResult]) -> Figure:
+def ways_figure(found: Sequence[CandidateResult]) -> Figure:
     """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept, else a point."""
     figure, (panel,) = style.new_figure(width=6.4, height=4.2)
     labels: dict[tuple[int, int], list[str]] = {}
-    widest_s, highest = (max(each.value(key) or 0 for each in found) or 1 for key in ("urgent_wait_s", "lost_node_h"))
+    widest_s, highest = (max(each.number(key) for each in found) or 1 for key in ("urgent_wait_s", "lost_node_h"))
     lines = _lines(found)
     swept = [label for label, points in lines.items() if len(points) > 1]
     for label, points in lines.items():
         shown = [
-            (wait_s, each.value("lost_node_h") or 0, name or label)
+            (wait_s, each.number("lost_node_h"), name or label)
             for each, name in points
             if (wait_s := each.value("urgent_wait_s")) is not None
         ]
@@ -328,10 +289,10 @@ def ways_figure(found: Sequence[WayResult]) -> Figure:
     return figure
 
 
-def _lines(found: Sequence[WayResult]) -> dict[str, list[tuple[WayResult, str]]]:
-    lines: dict[str, list[tuple[WayResult, str]]] = {}
+def _lines(found: Sequence[CandidateResult]) -> dict[str, list[tuple[CandidateResult, str]]]:
+    lines: dict[str, list[tuple[CandidateResult, str]]] = {}
     for each in found:
-        mode, exempt, grace, saves = each.way.settings.values()
+        mode, exempt, grace, saves = each.candidate.settings.values()
         if mode in _IN_MACHINES or mode == WAIT:
             lines.setdefault(mode, []).append((each, ""))
         elif saves != "-":
@@ -361,24 +322,29 @@ def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
             " Workloads, or a table with --arrivals, of several priorities"
         )
     never = replace(cluster, queues=tuple(replace(queue, preemption=kueue.Preemption()) for queue in cluster.queues))
-    ways = [Way({"minimum_runtime": "no preemption"}, partial(_kueue_day, never, arrivals, 0))]
+    ways = [(Candidate({"minimum_runtime": "no preemption"}), partial(_kueue_day, never, arrivals, 0))]
     ways += [
-        Way({"minimum_runtime": name}, partial(_kueue_day, cluster, arrivals, minimum_ns))
+        (Candidate({"minimum_runtime": name}), partial(_kueue_day, cluster, arrivals, minimum_ns))
         for name, minimum_ns in _MINIMUM_NS.items()
     ]
-    heads = numbers(
-        "urgent\nwait s", "others'\ncompletion s", "evictions\na day", "lost pod-h\na day", "days\nin a circle"
-    )
-    keys = ("minimum_runtime", "urgent_wait_s", "other_completion_s", "evictions", "lost_pod_h", LOOPS)
-    columns = zip([*names("minimum runtime"), *heads], keys, strict=True)
+    heads = {
+        "urgent_wait_s": "urgent\nwait s",
+        "other_completion_s": "others'\ncompletion s",
+        "evictions": "evictions\na day",
+        "lost_pod_h": "lost pod-h\na day",
+        LOOPS: "days\nin a circle",
+    }
+    columns = [column("minimum runtime", Kind.NAME, ALWAYS, "minimum_runtime")]
+    columns += [column(head, Kind.NUMBER, 2, key, ",") for key, head in heads.items()]
     return SiteQuestion(
-        tuple(ways),
+        ways,
         DAYS,
         {"release_s": RELEASE_NS / 1e9},
         (),
         f"what each means for {DAYS} days like this one (mean, 95% interval)",
-        tuple((column, key, ",") for column, key in columns),
+        columns,
         _kueue_words,
+        drawn=tuple(heads)[:-1],
     )
 
 
@@ -402,19 +368,19 @@ def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: 
     except SchedulerError:  # another measure of the same
         return None
     most = max(each.workload.priority for each in arrivals)
-    urgent, others = Outcome(), Outcome()
+    urgent, others = [], []
     for workload in (each.workload for each in arrivals):
-        side = urgent if workload.priority == most else others
-        side.add(workload.created_ns, player.executions[workload.name])
+        row = job_row(workload.created_ns, player.executions[workload.name])
+        (urgent if workload.priority == most else others).append(row)
     return {
-        "urgent_wait_s": urgent.wait_s,
-        "other_completion_s": others.completion_s,
-        "evictions": urgent.preempted + others.preempted,
-        "lost_pod_h": urgent.lost_h + others.lost_h,
+        "urgent_wait_s": mean(waits_s(urgent)),
+        "other_completion_s": mean(known(others, "completion_s")),
+        "evictions": evictions([*urgent, *others]),
+        "lost_pod_h": total([*urgent, *others], "lost_work_s") / 3600,
     }
 
 
-def _kueue_words(found: Sequence[WayResult]) -> Iterator[str]:
+def _kueue_words(found: Sequence[CandidateResult]) -> Iterator[str]:
     wait, *swept = found
     ends = wait.measures["other_completion_s"] is not None
     others = f"the others take {wait.text('other_completion_s')} s" if ends else "no other ends"
@@ -422,10 +388,10 @@ def _kueue_words(found: Sequence[WayResult]) -> Iterator[str]:
     has_lost = swept[0].measures["lost_pod_h"] is not None
     again = f", and {swept[0].text('lost_pod_h')} pod-hours a day are done again" if has_lost else ""
     yield f"With it {_urgent(swept[0])}{again}."
-    if loops := [each.way.name for each in found if each.value(LOOPS)]:
+    if loops := [each.candidate.mechanism for each in found if each.value(LOOPS)]:
         yield f"Some days went round in a circle ({', '.join(loops)}): natjam loops tells why."
 
 
-def _urgent(found: WayResult) -> str:
+def _urgent(found: CandidateResult) -> str:
     starts = found.measures["urgent_wait_s"] is not None
     return f"urgent workloads wait {found.text('urgent_wait_s')} s" if starts else "no urgent workload starts"

@@ -25,8 +25,9 @@ from enum import StrEnum
 
 from numpy.typing import ArrayLike
 
-from analysis.advise.candidates import NO_POLICIES, WAIT
-from analysis.advise.outcomes import CandidateResult, CandidateResults
+from analysis.advise.candidates import WAIT
+from analysis.advise.outcomes import CandidateResults
+from analysis.advise.results import NO_POLICIES, CandidateResult
 from analysis.curves import known
 from analysis.frames import Series
 from analysis.statistics import mean_interval
@@ -118,7 +119,7 @@ class Verdict:
 def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] | None = None) -> Verdict | None:
     """Apply the rule to all candidates, or to those ``among`` them; None if every one has a failed run."""
     rows = found.rows if among is None else among
-    sound = [row for row in rows if not row.failed]
+    sound = [row for row in rows if not row.number("failed")]
     if not sound:
         return None
     chosen = _best(found, sound)
@@ -136,7 +137,7 @@ def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] 
         judged.rival(chosen),
         tuple(rivals),
         tuple(judged.rival(row) for row in same),
-        tuple(row for row in rows if row.failed),
+        tuple(row for row in rows if row.number("failed")),
         seeds,
     )
 
@@ -155,11 +156,13 @@ def _cost(found: CandidateResults, a: str, b: str) -> Series:
 
 
 def _best(found: CandidateResults, rows: Sequence[CandidateResult]) -> CandidateResult:
-    most = min(row.missed for row in rows) + MISSED_TOLERANCE * max(row.deadlines for row in rows)
-    good = [row for row in rows if row.missed <= most]
+    allowed = MISSED_TOLERANCE * max(row.number("deadlines") for row in rows)
+    most = min(row.number("missed") for row in rows) + allowed
+    good = [row for row in rows if row.number("missed") <= most]
     costs = [_mean(_cost(found, row.candidate.name, good[0].candidate.name)) for row in good]
     limit = min(costs) + COST_TOLERANCE
-    return min((row for row, cost in zip(good, costs, strict=True) if cost <= limit), key=lambda row: row.lost_s)
+    alike = (row for row, cost in zip(good, costs, strict=True) if cost <= limit)
+    return min(alike, key=lambda row: row.number("lost_s"))
 
 
 def _mean(values: Series) -> float:
@@ -180,19 +183,20 @@ class _Judged:
         cost = self._ratio(_cost(self.found, row.candidate.name, chosen.candidate.name) / PRODUCTION_WEIGHT)
         reason, is_sure = (Reason.NOTHING, False) if row is chosen else self._reason(row, cost)
         production, others = self._times(row, chosen)
-        waiting = next((one for one in self.found.rows if one.candidate.mechanism == WAIT and not one.failed), None)
+        waits = (one for one in self.found.rows if one.candidate.mechanism == WAIT)
+        waiting = next((one for one in waits if not one.number("failed")), None)
         to_wait = (None, None) if waiting is None else self._times(row, waiting)
         return Rival(row, production, others, cost, to_wait[0], to_wait[1], reason, is_sure)
 
     def _reason(self, row: CandidateResult, cost: Ratio | None) -> tuple[Reason, bool]:
         """What speaks against a candidate, and whether that is sure; what is sure goes before what is not."""
-        allowed = MISSED_TOLERANCE * max(row.deadlines, self.chosen.deadlines)
-        if row.missed > self.chosen.missed + allowed:
+        allowed = MISSED_TOLERANCE * max(each.number("deadlines") for each in (row, self.chosen))
+        if row.number("missed") > self.chosen.number("missed") + allowed:
             return Reason.DEADLINES, self._differs(row, "missed")
         is_slower = cost is not None and cost.mean > math.exp(COST_TOLERANCE / PRODUCTION_WEIGHT)
         if is_slower and cost is not None and cost.is_apart:
             return Reason.TIMES, True
-        if row.lost_s > self.chosen.lost_s:
+        if row.number("lost_s") > self.chosen.number("lost_s"):
             is_sure = self._differs(row, "lost_work_s")
             if is_sure or not is_slower:
                 return Reason.WORK_LOST, is_sure
@@ -309,10 +313,10 @@ def _listed(rivals: Sequence[Rival]) -> str:
 
 def _against(rival: Rival, chosen: CandidateResult) -> str:
     why = _REASONS[rival.reason].format(
-        missed=rival.outcome.missed,
-        chosen_missed=chosen.missed,
-        lost=f"{rival.outcome.lost_share:.1%}",
-        chosen_lost=f"{chosen.lost_share:.1%}",
+        missed=rival.outcome.text("missed", "d"),
+        chosen_missed=chosen.text("missed", "d"),
+        lost=rival.outcome.text("lost_share", ".1%"),
+        chosen_lost=chosen.text("lost_share", ".1%"),
     )
     sure = "" if rival.reason is Reason.NOTHING else ": sure" if rival.is_sure else ": not sure"
     return why + _difference(rival) + sure

@@ -15,8 +15,8 @@ from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, cells, not_com
 from analysis.demo.scale import choose_scale, expected_real_s, measure_load, most_real_s, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
-from emulator.display.run_display import RunDisplay
 from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
+from emulator.display.work_display import RunDisplay
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment

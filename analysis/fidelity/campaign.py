@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory, PlannedRun
-from emulator.campaign.runner import CampaignStatus, run_campaign
+from emulator.campaign.runner import run_campaign
 from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.costs.calibration_file import AUTO, chosen_path, load_calibration
 from emulator.display.work_display import WorkStatus
@@ -87,7 +87,7 @@ def _draws(axis: str, name: str) -> bool:
 
 
 def run_live(
-    cases: Sequence[Case], directory: CampaignDirectory, on_status: Callable[[CampaignStatus], None]
+    cases: Sequence[Case], directory: CampaignDirectory, on_status: Callable[[WorkStatus], None]
 ) -> list[list[Mapping[str, Any]]]:
     """Make the missing live runs of all cases in ``directory``, which the caller holds; the summaries of each case.
 

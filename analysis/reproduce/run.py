@@ -20,8 +20,9 @@ from analysis.reproduce.verdict import judge
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import CampaignDirectory, PlannedRun, Variant, planned_runs
-from emulator.campaign.runner import CampaignStatus, run_campaign
+from emulator.campaign.runner import run_campaign
 from emulator.costs.calibration_file import chosen_path
+from emulator.display.work_display import WorkStatus
 from emulator.engine import OnStatus
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
@@ -79,7 +80,7 @@ def reproduce(
     variants: Mapping[str, Sequence[Variant]],
     engine: str,
     directory: CampaignDirectory,
-    on_status: Callable[[CampaignStatus], None],
+    on_status: Callable[[WorkStatus], None],
 ) -> Reproduction:
     """Make the missing runs and measure every cell.
 

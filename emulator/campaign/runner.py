@@ -30,6 +30,7 @@ from emulator.campaign.directory import TABLE_NAME, CampaignDirectory, PlannedRu
 from emulator.campaign.spread import ProcessWorkers, Workers, spread
 from emulator.campaign.worker import MadeRun, RunTask, run_batch, run_one
 from emulator.display.status import RunStatus
+from emulator.display.work_display import WorkStatus
 from emulator.engine import RunExperiment
 from emulator.files.whole_files import written_whole
 from emulator.records.measures import figure_of
@@ -37,24 +38,10 @@ from emulator.records.parquet_tables import type_of
 from emulator.records.run_directory import sha256_of
 from emulator.records.summary import JOB_COLUMNS
 from emulator.records.summary import failures as failures_of
+from emulator.vocabulary import counted
 
 _MANY_RUNS = 1000
 """To check so many that were made before takes seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignStatus:
-    """A campaign at one instant; counts are runs."""
-
-    done: int
-    """Includes failed runs and those made before."""
-    failed: int
-    total: int
-    phase: str
-    left_real_s: float | None
-    """None before it can be estimated."""
-    live: RunStatus | None = None
-    """The current live run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +67,7 @@ def run_campaign(
     runs: Sequence[PlannedRun],
     directory: CampaignDirectory,
     run_experiment: RunExperiment,
-    on_status: Callable[[CampaignStatus], None],
+    on_status: Callable[[WorkStatus], None],
     slots: int | None = None,
 ) -> CampaignResult:
     """Make all runs that are not done yet, and the table of all runs.
@@ -98,10 +85,12 @@ def run_campaign(
         ConfigError: the directory holds runs of other experiments.
         RunError: the workers cannot be started or have died.
     """
+    progress = _Progress(len(runs), on_status)
     if len(runs) >= _MANY_RUNS:
-        on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
+        progress.show("checking what was made before")
     to_make = directory.take_plan(name, runs)
-    progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
+    progress.found_done = len(runs) - len(to_make)
+    progress.time_anew()
     if directory.set_aside:
         progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
     simulated = [run for run in to_make if run.experiment.engine != "live"]
@@ -152,15 +141,11 @@ def _ray() -> AbstractContextManager[None]:
 class _Progress:
     """Counts runs, and estimates the time left from the runs so far."""
 
-    def __init__(
-        self,
-        total: int,
-        found_done: int,
-        on_status: Callable[[CampaignStatus], None],
-    ) -> None:
+    def __init__(self, total: int, on_status: Callable[[WorkStatus], None]) -> None:
         self.failures: dict[str, str] = {}
+        self.found_done = 0
+        """Runs that were made before."""
         self._total = total
-        self._found_done = found_done
         self._on_status = on_status
         self._made = self._made_before = 0
         self._began_real_s = time.monotonic()
@@ -169,7 +154,7 @@ class _Progress:
         self._run_began_real_s = 0.0
 
     def time_anew(self) -> None:
-        """Start the estimate again: the runs to come take other times than those so far."""
+        """Start the estimate again: the runs to come take other times than what came before."""
         self._made_before, self._began_real_s = self._made, time.monotonic()
 
     def began(self, name: str) -> None:
@@ -188,13 +173,13 @@ class _Progress:
 
     def show(self, phase: str, live: RunStatus | None = None) -> None:
         """Show the state of the campaign."""
-        done = self._found_done + self._made
-        self._on_status(
-            CampaignStatus(done, len(self.failures), self._total, phase, self._left_real_s(live is not None), live)
-        )
+        done, failed = self.found_done + self._made, len(self.failures)
+        counts = f"{done} of {counted(self._total, 'run')}" + (f", {failed} failed" if failed else "")
+        share = done / self._total if self._total else 1.0
+        self._on_status(WorkStatus(phase, share, self._left_real_s(live is not None), counts, live))
 
     def _left_real_s(self, in_a_run: bool) -> float | None:
-        left = self._total - self._found_done - self._made
+        left = self._total - self.found_done - self._made
         timed = self._made - self._made_before
         if not left or not timed:
             return None if left else 0.0

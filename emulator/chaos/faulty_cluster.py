@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -47,22 +48,34 @@ _REST_NS = 240_000_000_000
 _SIGNAL = 11
 
 
+@dataclass(frozen=True)
+class BadNetwork:
+    """How often messages are lost and duplicated, and how late they arrive at most; drawn by ``seed``."""
+
+    seed: int
+    loss_percent: int
+    duplication_percent: int = 0
+    latest_ns: int = _LATEST_NS
+
+
 class FaultyNetwork(Network):
-    """Loses, duplicates and delays messages while ``bad`` faults last; nothing passes between ``cut_off`` and others.
+    """Loses, duplicates and delays messages while it is ``bad``; nothing passes between ``cut_off`` and others.
 
     What happens to a message depends only on the message.  The client's messages are never lost: it makes a call and
     knows whether that has arrived.
     """
 
-    def __init__(self, costs: CostModel) -> None:
+    def __init__(self, costs: CostModel, *bad: BadNetwork) -> None:
+        """``bad``: from the start; what is added later delays a message by 4 s at most."""
         super().__init__(costs)
-        self.bad: list[Fault] = []
+        self.bad = list(bad)
         self.cut_off: list[frozenset[str]] = []
         """The addresses on the far side of each partition."""
+        self._latest_ns = max((each.latest_ns for each in bad), default=_LATEST_NS)
 
     @property
     def longest_ns(self) -> int:
-        return super().longest_ns + _LATEST_NS
+        return super().longest_ns + self._latest_ns
 
     def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
         delays_ns = super().deliveries(sender, to, message, now_ns)
@@ -70,14 +83,13 @@ class FaultyNetwork(Network):
             return delays_ns
         if any((sender in far) != (to in far) for far in self.cut_off):
             return ()
-        for fault in self.bad:
-            draw = Random(f"{fault.pick}:{sender}:{to}:{now_ns}:{message}")
-            worst_percent = 1 + fault.pick % 30
-            if draw.randrange(100) < worst_percent:
+        for bad in self.bad:
+            draw = Random(f"{bad.seed}:{sender}:{to}:{now_ns}:{message}")
+            if draw.randrange(100) < bad.loss_percent:
                 return ()
-            copies = 1 + (draw.randrange(100) < worst_percent)
+            copies = 1 + (draw.randrange(100) < bad.duplication_percent)
             # Half of the messages are fast, because a network that delays all messages reorders few of them.
-            late_ns = [draw.randrange(_LATEST_NS) * draw.randrange(2) for _ in range(copies)]
+            late_ns = [draw.randrange(bad.latest_ns + 1) * draw.randrange(2) for _ in range(copies)]
             delays_ns = tuple(delay_ns + more_ns for delay_ns in delays_ns for more_ns in late_ns)
         return delays_ns
 
@@ -265,8 +277,10 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(self.network.cut_off.remove, far))
 
     def _spoil_network(self, fault: Fault) -> bool:
-        self.network.bad.append(fault)
-        return self._afterwards(fault, partial(self.network.bad.remove, fault))
+        percent = 1 + fault.pick % 30
+        bad = BadNetwork(fault.pick, percent, percent)
+        self.network.bad.append(bad)
+        return self._afterwards(fault, partial(self.network.bad.remove, bad))
 
     def _lose_output(self, fault: Fault) -> bool:
         maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]

@@ -24,8 +24,9 @@ from emulator.vocabulary import Frozen
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from analysis.advise.candidates import Candidate, Question
+    from analysis.advise.candidates import Question
     from analysis.advise.outcomes import CandidateResults
+    from analysis.advise.results import Candidate
     from analysis.advise.verdict import Verdict
 
 _SIMULATED, _LIVE = "simulated", "live"
@@ -233,11 +234,11 @@ def _campaign(
 ) -> Any:
     from analysis.whole_run import run_experiment
     from emulator.campaign.directory import CampaignDirectory, planned_runs
-    from emulator.campaign.display import CampaignDisplay
     from emulator.campaign.runner import run_campaign
+    from emulator.display.work_display import WorkDisplay
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
-    with CampaignDirectory(directory).held() as held, CampaignDisplay(console) as display:
+    with CampaignDirectory(directory).held() as held, WorkDisplay(console) as display:
         return run_campaign(f"advise-{question.experiment.name}", runs, held, run_experiment, display.update)
 
 
@@ -295,7 +296,7 @@ def _live_facts(
     facts = []
     for row in lived.rows:
         name = row.candidate.name
-        fact: dict[str, Any] = {"name": name, "failed": bool(row.failed)}
+        fact: dict[str, Any] = {"name": name, "failed": bool(row.number("failed"))}
         for label, jobs in (("live", lived.jobs), ("simulated", found.jobs)):
             mine = jobs[(jobs["candidate"] == name) & (jobs["seed"] == seed)]
             for kind, chosen in (("production", mine[mine["is_production"]]), ("others", mine[~mine["is_production"]])):
@@ -322,6 +323,7 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
 
 def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
     """Play the site in each way: a table, ``advise.json``, and of Slurm a picture.  Raises ConfigError, RunError."""
+    from analysis.advise.results import results_table
     from analysis.advise.sites import kueue_question, slurm_question, ways_figure
     from analysis.figures import style
     from emulator.display.work_display import progress_bar
@@ -336,9 +338,9 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
         question = slurm_question(file, read_saved(file, Slurm))
     progress = results_console(stderr=as_json)
     with progress_bar(progress, "playing {task.description}", "{task.completed} of {task.total}") as bar:
-        task, played = bar.add_task("", total=question.days * len(question.ways)), itertools.count()
-        found = list(question.results(lambda way: bar.update(task, description=way.name, completed=next(played))))
-    ways = [{**each.way.settings, **msgspec.to_builtins(each.measures)} for each in found]
+        task, played = bar.add_task("", total=question.days * len(question.candidates)), itertools.count()
+        found = list(question.results(lambda way: bar.update(task, description=way.mechanism, completed=next(played))))
+    ways = [msgspec.to_builtins(each.to_json()) for each in found]
     said = [*question.words(found)]
     facts = {**question.facts, "ways": ways, "text": said}
     where = f"results in {out}"
@@ -352,6 +354,6 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
     console = results_console()
     for line in question.heads:
         console.print(Text(line), soft_wrap=True)
-    console.print(question.table(found))
+    console.print(results_table(question.title, question.columns, found))
     for line in (*said, where):
         console.print(Text(line), soft_wrap=True)

@@ -62,8 +62,9 @@ def campaign(
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
     from emulator.campaign.directory import CampaignDirectory, planned_runs
-    from emulator.campaign.display import CampaignDisplay, closing_lines
+    from emulator.campaign.display import closing_lines
     from emulator.campaign.runner import run_campaign
+    from emulator.display.work_display import WorkDisplay
     from emulator.errors import RunError
 
     settings = overrides_of(set_, engine=engine, time_scale=time_scale)
@@ -81,7 +82,7 @@ def campaign(
     _warn(wanted.variants)
     console = results_console()
     directory = context.with_resource(CampaignDirectory(out).held())
-    with CampaignDisplay(console) as display:
+    with WorkDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), directory, run_experiment, display.update)
     _print_variants(console, _with_summaries(result), baseline)
     for line in closing_lines(result):
@@ -166,10 +167,11 @@ def reproduce(
     from analysis.reproduce.page import PAGE_NAME, write_results
     from analysis.reproduce.record import results_of
     from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
-    from emulator.campaign.display import CampaignDisplay, failure_lines
+    from emulator.campaign.display import failure_lines
+    from emulator.display.work_display import WorkDisplay
 
     directory = context.with_resource(CampaignDirectory(out).held())
-    with CampaignDisplay(console) as display:
+    with WorkDisplay(console) as display:
         result = run_figures(figures, variants, engine, directory, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))

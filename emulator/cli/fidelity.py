@@ -72,7 +72,6 @@ def fidelity(
     from analysis.fidelity.campaign import comparison, noise, run_live, simulate
     from analysis.fidelity.figures import Fidelity, drifts
     from emulator.campaign.directory import CampaignDirectory
-    from emulator.campaign.display import CampaignDisplay
     from emulator.sim.session import calibration_warning
 
     began_real_s = time.monotonic()
@@ -85,7 +84,7 @@ def fidelity(
         warn(warning)
     console = results_console()
     held = context.with_resource(CampaignDirectory(directory).held())
-    with CampaignDisplay(console) as display:
+    with WorkDisplay(console) as display:
         live = run_live(cases, held, display.update)
     with WorkDisplay(console) as display:
         simulated = simulate(cases, display.update)

@@ -161,7 +161,7 @@ def run(
       natjam run site.yaml                    # a cluster or site that natjam import has written
     """
     from emulator.display.closing_tables import MAX_JOBS, closing_tables
-    from emulator.display.run_display import RunDisplay
+    from emulator.display.work_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
     from emulator.records.gaps import disturbed_text

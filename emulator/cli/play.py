@@ -15,35 +15,15 @@ from emulator.errors import ConfigError, RunError
 from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from emulator.display.tables import Column, FittedTable
-    from emulator.policies.schedulers.play import Execution, Outcome, Player
+    from emulator.policies.schedulers.play import Execution, Player
+    from emulator.records.measures import Job
     from emulator.sites.kubernetes import Kubernetes
     from emulator.sites.slurm import Cluster
 
 AS_CONFIGURED = "as configured"
-_Figures = dict[str, "Callable[[Outcome], str]"]
-_WAITS: _Figures = {
-    "wait s": lambda outcome: or_dash(outcome.wait_s, ",.0f"),
-    "longest wait s": lambda outcome: or_dash(outcome.longest_wait_s, ",.0f"),
-}
-_JOB_FIGURES: _Figures = {
-    "jobs": lambda outcome: f"{outcome.jobs:,}",
-    **_WAITS,
-    "completion s": lambda outcome: or_dash(outcome.completion_s, ",.0f"),
-    "preempted": lambda outcome: f"{outcome.preempted:,}",
-    "lost node-h": lambda outcome: f"{outcome.lost_h:,.2f}",
-}
-"""The columns of a table of jobs: the head, and the cell of each row."""
-_POD_FIGURES: _Figures = {
-    "pods": lambda outcome: f"{outcome.jobs:,}",
-    "placed": lambda outcome: f"{outcome.started:,}",
-    **_WAITS,
-    "evictions": lambda outcome: f"{outcome.preempted:,}",
-    "lost pod-h": lambda outcome: f"{outcome.lost_h:,.2f}",
-}
-"""Those of a table of pods."""
 _JOB_COLUMNS = ("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by")
 _POD_COLUMNS = ("pod", "created_s", "start_s", "end_s", "node", "evicted_by", "lost_s")
 _CYCLES_BETWEEN_UPDATES = 20
@@ -95,7 +75,7 @@ def play(
 def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     """Play the jobs of a site, as it is configured and with other modes.  Raises ConfigError, RunError."""
     from emulator.files.whole_files import write_csv
-    from emulator.policies.schedulers.play import Outcome
+    from emulator.policies.schedulers.play import job_row
     from emulator.policies.slurm.scheduler import jobs_player
     from emulator.sites.slurm import Slurm
     from workloads.saved import read_saved
@@ -104,15 +84,14 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None) -> None:
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
     played: dict[str, Mapping[str, Sequence[Execution]]] = {}
-    rows: list[tuple[tuple[str, ...], Outcome]] = []
+    groups: dict[tuple[str, ...], list[Job]] = {}
     for variant, cluster in _variants(site.cluster, mode).items():
         say(f"playing {counted(len(site.jobs), 'job')}, {variant}")
         executions = played[variant] = _play(file, jobs_player(cluster, site.jobs))
-        outcomes = {partition.name: Outcome() for partition in cluster.partitions}
+        groups |= {(variant, partition.name): [] for partition in cluster.partitions}
         for job in site.jobs:
-            outcomes[job.partition].add(job.submit_ns, executions[job.name])
-        rows += [((variant, name), outcome) for name, outcome in outcomes.items() if outcome.jobs]
-    results_console().print(_outcome_table(names("PreemptMode", "partition"), _JOB_FIGURES, rows))
+            groups[variant, job.partition].append(job_row(job.submit_ns, executions[job.name]))
+    results_console().print(_table(names("PreemptMode", "partition"), groups, of_pods=False))
     if out is not None:
         write_csv(out, _JOB_COLUMNS, _job_rows(played))
         say(f"{out}: every start and end")
@@ -122,7 +101,8 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
     """Play the pods of a cluster.  Raises ConfigError, RunError."""
     from emulator.files.whole_files import write_csv
     from emulator.policies.kubernetes.scheduler import pods_player
-    from emulator.policies.schedulers.play import Outcome
+    from emulator.policies.schedulers.play import job_row
+    from emulator.records.measures import evictions
     from emulator.sites.kubernetes import Kubernetes
     from workloads.saved import read_saved
 
@@ -134,17 +114,15 @@ def _play_kubernetes(file: Path, out: Path | None) -> None:
     player, began_s = pods_player(cluster), time.monotonic()
     executions = _play(file, player)
     took_s = max(time.monotonic() - began_s, 1e-3)
-    outcomes = {priority: Outcome() for priority in sorted({each.pod.priority for each in arrivals}, reverse=True)}
-    for each in arrivals:
-        was_there = each.node is not None
-        outcomes[each.pod.priority].add(each.submit_ns, executions[each.pod.name], was_there)
-    classes = {
-        priority: ", ".join(each.name for each in cluster.classes if each.value == priority) for priority in outcomes
-    }
-    rows = [((classes[priority] or "-", f"{priority:,}"), outcome) for priority, outcome in outcomes.items()]
-    results_console().print(_outcome_table([*names("class"), *numbers("priority")], _POD_FIGURES, rows))
-    cycles, evictions = player.decisions, sum(outcome.preempted for outcome in outcomes.values())
-    counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evictions, 'eviction')}"
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for each in sorted(arrivals, key=lambda each: -each.pod.priority):
+        classes = ", ".join(of.name for of in cluster.classes if of.value == each.pod.priority)
+        submit_ns = each.submit_ns if each.node is None else None
+        row = job_row(submit_ns, executions[each.pod.name])
+        groups.setdefault((classes or "-", f"{each.pod.priority:,}"), []).append(row)
+    results_console().print(_table([*names("class"), *numbers("priority")], groups, of_pods=True))
+    cycles, evicted = player.decisions, sum(map(evictions, groups.values()))
+    counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evicted, 'eviction')}"
     say(f"{counts}; {cycles / took_s:,.0f} cycles a second")
     if out is not None:
         write_csv(out, _POD_COLUMNS, _pod_rows(cluster, executions))
@@ -168,13 +146,23 @@ def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:
     return player.executions
 
 
-def _outcome_table(
-    called: Sequence[Column], figures: _Figures, rows: Iterable[tuple[Sequence[str], Outcome]]
-) -> FittedTable:
-    """What a play meant for each group of jobs; ``called`` are the columns of what a row is called by."""
+def _table(called: Sequence[Column], groups: Mapping[tuple[str, ...], Sequence[Job]], of_pods: bool) -> FittedTable:
+    """What a play meant for each group of jobs that has any; ``called`` are the columns of what it is called by."""
+    from emulator.records.measures import evictions, known, mean, not_started, total, waits_s
+
+    figures: dict[str, Callable[[Sequence[Job]], str]] = {
+        "pods" if of_pods else "jobs": lambda jobs: f"{len(jobs):,}",
+        **({"placed": lambda jobs: f"{len(jobs) - not_started(jobs):,}"} if of_pods else {}),
+        "wait s": lambda jobs: or_dash(mean(waits_s(jobs)), ",.0f"),
+        "longest wait s": lambda jobs: or_dash(max(waits_s(jobs), default=None), ",.0f"),
+        **({} if of_pods else {"completion s": lambda jobs: or_dash(mean(known(jobs, "completion_s")), ",.0f")}),
+        "evictions" if of_pods else "preempted": lambda jobs: f"{evictions(jobs):,}",
+        "lost pod-h" if of_pods else "lost node-h": lambda jobs: f"{total(jobs, 'lost_work_s') / 3600:,.2f}",
+    }
     table = new_table("", [*called, *numbers(*figures)])
-    for name, outcome in rows:
-        table.add_row(*name, *(cell(outcome) for cell in figures.values()))
+    for name, jobs in groups.items():
+        if jobs:
+            table.add_row(*name, *(cell(jobs) for cell in figures.values()))
     return table
 
 

@@ -1,7 +1,6 @@
-"""The display of a run in progress.
+"""A run in progress, as a line of text or for a terminal: one bar for each job and one for the cluster's containers.
 
-On a terminal: one bar for each job and one for the cluster's containers, drawn in place.  Elsewhere: a line of text
-every few seconds.  The bars' segments differ in shape, not only in colour.
+The bars' segments differ in shape, not only in colour.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.status import JobStatus, RunStatus
-from emulator.display.work_display import LiveDisplay
 from emulator.vocabulary import Frozen, counted
 
 BAR_CELLS = 40
@@ -24,17 +22,6 @@ _Segment = tuple[int, str, str]
 """How many tasks or containers, and the character and style of their cells."""
 _DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒", "yellow"), ("░", "bright_black")
 _QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
-
-
-class RunDisplay(LiveDisplay):
-    """Shows a run's status.  It may be updated from any one thread."""
-
-    def update(self, status: RunStatus) -> None:
-        """Show a newer status."""
-        if self._live is not None:
-            self._live.update(render_status(status, self.console.size.height))
-        elif self._line_is_due(status.phase, status.real_s):
-            self.console.print(status_line(status), soft_wrap=True, highlight=False, markup=False)
 
 
 def status_line(status: RunStatus) -> str:

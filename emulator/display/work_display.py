@@ -1,21 +1,24 @@
-"""The progress of work that takes minutes: on a terminal a bar, elsewhere a line of text every few seconds."""
+"""The progress of a run, or of other work that takes minutes: on a terminal drawn in place, elsewhere a line of text
+every few seconds."""
 
 from __future__ import annotations
 
 import time
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
+from emulator.display.run_display import render_status, status_line
+from emulator.display.status import RunStatus
 from emulator.vocabulary import Frozen
 
 PLAIN_PERIOD_S = 5.0
 """Real seconds between two lines of text, if there is no terminal."""
 _SILENT_S = 1.0
-_BAR_CELLS = 30
+_BAR_CELLS, _BAR_LINES = 30, 2
 
 
 class LiveDisplay:
@@ -53,6 +56,10 @@ class WorkStatus(Frozen):
     """From 0 to 1."""
     left_real_s: float | None
     """None if not known."""
+    counts: str = ""
+    """How much is done in numbers, for example "2 of 6 runs"; empty: only the share is known."""
+    live: RunStatus | None = None
+    """The live run that is under way."""
 
 
 def progress_bar(console: Console, before: str, after: str) -> Progress:
@@ -62,21 +69,36 @@ def progress_bar(console: Console, before: str, after: str) -> Progress:
 
 
 class WorkDisplay(LiveDisplay):
-    """A context manager around the work."""
+    """A context manager around the work: a bar, and below it the live run that is under way."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._bar = progress_bar(console, "{task.description:<12}", "{task.fields[left]}")
-        self._task = self._bar.add_task("", total=1.0, left="")
+        self._bar = progress_bar(console, "{task.description:<12}", "{task.fields[after]}")
+        self._task = self._bar.add_task("", total=1.0, after="")
 
     def update(self, status: WorkStatus) -> None:
         """Show a newer status."""
         left = "" if status.done >= 1 or status.left_real_s is None else f"{in_words(status.left_real_s)} left"
+        after = ", ".join(filter(None, (status.counts, left)))
         if self._live is not None:
-            self._bar.update(self._task, completed=status.done, description=status.part, left=left)
-            self._live.update(self._bar)
+            self._bar.update(self._task, completed=status.done, description=status.part, after=after)
+            rows = [] if status.live is None else [render_status(status.live, self.console.size.height - _BAR_LINES)]
+            self._live.update(Group(self._bar, *rows))
         elif self._line_is_due(status.part, time.monotonic()):
-            self.console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
+            parts = [after, status.part] if status.counts else [f"{100 * status.done:3.0f}%", status.part, left]
+            parts += [status_line(status.live)] if status.live else []
+            self.console.print(" | ".join(parts), soft_wrap=True, highlight=False, markup=False)
+
+
+class RunDisplay(LiveDisplay):
+    """Shows a run's status.  It may be updated from any one thread."""
+
+    def update(self, status: RunStatus) -> None:
+        """Show a newer status."""
+        if self._live is not None:
+            self._live.update(render_status(status, self.console.size.height))
+        elif self._line_is_due(status.phase, status.real_s):
+            self.console.print(status_line(status), soft_wrap=True, highlight=False, markup=False)
 
 
 class ReadingDisplay:

@@ -52,8 +52,8 @@ def known(jobs: Iterable[Job], column: str) -> list[Any]:
 
 
 def waits_s(jobs: Iterable[Job]) -> list[float]:
-    """From submission to the first work, of each job that was started."""
-    return [job["start_s"] - job["submit_s"] for job in jobs if job["start_s"] is not None]
+    """From submission to the first work, of each job that was submitted and started."""
+    return [job["start_s"] - job["submit_s"] for job in jobs if None not in (job["start_s"], job["submit_s"])]
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -78,9 +78,9 @@ def total(jobs: Iterable[Job], column: str) -> float:
     return sum(known(jobs, column))
 
 
-def evictions(jobs: Iterable[Job]) -> float:
+def evictions(jobs: Sequence[Job]) -> int:
     """How often tasks of the jobs gave their container to another job, whether their work was kept or lost."""
-    return total(jobs, "suspensions") + total(jobs, "kills")
+    return int(total(jobs, "suspensions") + total(jobs, "kills"))
 
 
 # ---- whole runs ----

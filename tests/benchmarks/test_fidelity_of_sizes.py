@@ -19,7 +19,7 @@ import pytest
 from emulator.files.yaml_values import dump_yaml
 from tests.live_runs import REPOSITORY
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SEEDS = (3801, 3802, 3803, 3804, 3805, 3806, 3807, 3808, 3809, 3810)
 """Written down before the first run."""

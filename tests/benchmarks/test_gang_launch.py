@@ -14,7 +14,7 @@ from emulator.core.messages import ApplicationHeartbeatResponse
 from emulator.vocabulary import MASTER
 from tests.live_runs import NatjamRun
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 _ROUNDS = 10
 _MEMBERS = 4

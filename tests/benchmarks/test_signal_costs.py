@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from supervision import Host, in_host
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 _ROUNDS = 200
 _Samples = list[int]

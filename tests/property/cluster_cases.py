@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import structs
-from simulated import GIB_BYTES, RESOURCES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
+from simulated import GIB_BYTES, RESOURCES, SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.chaos.invariants import may_be_endless
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
@@ -30,11 +31,11 @@ _MECHANISMS = ("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")
 CALM, BAD_NETWORK = (
     st.none(),
     st.builds(
-        Chaos,
+        BadNetwork,
         seed=st.integers(0, 10**6),
-        drop=st.integers(0, 20),
-        duplicate=st.integers(0, 20),
-        delay_ns=st.integers(0, 4 * SECOND_NS),
+        loss_percent=st.integers(0, 20),
+        duplication_percent=st.integers(0, 20),
+        latest_ns=st.integers(0, 4 * SECOND_NS),
     ),
 )
 _VICTIMS = st.sampled_from(("reduces", "all"))
@@ -62,7 +63,7 @@ class Case:
     settings: Settings
     jobs: tuple[JobSpec, ...]
     costs: CostModel
-    chaos: Chaos | None
+    bad_network: BadNetwork | None
     crashes: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which of the processes then alive): map or reduce processes."""
     master_crashes: tuple[tuple[int, int], ...] = ()
@@ -258,9 +259,9 @@ def storms(draw: st.DrawFn) -> Case:
         lengths_s = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
         submit_s = 6.0 + 7 * number + draw(st.integers(0, 3000)) / 1000
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
-    chaos = Chaos(draw(st.integers(0, 10**6)), draw(st.integers(5, 20)), draw(st.integers(0, 30)), 4 * SECOND_NS)
+    network = BadNetwork(draw(st.integers(0, 10**6)), draw(st.integers(5, 20)), draw(st.integers(0, 30)), 4 * SECOND_NS)
     costs = CostModel(*[draw(_COST_NS)] * 8)
-    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(1)))
+    return Case(cluster, tuple(jobs), costs, network, draw(_misfortunes(1)))
 
 
 @st.composite
@@ -292,9 +293,9 @@ def races(draw: st.DrawFn) -> Case:
         lengths_s = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=total - 1)))
         submit_s = draw(st.integers(5_000, 60_000)) / 1000
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
-    costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(CALM | BAD_NETWORK)
+    costs, network = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(CALM | BAD_NETWORK)
     losses = draw(st.sampled_from((0, 0, 1)).flatmap(_misfortunes))
-    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), (), losses)
+    return Case(cluster, tuple(jobs), costs, network, draw(_misfortunes(_ATTEMPTS_MAX - 1)), (), losses)
 
 
 def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
@@ -304,7 +305,7 @@ def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[
 @st.composite
 def cases(
     draw: st.DrawFn,
-    network: st.SearchStrategy[Chaos | None],
+    network: st.SearchStrategy[BadNetwork | None],
     faults: bool = False,
     shared: bool = False,
     restarts: bool = True,
@@ -316,16 +317,16 @@ def cases(
     one_queue = len(cluster.scheduler.queues) == 1
     maps_are_victims = Work.SHUFFLE in cluster.scheduler.victims
     jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue, maps_are_victims))
-    costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
+    costs, bad_network = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
     if not faults:
-        return Case(cluster, jobs, costs, chaos)
+        return Case(cluster, jobs, costs, bad_network)
     master_crashes = draw(_misfortunes(3))
     manager_restarts = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes)) if restarts else ()
     losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
     returns = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes))
     crashes, lost_outputs = draw(_misfortunes(_ATTEMPTS_MAX - 1)), draw(_misfortunes(4, latest_ms=30_000))
     return Case(
-        cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, (), manager_restarts, returns
+        cluster, jobs, costs, bad_network, crashes, master_crashes, losses, lost_outputs, (), manager_restarts, returns
     )
 
 
@@ -427,7 +428,7 @@ def run(case: Case, **checks: bool) -> CheckedCluster:
         case.settings,
         case.jobs,
         costs=case.costs,
-        chaos=case.chaos,
+        bad_network=case.bad_network,
         disturb=partial(_plan_misfortunes, case),
         limit_s=_LIMIT_S,
         may_be_endless=may_be_endless(case.settings),

@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about, races, run, sized, storms
 from hypothesis import given
-from simulated import SECOND_NS, Chaos, make_job, make_settings
+from simulated import SECOND_NS, make_job, make_settings
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.effects import ExplainJobEviction
 from emulator.core.messages import JobState
 from emulator.sim.cost_model import CostModel
@@ -63,7 +64,7 @@ def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again
     jobs = [make_job("research", "research", 0.0, (), (10, 10, 30, 31, 10, 10), 0.5)]
     for number, (submit_s, lengths_s) in enumerate(((6.107, (1,)), (13.0, (3, 1, 4)), (20.0, (1,)))):
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
-    run(Case(cluster, tuple(jobs), CostModel(), Chaos(seed=0, drop=5, delay_ns=4 * SECOND_NS)))
+    run(Case(cluster, tuple(jobs), CostModel(), BadNetwork(0, loss_percent=5, latest_ns=4 * SECOND_NS)))
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

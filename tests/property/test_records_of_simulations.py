@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.messages import JobState, Outcome
 from emulator.records.history import AttemptRow, History
 from emulator.records.journal import merge
 from emulator.vocabulary import MASTER, REDUCE
 from tests.examples import drawn
 from tests.histories import fold
-from tests.simulated import Chaos, CheckedCluster, make_job, make_settings, run_checked
+from tests.simulated import CheckedCluster, make_job, make_settings, run_checked
 
 LENGTHS_S = st.lists(st.integers(1, 30), max_size=4).map(tuple)
 
@@ -31,8 +32,8 @@ def clusters(draw: st.DrawFn, chaos: bool) -> CheckedCluster:
         make_job("j1", "research", 0, draw(LENGTHS_S), draw(LENGTHS_S)),
         make_job("j2", "production", draw(st.integers(0, 20)), draw(LENGTHS_S), draw(LENGTHS_S)),
     )
-    network = Chaos(draw(st.integers(0, 1000)), drop=10, duplicate=10, delay_ns=2 * 10**9) if chaos else None
-    return run_checked(cluster, jobs, chaos=network, limit_s=3000)
+    network = BadNetwork(draw(st.integers(0, 1000)), 10, 10, 2 * 10**9) if chaos else None
+    return run_checked(cluster, jobs, bad_network=network, limit_s=3000)
 
 
 def history_of(cluster: CheckedCluster) -> History:

@@ -9,8 +9,8 @@ import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, sized, with_sized_gangs
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated import Chaos
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.settings import OverheadSettings
 from emulator.policies import axes as policies
 from emulator.policies.resources import fits, plus, total
@@ -23,7 +23,7 @@ _ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000
 
 
 @st.composite
-def yarns(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False) -> Case:
+def yarns(draw: st.DrawFn, network: st.SearchStrategy[BadNetwork | None], faults: bool = False) -> Case:
     """A case of any allocation that preempts, under YARN's."""
     case = draw(cases(network, faults).filter(lambda case: case.settings.scheduler.preempts))
     preemption = YarnPreemption(

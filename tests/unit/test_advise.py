@@ -11,8 +11,9 @@ import numpy
 import pytest
 from typer.testing import Result
 
-from analysis.advise.candidates import Candidate, Question, make_question
-from analysis.advise.outcomes import CandidateResult, CandidateResults
+from analysis.advise.candidates import Question, make_question
+from analysis.advise.outcomes import CandidateResults
+from analysis.advise.results import Candidate, CandidateResult
 from analysis.advise.traces import experiment_of_trace
 from analysis.advise.verdict import judge, ratio_of, sentences, yarn_sentences
 from analysis.frames import pandas
@@ -52,8 +53,9 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
     """Of (mechanism, policies, production s, others s, lost s, missed) each; two jobs of each kind, five seeds."""
     rows, jobs = [], []
     for mechanism, policies, production_s, others_s, lost_s, missed in described:
-        one = Candidate(f"{mechanism}-{policies}", mechanism, policies, {})
-        rows.append(CandidateResult(one, 5, 0, production_s, production_s, 1.0, 10, missed, lost_s, 0.0, {}))
+        one = Candidate({"mechanism": mechanism, "policies": policies})
+        measures = {"deadlines": 10, "missed": missed, "lost_s": lost_s, "lost_share": 0.0}
+        rows.append(CandidateResult(one, measures))
         for seed in range(5):
             for name, is_production, mean_s in (("p", True, production_s), ("o", False, others_s)):
                 for number, factor in enumerate((1, 10)):
@@ -88,7 +90,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
         ),
         pytest.param(
             [("wait", "-", 100, 100, 0, 0), ("kill", "a", 100, 100, 0, 0)],
-            "wait--",
+            "wait",
             {"kill": "nothing"},
             id="nothing to choose: the first",
         ),
@@ -108,7 +110,7 @@ def test_the_rule(described: list[tuple[str, str, float, float, float, int]], ch
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_there_is_no_preference_where_nothing_is_surely_better_than_waiting(seeds: int) -> None:
     found = outcomes(("wait", "-", 100, 100, 0, 0), ("kill", "a", 95, 100, 50, 0), ("suspend", "a", 90, 130, 0, 0))
-    noisy = found.jobs["candidate"].ne("wait--") * found.jobs["seed"].map({0: 0.5, 1: -0.5, 2: 0.4, 3: -0.4, 4: 0})
+    noisy = found.jobs["candidate"].ne("wait") * found.jobs["seed"].map({0: 0.5, 1: -0.5, 2: 0.4, 3: -0.4, 4: 0})
     jobs = found.jobs.assign(completion_s=found.jobs["completion_s"] * (1 + noisy))
     verdict = judge(CandidateResults(found.rows, jobs[jobs["seed"] < seeds]), seeds)
     assert verdict is not None
@@ -154,7 +156,7 @@ def test_every_mechanism_under_every_policy_and_waiting_once(tmp_path: Path) -> 
     assert len(set(names)) == len(names) == 1 + 5 * 3
     assert names.count("wait") == 1
     adaptive = next(one for one in question.candidates if one.mechanism == "adaptive")
-    assert adaptive.settings["scheduler.mechanism"]["among"] == ["kill", "suspend", "checkpoint", "image"]
+    assert adaptive.overrides["scheduler.mechanism"]["among"] == ["kill", "suspend", "checkpoint", "image"]
     assert question.production == "production"
     assert question.variants(question.candidates, ["engine=sim"], [1])
 
@@ -163,8 +165,8 @@ def test_an_allocation_that_takes_nothing_is_replaced_and_that_is_said(tmp_path:
     text = VALID.replace("name: two-queue", "name: soft-cap").replace("mechanism: checkpoint", "mechanism: wait")
     question = make_question(write(tmp_path, text), [], "research")
     kill = next(one for one in question.candidates if one.mechanism == "kill")
-    assert kill.settings["scheduler.allocation"]["name"] == "two-queue"
-    assert list(kill.settings["scheduler.allocation"]["queues"]) == ["research", "production"]
+    assert kill.overrides["scheduler.allocation"]["name"] == "two-queue"
+    assert list(kill.overrides["scheduler.allocation"]["queues"]) == ["research", "production"]
     assert any("soft-cap takes nothing back" in line for line in question.assumed)
 
 
@@ -218,7 +220,7 @@ def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
     assert by_name["kill-Hadoop-s-defaults"].properties == (on,)
     one = by_name["kill-natural_termination_factor-1.0"]
     assert one.properties == (on, f"{prefix}natural_termination_factor=1.0")
-    assert one.settings["scheduler.allocation.preemption"] == {"natural_termination_factor": 1}
+    assert one.overrides["scheduler.allocation.preemption"] == {"natural_termination_factor": 1}
     assert by_name["kill-two-queue-mr-srt"].properties is None
     assert by_name["suspend-YARN-at-its-quickest"].properties is None
     assert question.variants(question.candidates, ["engine=sim"], [1])

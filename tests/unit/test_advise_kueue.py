@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from test_kueue import SECOND_NS, queue, workload
 
-from analysis.advise.sites import DAYS, SiteQuestion, WayResult, drawn, kueue_question
+from analysis.advise.results import CandidateResult
+from analysis.advise.sites import DAYS, SiteQuestion, drawn, kueue_question
 from emulator.intervals import Spread
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
 from tests.commands import invoked, run_natjam
@@ -33,7 +34,7 @@ def said(day: list[Arrival]) -> list[str]:
     return [*question.words([*question.results()])]
 
 
-def mean(found: WayResult, key: str) -> float:
+def mean(found: CandidateResult, key: str) -> float:
     value = found.value(key)
     assert value is not None
     return value
@@ -42,7 +43,7 @@ def mean(found: WayResult, key: str) -> float:
 def test_what_a_minimum_runtime_means() -> None:
     days: list[str] = []
     question = asked(arrivals())
-    found = {each.way.name: each for each in question.results(lambda way: days.append(way.name))}
+    found = {each.candidate.mechanism: each for each in question.results(lambda way: days.append(way.mechanism))}
     assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
     assert len(days) == DAYS * len(found)
     never, at_once, minute = found["no preemption"], found["0"], found["1 min"]

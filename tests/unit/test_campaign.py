@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import CampaignDirectory, KeptRuns, keep_digest, planned_runs
-from emulator.campaign.runner import CampaignStatus, run_campaign
+from emulator.campaign.runner import run_campaign
+from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.load import load_experiment
@@ -327,14 +328,14 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
 
 
 def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
-    told: list[CampaignStatus] = []
+    told: list[WorkStatus] = []
     runs = planned_runs(load_campaign(write_campaign(tmp_path, CAMPAIGN.replace("20", "4"))).variants)
     with CampaignDirectory(tmp_path / "out").held() as directory:
         run_campaign("small", runs, directory, run_experiment, told.append, slots=1)
     done = [status.done for status in told]
-    assert (done[0], done[-1]) == (0, 8)
+    assert (done[0], done[-1]) == (0, 1)
     assert done == sorted(done)
-    assert {status.total for status in told} == {8}
+    assert [status.counts for status in told] == [f"{8 * share:.0f} of 8 runs" for share in done]
     assert [status.left_real_s for status in told if status.done == 0] == [None] * done.count(0)
     assert all(status.left_real_s is not None for status in told if status.done)
     assert told[-1].left_real_s == 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulated import Chaos, make_job, make_settings, run_checked
+from simulated import make_job, make_settings, run_checked
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.resource_manager.awaited_heartbeats import AwaitedHeartbeats
 from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, JobView
@@ -43,6 +44,8 @@ def test_a_free_node_whose_heartbeat_is_lost_is_not_waited_for() -> None:
     settings = make_settings(nodes=2, containers=2)
     jobs = make_job("big", reduces_s=(8.0,)), make_job("urgent", "production", submit_s=1.0, reduces_s=(0.1,))
     for seed in range(20):
-        chaos = Chaos(seed, drop=20, duplicate=0, delay_ns=0)
-        thrifty, full = (run_checked(settings, jobs, chaos=chaos, every_heartbeat=every) for every in (False, True))
+        network = BadNetwork(seed, loss_percent=20, latest_ns=0)
+        thrifty, full = (
+            run_checked(settings, jobs, bad_network=network, every_heartbeat=every) for every in (False, True)
+        )
         assert merge(thrifty.records) == merge(full.records)

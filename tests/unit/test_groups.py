@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
-from simulated import Chaos, make_job, make_settings, run_checked
+from simulated import make_job, make_settings, run_checked
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.application_master.task import task_named
 from emulator.core.job import JobSpec
 from emulator.display.closing_tables import closing_tables
@@ -139,8 +140,8 @@ def test_groups_start_when_they_may_and_are_spared_when_they_must(
 ) -> None:
     jobs = (job, make_job("urgent", "production", 12.0, (), (5.0, 5.0, 5.0, 5.0)))
     made = make_settings(nodes=2, containers=3, mechanism=mechanism, seed=seed)
-    chaos = Chaos(seed, 15, 15, 4 * SECOND_NS) if faulty else None
-    cluster = run_checked(made, jobs, chaos=chaos, may_be_endless=mechanism == "kill")
+    network = BadNetwork(seed, 15, 15, 4 * SECOND_NS) if faulty else None
+    cluster = run_checked(made, jobs, bad_network=network, may_be_endless=mechanism == "kill")
     builder = HistoryBuilder(jobs)
     for record in cluster.records:
         builder.add(record)

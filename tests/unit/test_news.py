@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core import effects as fx
 from emulator.core.messages import NodeHeartbeat
 
@@ -59,5 +60,5 @@ def test_out_of_turn_a_node_tells_of_an_end_at_once_and_all_others_wait() -> Non
 def test_what_is_told_at_once_and_lost_is_repeated_in_heartbeats() -> None:
     """As in the property tests of all clusters, but every second message is lost."""
     settings = make_settings(nodes=2, containers=2, mechanism="checkpoint", news="at-once")
-    run = run_checked(settings, (LONG, URGENT), chaos=Chaos(3, drop=50, delay_ns=SECOND_NS))
+    run = run_checked(settings, (LONG, URGENT), bad_network=BadNetwork(3, loss_percent=50, latest_ns=SECOND_NS))
     assert set(run.finished_jobs) == {"long", "urgent"}

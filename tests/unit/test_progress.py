@@ -13,8 +13,9 @@ from rich.console import Console, RenderableType
 
 from analysis.report.facts import headline
 from emulator.display.closing_tables import MAX_JOBS, closing_tables
-from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
+from emulator.display.run_display import BAR_CELLS, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
+from emulator.display.work_display import RunDisplay
 from emulator.records.summary import failures
 
 RESEARCH = JobStatus("research-XL", "research", "running", done=10, running=28, suspended=11, waiting=2, total=51)

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from analysis.papers.slurm_runs import hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
-from emulator.policies.schedulers.play import Costs, End, Execution
-from emulator.policies.schedulers.play import Outcome as PlayOutcome
+from emulator.policies.schedulers.play import Costs, End, Execution, job_row
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass, place
@@ -25,7 +24,6 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
-from tests.peers import slurm as peer
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
@@ -77,17 +75,6 @@ def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> N
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert held.beyond == []
     assert held.preempted[0] == held.preempted[1]
-
-
-def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = [run for run in recorded_runs() if run["config"] == "cancel"]
-    path = tmp_path / "runs.json"
-    for statement, status in ((lambda: None, 0), (lambda: held[0]["jobs"][0].update(end=60.0, submitted=0.0), 1)):
-        statement()
-        path.write_text(json.dumps(held))
-        assert peer.main([str(path)]) == status
-        assert ("beyond: " in capsys.readouterr().out) == bool(status)
-    assert peer.main([]) == 2
 
 
 def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:
@@ -299,9 +286,8 @@ def test_a_victim_with_grace_works_until_it_is_over() -> None:
     assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
     assert executions["high"][0].start_ns == 30 * SECOND_NS
     assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
-    mine = PlayOutcome()
-    mine.add(0, executions["low"])
-    assert (mine.preempted, mine.lost_h, mine.completion_s) == (1, 4 * 30 / 3600, 96.0)
+    mine = job_row(0, executions["low"])
+    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30, 96.0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -410,7 +410,7 @@ def test_advice_where_qos_decide() -> None:
         Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
     ]
     found = [*slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs))).results()]
-    by_way = {(each.way.name, each.way.settings["exempt"], each.way.settings["grace"]): each for each in found}
+    by_way = {tuple(each.text(key) for key in ("mode", "exempt", "grace")): each for each in found}
     lost_s = {way: 3600 * (each.value("lost_node_h") or 0) for way, each in by_way.items()}
     waits_s = {way: each.value("urgent_wait_s") for way, each in by_way.items()}
     assert lost_s["REQUEUE", "0", "0"] == pytest.approx(200, abs=5)

@@ -9,9 +9,10 @@ from experiment_files import refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from simulated import Chaos, make_job, make_settings, run_checked
+from simulated import make_job, make_settings, run_checked
 
 from analysis.evictions import evictions
+from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.effects import ExplainTaskEviction, Kill, Terminate
 from emulator.core.messages import Outcome
 from emulator.core.resource_manager.contracts import Preemptor
@@ -174,8 +175,8 @@ def test_terms_hold_whatever_gets_lost(
     job = structs.replace(job, facts=structs.replace(job.facts, **terms, **saves))
     urgent = [make_job(f"p{n}", "production", 10.0 + 30 * n, reduces_s=(5.0, 5.0, 5.0)) for n in range(3)]
     made = make_settings(nodes=2, containers=3, mechanism=mechanism, seed=seed)
-    chaos = Chaos(seed, 15, 15, 4 * SECOND_NS) if faulty else None
-    cluster = run_checked(made, (job, *urgent), chaos=chaos, may_be_endless=mechanism == "kill")
+    network = BadNetwork(seed, 15, 15, 4 * SECOND_NS) if faulty else None
+    cluster = run_checked(made, (job, *urgent), bad_network=network, may_be_endless=mechanism == "kill")
     told_ns: dict[str, int] = {}
     for record in cluster.records:
         for effect in record.effects:

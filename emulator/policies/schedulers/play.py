@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,7 +43,7 @@ from emulator.policies.schedulers.protocol import (
     SchedulerStarted,
     Suspended,
 )
-from emulator.vocabulary import HOUR_NS, SECOND_NS, Frozen, Mechanism, mean_s
+from emulator.vocabulary import SECOND_NS, Frozen, Mechanism
 
 
 class Costs(Frozen):
@@ -118,51 +119,21 @@ class Execution:
         return max(0, self.end_ns - self.start_ns - stopped_ns - self.saved_ns)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What became of jobs together: of a partition, or a priority."""
+def job_row(submit_ns: int | None, executions: Sequence[Execution]) -> dict[str, Any]:
+    """What became of a job, as a row for ``emulator.records.measures``: in seconds, lost work times its nodes.
 
-    jobs: int = 0
-    started: int = 0
-    waits_ns: list[int] = field(default_factory=list)
-    """From a job's submission to its first start."""
-    completions_ns: list[int] = field(default_factory=list)
-    """From its submission to its end, if it ran to that."""
-    preempted: int = 0
-    """How often jobs were ended or stopped for others."""
-    lost_ns: int = 0
-    """Work that was ended, times its nodes, and is done again or never."""
-
-    def add(self, submit_ns: int, executions: Sequence[Execution], was_there: bool = False) -> None:
-        """Count a job of a play; ``was_there``: it was on its nodes from the beginning, and has no wait."""
-        if executions and executions[-1].end is End.DONE:
-            self.completions_ns.append((executions[-1].end_ns or 0) - submit_ns)
-        self.jobs += 1
-        self.started += bool(executions)
-        if executions and not was_there:
-            self.waits_ns.append(executions[0].start_ns - submit_ns)
-        self.preempted += sum(len(each.stopped) + each.was_ended for each in executions)
-        self.lost_ns += sum(each.lost_ns * len(each.nodes) for each in executions)
-
-    @property
-    def wait_s(self) -> float | None:
-        """The mean of the waits; None: there are none."""
-        return mean_s(self.waits_ns)
-
-    @property
-    def longest_wait_s(self) -> float | None:
-        """The longest of the waits; None: there are none."""
-        return max(self.waits_ns) / SECOND_NS if self.waits_ns else None
-
-    @property
-    def completion_s(self) -> float | None:
-        """The mean of the completions; None: there are none."""
-        return mean_s(self.completions_ns)
-
-    @property
-    def lost_h(self) -> float:
-        """The work that was lost, in hours of a node."""
-        return self.lost_ns / HOUR_NS
+    ``submit_ns`` is None for a job that was on its nodes from the beginning, and did not wait.
+    """
+    submit_s = None if submit_ns is None else submit_ns / SECOND_NS
+    end_ns = executions[-1].end_ns if executions and executions[-1].end is End.DONE else None
+    return {
+        "submit_s": submit_s,
+        "start_s": executions[0].start_ns / SECOND_NS if executions else None,
+        "completion_s": None if end_ns is None or submit_ns is None else (end_ns - submit_ns) / SECOND_NS,
+        "suspensions": sum(len(each.stopped) for each in executions),
+        "kills": sum(each.was_ended for each in executions),
+        "lost_work_s": sum(each.lost_ns * len(each.nodes) for each in executions) / SECOND_NS,
+    }
 
 
 @dataclass(eq=False, slots=True)
