@@ -20,11 +20,12 @@ from emulator.core.job import JobSpec
 from emulator.display.closing_tables import closing_tables
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.records.history import History, HistoryBuilder
+from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup, TaskId
 from tests.examples import drawn
+from tests.histories import fold
 from tests.report_pages import Page
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
@@ -142,10 +143,7 @@ def test_groups_start_when_they_may_and_are_spared_when_they_must(
     made = make_settings(nodes=2, containers=3, mechanism=mechanism, seed=seed)
     network = BadNetwork(seed, 15, 15, 4 * SECOND_NS) if faulty else None
     cluster = run_checked(made, jobs, bad_network=network, may_be_endless=mechanism == "kill")
-    builder = HistoryBuilder(jobs)
-    for record in cluster.records:
-        builder.add(record)
-    history = builder.finish()
+    history = fold(cluster.records, jobs)
     rows = [row for row in history.tasks if row.job == "grouped"]
     assert Counter(row.kind for row in rows) == {group.name: group.count for group in job.facts.groups}
     for group in job.facts.groups:

@@ -20,7 +20,6 @@ from emulator.engine import EngineResult
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
-from emulator.records.history import HistoryBuilder
 from emulator.records.measures import changes_of, shortfall_ns, tolerated_steps
 from emulator.resolved import resolve
 from emulator.run import summary_of
@@ -28,6 +27,7 @@ from emulator.sim.session import simulated_history
 from emulator.vocabulary import MASTER
 from tests.examples import fixed
 from tests.experiment_files import write
+from tests.histories import fold
 
 MECHANISMS = ("kill", "suspend", "checkpoint")
 
@@ -35,10 +35,7 @@ MECHANISMS = ("kill", "suspend", "checkpoint")
 def shortfall_s(run: CheckedCluster) -> float:
     """Of a run whose ApplicationMasters are outside."""
     assert run.settings.availability is not None
-    builder = HistoryBuilder(run.jobs.values())
-    for record in run.records:
-        builder.add(record)
-    tasks = [row for row in builder.finish().attempts if row.kind != MASTER]
+    tasks = [row for row in fold(run.records, run.jobs.values()).attempts if row.kind != MASTER]
     availability, end_ns = run.settings.availability, run.kernel.now_ns
     tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
     return shortfall_ns(changes_of(tasks, end_ns), tolerated) / SECOND_NS
