@@ -11,7 +11,6 @@ from experiment_files import refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from rich.console import Console
 from simulated import make_job, make_settings, run_checked
 
 from emulator.chaos.faulty_cluster import BadNetwork
@@ -24,6 +23,7 @@ from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup, TaskId
+from tests.commands import displayed
 from tests.examples import drawn
 from tests.histories import fold
 from tests.report_pages import Page
@@ -175,10 +175,7 @@ def test_the_tables_of_a_run_have_its_groups_and_those_of_maps_and_reduces_none(
             min(row["start_s"] for row in mine),
             max(row["finish_s"] for row in mine),
         )
-    console = Console(width=160, record=True)
-    for table in closing_tables(summary):
-        console.print(table)
-    assert re.search(r"train\W+workers\W+4\W+4\W", console.export_text())
+    assert re.search(r"train\W+workers\W+4\W+4\W", displayed(*closing_tables(summary), width=160))
     assert "evaluator" in str(Page((run / "report.html").read_text()).tables["groups"])
     del summary["groups"]
     assert "groups of tasks" not in "".join(str(getattr(table, "title", "")) for table in closing_tables(summary))
