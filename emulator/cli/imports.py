@@ -268,13 +268,14 @@ def _write(
 ) -> None:
     """Write an imported file, and show what is not carried over: first what decides, then what was left out.
 
-    The head of the file has all of it.
+    The head of the file lists it, of many with one reason the first ones.
     """
     from workloads.saved import write_saved
+    from workloads.setting_effects import loss_lines
 
     system = type(site).__name__.lower()
     head = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    head += ["Not carried over:", *(f"  {loss}" for loss in losses)] if losses else []
+    head += ["Not carried over:", *(f"  {line}" for line in loss_lines(losses))] if losses else []
     write_saved(out, site, head)
     _show(site.basis, losses, show_all)
 
