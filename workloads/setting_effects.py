@@ -160,7 +160,7 @@ MAX_LISTED = 100
 """Losses of one reason that the head of an imported file lists."""
 
 
-def loss_lines(losses: Iterable[Loss]) -> Iterator[str]:
+def listed(losses: Iterable[Loss]) -> Iterator[str]:
     """One line for each; of those with one reason only the first, and how many more have it."""
     seen: Counter[tuple[str, str]] = Counter()
     for each in losses:

@@ -104,9 +104,9 @@ def kueue(
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload, Node and
-    Kueue's Configuration, also in lists as kubectl writes them. With nodes, it warns of flavors whose quotas are above
-    what the nodes with their labels have. Only named fields are read: environment, arguments and annotations appear
-    nowhere. What is not carried over is listed with its line.
+    Kueue's Configuration, also in lists as kubectl writes them, and in folders beside other files. With nodes, it warns
+    of flavors whose quotas are above what the nodes with their labels have. Only named fields are read: environment,
+    arguments and annotations appear nowhere. What is not carried over is listed with its line.
 
     The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
     and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
@@ -173,7 +173,8 @@ def kubernetes(
     stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
     none did, it does not end.
 
-    --class gives a PriorityClass, and its pods, another value than in the files: natjam compare then says what changes.
+    --class gives a PriorityClass another value than in the files: natjam compare then says what changes. It is for pods
+    that arrive; those of a cluster as it stands keep the priority that they were admitted with.
 
     The table of --arrivals has the column submit_s and, if wanted, name, class (a PriorityClass) or priority,
     duration_s, grace_s and count. Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
@@ -271,11 +272,11 @@ def _write(
     The head of the file lists it, of many with one reason the first ones.
     """
     from workloads.saved import write_saved
-    from workloads.setting_effects import loss_lines
+    from workloads.setting_effects import listed
 
     system = type(site).__name__.lower()
     head = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    head += ["Not carried over:", *(f"  {line}" for line in loss_lines(losses))] if losses else []
+    head += ["Not carried over:", *(f"  {line}" for line in listed(losses))] if losses else []
     write_saved(out, site, head)
     _show(site.basis, losses, show_all)
 

@@ -10,7 +10,7 @@ import typer
 from emulator.cli.options import Strict
 from emulator.display.basis import head_answer
 from emulator.display.console import say, warn
-from emulator.errors import ConfigError, printable
+from emulator.errors import ConfigError, RunError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,10 +57,12 @@ def who(
         cluster = read_saved(file, Kubernetes) if is_imported else read_kubernetes([file], on_bytes).cluster
     asked, not_modelled = _from_manifest(cluster, Path(pod)) if pod.endswith(_SUFFIXES) else _waiting(cluster, pod)
     head_answer(cluster.basis, strict)
+    for each in not_modelled:
+        say(f"of this pod, {each}")
+    if strict and not_modelled:
+        raise RunError("--strict: the lines above say what of this pod decides and is not modelled")
     for line in _answer(cluster.state, asked):
         say(line)
-    for each in not_modelled:
-        warn(f"of this pod, {each}")
     if len(cluster.state.nodes) > _SAMPLED_NODES:
         warn(f"above {_SAMPLED_NODES} nodes kube-scheduler looks at a sample of them; natjam looked at all")
 
@@ -111,7 +113,7 @@ def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...
     objects = read_objects([path], KINDS, settings_of("kubernetes"))
     found = [each.pod for each in Pods(objects, maker).read() if not each.node and not each.ended]
     if not found:
-        others = [f"does not take {each.name} ({each.where})" for each in objects.others]
+        others = [f"does not take {each}" for each in objects.others]
         left_out = [f"leaves out {each}" for each in maker.losses if each.effect is Effect.LEFT_OUT]
         but = f"; natjam {', '.join((others + left_out)[:_MAX_NAMES])}" if others or left_out else ""
         raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits{but}")

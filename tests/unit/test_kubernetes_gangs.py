@@ -177,7 +177,7 @@ def test_who_answers_for_the_whole_gang(tmp_path: Path) -> None:
     done = invoked("who", path, "train-1")
     title, gap, *answer = done.output.splitlines()
     assert title.startswith("decides at this site")
-    assert "1 of 3 pods: its PodGroup is not in the files: it is placed without the others" in gap
+    assert "1 of 4 pods: its PodGroup is not in the files: it is placed without the others" in gap
     assert answer == [
         "ml/train (priority 9, 2 pods, 2 of them together) preempts",
         "ml/train-1 fits on a, and waits for the others",

@@ -196,7 +196,7 @@ def test_who_goes_for_a_pod_that_waits(of: str, cluster: Kubernetes, tmp_path: P
     assert lines[1].startswith("worker-1: ml/train-w8f2k (priority -10) would go; ")
     assert [line.partition(":")[0] for line in lines[2:]] == ["control-1", "worker-2", "worker-3", "gpu-1"]
     assert "anti-affinity" in lines[3]
-    assert "of this pod, spec.topologySpreadConstraints: topology spread is not modelled" in done.stderr
+    assert "\nof this pod, spec.topologySpreadConstraints: topology spread is not modelled" in basis
 
 
 MANIFEST = """\

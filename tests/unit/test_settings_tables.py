@@ -7,22 +7,13 @@ from pathlib import Path
 import pytest
 
 from emulator.sites.basis import Gap
-from workloads.setting_effects import (
-    MAX_LISTED,
-    Effect,
-    Loss,
-    Setting,
-    SettingsTable,
-    basis_of,
-    loss_lines,
-    settings_of,
-)
+from workloads.setting_effects import MAX_LISTED, Effect, Loss, Setting, SettingsTable, basis_of, listed, settings_of
 
 LISTS = Path(__file__).parent.parent / "settings"
 SYSTEMS = [path.name for path in sorted(LISTS.glob("*"))]
 
 
-def listed(path: Path) -> list[str]:
+def keys_of(path: Path) -> list[str]:
     """The keys of an official list, without its comments."""
     return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
 
@@ -30,7 +21,7 @@ def listed(path: Path) -> list[str]:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_table_and_the_lists_of_the_documentation_have_the_same_settings(system: str) -> None:
     table = settings_of(system)
-    of_lists = {path.stem.replace("-", " "): listed(path) for path in (LISTS / system).glob("*.txt")}
+    of_lists = {path.stem.replace("-", " "): keys_of(path) for path in (LISTS / system).glob("*.txt")}
     of_table: dict[str, list[str]] = {}
     for each in table.settings:
         of_table.setdefault(each.of.replace("-", " "), []).append(each.key)
@@ -99,6 +90,6 @@ def test_losses_are_counted_by_reason_and_what_has_one_twice_counts_once() -> No
 
 def test_of_many_losses_with_one_reason_the_first_are_listed() -> None:
     jobs = [Loss(f"job {n}", f"j:{n}", "memory is not modelled", Effect.DECIDES, "jobs") for n in range(MAX_LISTED + 7)]
-    lines = [*loss_lines([*jobs, Loss("Order=lifo", "c:1", "orders are not modelled", Effect.DECIDES)])]
+    lines = [*listed([*jobs, Loss("Order=lifo", "c:1", "orders are not modelled", Effect.DECIDES)])]
     assert len(lines) == MAX_LISTED + 2
     assert lines[-2:] == ["Order=lifo (c:1): orders are not modelled", "and 7 jobs more: memory is not modelled"]

@@ -70,7 +70,8 @@ def read_kubernetes(
         groups,
     )
     totals = objects.totals(api.KINDS)
-    totals[api.Pod.COUNTED] = len(present) + sum(each.effect is Effect.LEFT_OUT for each in maker.losses)
+    left_out = [each for each in maker.losses if each.effect is Effect.LEFT_OUT and each.kind == api.Pod.COUNTED]
+    totals[api.Pod.COUNTED] = len(present) + len(left_out)
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
     losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *objects.losses]

@@ -142,10 +142,22 @@ class Gate(Struct, frozen=True):
     name: str = ""
 
 
+class Port(Struct, frozen=True):
+    containerPort: int = 0
+    hostPort: int = 0
+
+
+class PortContainer(Container, frozen=True):
+    ports: tuple[Port, ...] = ()
+
+
 class PodSpec(Requesting, frozen=True):
     LISTED_IN: ClassVar[dict[str, str]] = {"of": "Pod", "key": "spec", "counted": "pods"}
     """Its list of settings, and its place there, also where it is the template of an owner."""
 
+    containers: tuple[PortContainer, ...] = ()
+    initContainers: tuple[PortContainer, ...] = ()
+    hostNetwork: bool = False
     nodeName: str = ""
     schedulerName: str = "default-scheduler"
     priority: int | None = None

@@ -168,6 +168,8 @@ class PodMaker:
             each.kind in _SPREAD_OWNERS for each in found.value.ownerReferences
         ):
             lost("metadata.ownerReferences.kind", "ReplicaSet")
+        if _has_host_ports(spec):
+            lost("spec.containers.ports.hostPort", "")
         if losses:
             self.partial[name] = tuple(
                 dict.fromkeys(f"{each.what.removeprefix(f'{found.name}.')}: {each.why}" for each in losses)
@@ -211,6 +213,12 @@ def _anti_affinity(terms: Iterable[api.AntiAffinityTerm], namespace: str, lost: 
             lost(_ANTI_AFFINITY, "")
         else:
             yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
+
+
+def _has_host_ports(spec: api.PodSpec) -> bool:
+    """Whether it takes ports of its node; in the node's network all of its ports are."""
+    ports = [port for container in (*spec.containers, *spec.initContainers) for port in container.ports]
+    return any(port.hostPort or (spec.hostNetwork and port.containerPort) for port in ports)
 
 
 _COMPARING = ("Lt", "Gt")

@@ -12,12 +12,15 @@ from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker
 from workloads.kubernetes.reading import Found, Objects
-from workloads.setting_effects import settings_of
+from workloads.setting_effects import Effect, Loss, settings_of
 
 Owner = tuple[str, str]
 """Kind, and name with the namespace; of the topmost owner that is known."""
 _NOBODY: Owner = ("", "")
 _ENDED = ("Succeeded", "Failed")
+_MAKERS = ("StatefulSet", "DaemonSet", "ReplicationController")
+"""Owners of which no pods are made."""
+_WHY_NO_PODS = "it has no pods in the files, and natjam makes none of it"
 _WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
 """Owners whose new pod has the place of the old one, which has to be gone."""
 
@@ -84,6 +87,10 @@ class Pods:
             for each in self.objects.of(api.POD)
             if (by := _controller(each.value)) is not None
         } | {each.owner for each in found.values()}
+        for other in self.objects.others:
+            if other.kind in _MAKERS and (other.kind, other.name) not in owned:
+                what = f"{other.kind} {other.name}"
+                self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, "owners"))
         for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
             for each in self.objects.of(kind):
                 self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)

@@ -58,7 +58,7 @@ class Found(Generic[StructT]):
     value: StructT
     where: str
     losses: tuple[Loss, ...] = ()
-    """Of its fields that are not taken, those that decide."""
+    """What decides among its fields that are not taken."""
 
     @property
     def name(self) -> str:
@@ -142,10 +142,14 @@ def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
 
 
 class Other(NamedTuple):
-    """An object of a kind that is not read: kind and name, and where it begins."""
+    """An object of a kind that is not read, and where it begins."""
 
+    kind: str
     name: str
     where: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} ({self.where})"
 
 
 @dataclass(slots=True)
@@ -154,7 +158,7 @@ class Objects:
 
     by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
-    """Of objects of other kinds, of files that are no objects, and of fields that decide nothing."""
+    """What is lost with objects of other kinds, files that are no objects, and fields that decide nothing."""
     others: list[Other] = field(default_factory=list)
 
     def of(self, kind: Kind) -> list[Found[Any]]:
@@ -201,10 +205,10 @@ def read_objects(
     In a folder there may be files that are no objects, such as Helm's values and templates; what is named itself must
     be objects.  Raises ConfigError: file, line and field, but never a value.
     """
-    objects = Objects()
+    objects, read = Objects(), _Kinds(kinds, table)
     for path in paths:
         for file in files_of(path):
-            _read_file(file, _Kinds(kinds, table), objects, on_bytes, in_folder=file != path)
+            _read_file(file, read, objects, on_bytes, in_folder=file != path)
     return objects
 
 
@@ -334,7 +338,7 @@ class _Reader:
         self._where_read = self._read = self._full_name = ""
         """Where the object begins that is read, and its name, with its kind and without."""
         self._version = ""
-        self._only: Mapping[str, str] = {}
+        self._only: Mapping[str, tuple[str, ...]] = {}
         self._losses: list[Loss] = []
 
     def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
@@ -362,18 +366,18 @@ class _Reader:
             return self._no_object(node, "kind: is missing; every object of Kubernetes has one")
         group = version.rpartition("/")[0]
         self._full_name, self._where_read = self._name(fields), self._where(node)
-        self._read = f"{printable(kind)[:_LONGEST_NAME]} {self._full_name}".strip()
+        shown = printable(kind)[:_LONGEST_NAME]
+        self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(self._read, self._where_read))
-            loss = self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
-            self.objects.losses += loss
+            self.objects.others.append(Other(shown, self._full_name, self._where_read))
+            self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
         self._only = getattr(struct, "ONLY_IN", {})
         self._losses = []
-        at = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
-        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), at)
+        place = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
+        value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
         try:
             converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:
@@ -464,9 +468,9 @@ class _Reader:
 
     def _refuse_of_other_version(self, at: _Place, node: yaml.Node) -> None:
         """Raises ConfigError: the API has this field in another version only, and so rejects it."""
-        version = self._only.get(at.path)
-        if version not in (None, self._version):
-            what = f"{self._read}: unknown field {at.path} in {self._version}; {version} has it"
+        versions = self._only.get(at.path, (self._version,))
+        if self._version not in versions:
+            what = f"{self._read}: unknown field {at.path} in {self._version}; {versions[0]} has it"
             raise ConfigError(f"{self._where(node)}: {what}")
 
     def _lose(self, node: yaml.Node, at: _Place) -> None:

@@ -22,6 +22,8 @@ from workloads.kubernetes.quantities import Quantity
 from workloads.kubernetes.reading import Kind
 
 GROUP = "kueue.x-k8s.io"
+_BEFORE, _NOW = ("v1beta1",), ("v1beta2", "v1")
+"""Versions that have a field."""
 
 
 class ResourceQuota(Struct, frozen=True):
@@ -43,11 +45,11 @@ class ResourceGroup(Struct, frozen=True):
 
 class ClusterQueue(Object, frozen=True):
     COUNTED: ClassVar[str] = "queues"
-    ONLY_IN: ClassVar[dict[str, str]] = {
-        "spec.cohort": "v1beta1",
-        "spec.admissionChecks": "v1beta1",
-        "spec.cohortName": "v1beta2",
-        "spec.concurrentAdmissionPolicy": "v1beta2",
+    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+        "spec.cohort": _BEFORE,
+        "spec.admissionChecks": _BEFORE,
+        "spec.cohortName": _NOW,
+        "spec.concurrentAdmissionPolicy": _NOW,
     }
     """Fields that one version has; the API rejects them in another."""
 
@@ -67,7 +69,7 @@ class ClusterQueue(Object, frozen=True):
 
 class Cohort(Object, frozen=True):
     COUNTED: ClassVar[str] = "cohorts"
-    ONLY_IN: ClassVar[dict[str, str]] = {"spec.parent": "v1alpha1"}
+    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {"spec.parent": ("v1alpha1",)}
 
     parent: str = at("spec.parent", "")
     """In v1alpha1."""
@@ -103,11 +105,11 @@ class PodSet(Struct, frozen=True):
 
 class Workload(Object, frozen=True):
     COUNTED: ClassVar[str] = "workloads"
-    ONLY_IN: ClassVar[dict[str, str]] = {
-        "spec.priorityClassName": "v1beta1",
-        "spec.priorityClassSource": "v1beta1",
-        "spec.priorityClassRef": "v1beta2",
-        "spec.preemptionGates": "v1beta2",
+    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+        "spec.priorityClassName": _BEFORE,
+        "spec.priorityClassSource": _BEFORE,
+        "spec.priorityClassRef": _NOW,
+        "spec.preemptionGates": _NOW,
     }
 
     queueName: str = at("spec.queueName", "")
@@ -120,6 +122,10 @@ class Workload(Object, frozen=True):
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
+class WorkloadPriorityClass(Object, frozen=True):
+    value: int = 0
+
+
 class FairSharing(Struct, frozen=True):
     enable: bool | None = None
     """In v1beta1, where it is false if it is left out; in v1beta2 there is fair sharing if there is this object."""
@@ -130,15 +136,17 @@ class Configuration(Object, frozen=True):
     """Kueue's own configuration."""
 
     COUNTED: ClassVar[str] = "settings"
-    ONLY_IN: ClassVar[dict[str, str]] = {
-        "fairSharing.enable": "v1beta1",
-        "waitForPodsReady.enable": "v1beta1",
-        "queueVisibility": "v1beta1",
-        "visibilityServer": "v1beta2",
-        "resources.quotaCheckStrategy": "v1beta2",
+    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+        "fairSharing.enable": _BEFORE,
+        "waitForPodsReady.enable": _BEFORE,
+        "queueVisibility": _BEFORE,
+        "visibilityServer": _NOW,
+        "resources.quotaCheckStrategy": _NOW,
     }
 
     featureGates: dict[str, str] = at("featureGates", {})
+    waitsForPods: bool | None = at("waitForPodsReady.enable", None)
+    """Whether Kueue looks at pods that are ready, in v1beta1; where it is false, ``waitForPodsReady`` says nothing."""
     fairSharing: FairSharing | None = None
 
     @property
@@ -165,7 +173,7 @@ KINDS: dict[Kind, type[Object]] = {
     LOCAL_QUEUE: LocalQueue,
     RESOURCE_FLAVOR: ResourceFlavor,
     WORKLOAD: Workload,
-    WORKLOAD_PRIORITY_CLASS: PriorityClass,
+    WORKLOAD_PRIORITY_CLASS: WorkloadPriorityClass,
     PRIORITY_CLASS: PriorityClass,
     CONFIGURATION: Configuration,
     NODE: Node,

@@ -5,7 +5,6 @@ With them the nodes as Kueue's flavors see them, and where quotas promise more t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,22 +65,28 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     priorities = {each.value.name: each.value.value for each in classes}
     arrivals, of_workloads = _arrivals(found, cluster, priorities)
     nodes, left_out = _nodes_of(found)
-    losses = [*found.decides(each for each in api.KINDS if each != api.WORKLOAD), *_of_configuration(found)]
+    apart = (api.WORKLOAD, api.CONFIGURATION)
+    losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
     losses += [*of_workloads, *left_out, *found.losses]
     totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
 
 
 def _of_configuration(found: Objects) -> Iterator[Loss]:
-    """What Kueue's own configuration decides that is not modelled: its gates, or all of it, if it is in a ConfigMap."""
+    """What Kueue's own configuration decides that is not modelled; all of it, if it is in a ConfigMap."""
+    table = settings_of("kueue")
     for each in found.of(api.CONFIGURATION):
+        waits, counted = each.value.waitsForPods, api.Configuration.COUNTED
+        yield from (loss for loss in each.losses if waits is not False or ".waitForPodsReady." not in loss.what)
+        if waits:
+            yield from each.lost(table, "Configuration", "waitForPodsReady.enable", "true", counted)
         for gate, is_on in each.value.featureGates.items():
             what = f"Configuration.featureGates.{printable(gate)}={printable(is_on)}"
-            loss = settings_of("kueue").loss("feature gate", gate, is_on, each.where, what=what)
+            loss = table.loss("feature gate", gate, is_on, each.where, what=what, kind=counted)
             yield from () if loss is None else (loss,)
     for other in found.others:
-        if re.match(r"ConfigMap .*manager-config$", other.name):
-            yield Loss(other.name, other.where, _WHY_CONFIG_MAP, Effect.DECIDES)
+        if other.kind == "ConfigMap" and other.name.endswith("manager-config"):
+            yield Loss(f"{other.kind} {other.name}", other.where, _WHY_CONFIG_MAP, Effect.DECIDES)
 
 
 _WHY_CONFIG_MAP = "Kueue's Configuration is not read from a ConfigMap: give the text in its data as a file"

@@ -19,7 +19,7 @@ from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
 from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
-from workloads.setting_effects import Effect, Loss, basis_of, loss_lines, settings_of
+from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
 from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
 from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_queues
@@ -406,7 +406,7 @@ def write_import(imported: Imported, sources: Sources, out: Path) -> None:
 
 def _listed(title: str, losses: Sequence[Loss]) -> list[str]:
     """The lines of a comment about them."""
-    return [title, *(f"  {line}" for line in loss_lines(losses))] if losses else []
+    return [title, *(f"  {line}" for line in listed(losses))] if losses else []
 
 
 def _example_jobs(queues: Iterable[str]) -> list[dict[str, Any]]:
