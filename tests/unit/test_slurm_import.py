@@ -15,7 +15,7 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
-from workloads.saved import read_saved
+from workloads.saved import read_saved, write_saved
 from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
@@ -551,6 +551,13 @@ def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) ->
     assert str(site.basis.decides[0]).startswith("1 of 2 jobs: jobs of one partition take turns")
     _, losses = site_of(tmp_path, conf, JOBS_OF_TWO, QOS_OF_TWO)
     assert not by_effect(losses)[0], "in two partitions one is suspended, as in Slurm"
+    requeued, losses = site_of(tmp_path, conf.replace("SUSPEND,GANG", "REQUEUE"), one, QOS_OF_TWO)
+    assert not by_effect(losses)[0]
+    write_saved(tmp_path / "mine.yaml", requeued, ())
+    said = run_natjam("play", tmp_path / "mine.yaml", "--mode", "low=SUSPEND").output
+    assert "low=SUSPEND: 1 of 2 jobs: jobs of one partition take turns" in said
+    heads = slurm_question(Path("site.yaml"), requeued).heads
+    assert heads[1].startswith("SUSPEND: 1 of 2 jobs: jobs of one partition take turns")
 
 
 def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
