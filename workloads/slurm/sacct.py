@@ -1,7 +1,6 @@
 """Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
 
-A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended
-(sacct's page, ``ElapsedRaw`` and ``Suspended``).  Steps (``12.batch``) are no jobs.  Jobs that never ran, or have not
+A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps (``12.batch``) are no jobs.  Jobs that never ran, or have not
 ended, have no known length and are left out, each with its reason.
 """
 
@@ -31,6 +30,7 @@ _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED
 _BROKEN = "its row has more or fewer values than there are columns"
 _UNREADABLE = "a value of its row cannot be read"
 _SACCT = "sacct"
+_AS_JOB = (Effect.LEFT_OUT, "jobs")
 
 
 class ReadJobs(Frozen):
@@ -96,9 +96,6 @@ def _broken_rows(broken: Sequence[tuple[Where, Mapping[str, str]]]) -> Iterator[
         name = row.get("JobIDRaw", "")
         if "." not in name:
             yield Loss(f"the row of {_named(name)}", str(where), _BROKEN, *_AS_JOB)
-
-
-_AS_JOB = (Effect.LEFT_OUT, "jobs")
 
 
 def _named(job: str) -> str:
