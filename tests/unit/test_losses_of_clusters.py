@@ -334,6 +334,12 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
             "node selectors do not choose",
         ),
         ("nodeLabels: {", "nodeTaints: [{key: spot}], nodeLabels: {", "1 of 1 flavors", "taints of flavors"),
+        (
+            "spec:\n  namespaceSelector",
+            "status: {conditions: [{type: Active, status: 'False'}]}\nspec:\n  namespaceSelector",
+            "1 of 1 queues",
+            "not active, says Kueue",
+        ),
         ("count: 2", "count: 2\n    minCount: 1", "1 of 1 workloads", "partial admission is not modelled"),
         ("  namespaceSelector", "  stopPolicy: HoldAndDrain\n  namespaceSelector", "1 of 1 queues", "(stopPolicy)"),
         ("queueName: q", "queueName: q\n  maximumExecutionTimeSeconds: 600", "1 of 1 workloads", "the longest time"),
@@ -410,6 +416,7 @@ def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
     ("old", "new"),
     [
         ("  namespaceSelector", "  stopPolicy: None\n  namespaceSelector"),
+        ("spec:\n  name", "status: {conditions: [{type: Active, status: 'True'}]}\nspec:\n  name"),
         ("containers:", "nodeSelector: {other: label}\n        containers:"),
         ("containers:", "tolerations: [{operator: Exists}]\n        containers:"),
         (
