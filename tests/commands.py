@@ -7,10 +7,19 @@ import io
 import sys
 from pathlib import Path
 
+from rich.console import Console, RenderableType
 from typer.testing import CliRunner, Result
 
 from emulator.cli.main import app
 from emulator.files.whole_files import is_held
+
+
+def displayed(*parts: RenderableType, width: int = 120, terminal: bool = True) -> str:
+    """What a terminal of this width shows of them."""
+    console = Console(file=io.StringIO(), width=width, record=True, force_terminal=terminal, _environ={})
+    for part in parts:
+        console.print(part)
+    return console.export_text()
 
 
 def invoked(*arguments: object) -> Result:

@@ -81,11 +81,13 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
     return raw
 
 
-def taken_or_refused(read: Callable[[], TakenT], path: Path, secret: str = "SECRET-") -> TakenT | None:
+def taken_or_refused(
+    read: Callable[[], TakenT], path: Path, secret: str = "SECRET-", refusal: type[NatjamError] = NatjamError
+) -> TakenT | None:
     """What is read below ``path``; None: it is refused, in words that name it and can be shown."""
     try:
         return read()
-    except NatjamError as error:
+    except refusal as error:
         said = error.message
     assert said.startswith(str(path)), said
     assert said.isprintable()

@@ -30,13 +30,16 @@ from random import Random
 from typing import Any
 
 from emulator.errors import ConfigError
-from emulator.files.times import LARGEST_TIME_S, seconds_to_ns
+from emulator.files.times import seconds_to_ns
 from emulator.vocabulary import counted
 from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
 from workloads.load import Demand, Factors, Group, alone_ns, find_factors
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled
 from workloads.schema import MAX_TASKS, TraceEntry, UniformFactor
 
+LATEST_SUBMISSION_NS = 10**18
+"""Some thirty years: traces of archives are longer than the three that a task may take; all instants of a run fit in 64
+bits."""
 PRODUCTION, RESEARCH = "production", "research"
 _factors = lru_cache(8)(find_factors)
 """A campaign's runs of one trace and seed need the same factors again and again."""
@@ -133,7 +136,7 @@ def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Heade
         stretch_ns = seconds_to_ns(entry.superpose_s)
         shifted = [_shifted(job, job.submit_ns // stretch_ns * stretch_ns) for job in shifted]
     for job in shifted:
-        if job.submit_ns > LARGEST_TIME_S * 1e9:
+        if job.submit_ns > LATEST_SUBMISSION_NS:
             raise ConfigError(
                 f"{entry.path}: job {job.job} is submitted {job.submit_ns / 1e9:.0f} s after time 0; see window_s"
             )

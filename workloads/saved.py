@@ -14,7 +14,7 @@ import msgspec
 
 from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
-from emulator.files.yaml_positions import Document, read_document
+from emulator.files.yaml_positions import LARGEST_FILE_BYTES, Document, read_document
 from emulator.files.yaml_values import dump_yaml
 from emulator.vocabulary import Frozen
 
@@ -74,8 +74,17 @@ def _location(at: str) -> tuple[str | int, ...]:
 
 
 def write_saved(path: Path, value: Frozen, head: Iterable[str]) -> None:
-    """Write the file, with ``head`` as comments after its header.  Raises RunError."""
+    """Write the file, with ``head`` as comments after its header.
+
+    Raises:
+        ConfigError: it would be larger than what is read.
+        RunError: it cannot be written.
+    """
     comments, system = "".join(f"# {printable(line)}\n" for line in head), type(value).__name__.lower()
     content = dump_yaml({"name": path.stem, system: msgspec.to_builtins(value)})
+    text = f"{HEADER}: {system} {VERSIONS[system]}\n{comments}{content}".encode()
+    if len(text) > LARGEST_FILE_BYTES:
+        largest = f"{LARGEST_FILE_BYTES >> 20} MiB, the most that natjam reads of such a file"
+        raise ConfigError(f"{path}: would be larger than {largest}: import a shorter time, or fewer objects")
     with written_whole(path) as unfinished:
-        unfinished.write_text(f"{HEADER}: {system} {VERSIONS[system]}\n{comments}{content}")
+        unfinished.write_bytes(text)

@@ -156,6 +156,22 @@ def _setting(row: Mapping[str, str]) -> Setting:
     return Setting(row["list"], row["key"], Effect(row["effect"]), inert, row["reason"])
 
 
+MAX_LISTED = 100
+"""Losses of one reason that the head of an imported file lists."""
+
+
+def listed(losses: Iterable[Loss]) -> Iterator[str]:
+    """One line for each; of those with one reason only the first, and how many more have it."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for each in losses:
+        seen[each.why, each.kind] += 1
+        if seen[each.why, each.kind] <= MAX_LISTED:
+            yield str(each)
+    for (why, kind), number in seen.items():
+        if number > MAX_LISTED:
+            yield f"and {number - MAX_LISTED:,} {kind} more: {why}"
+
+
 def basis_of(losses: Iterable[Loss], totals: Mapping[str, int], work: float = 0.0) -> Basis:
     """What answers rest on after these losses.
 

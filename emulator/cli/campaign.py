@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from emulator.cli import detached
 from emulator.cli.options import Baseline, Set, overrides_of
 from emulator.display.console import results_console, say, warn
+from emulator.vocabulary import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from analysis.reproduce.definitions import FigureDefinition
     from emulator.campaign.directory import Variant
     from emulator.campaign.runner import CampaignResult
+
+_FAILURES_SHOWN = 10
 
 
 def campaign(
@@ -62,7 +65,6 @@ def campaign(
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
     from emulator.campaign.directory import CampaignDirectory, planned_runs
-    from emulator.campaign.display import closing_lines
     from emulator.campaign.runner import run_campaign
     from emulator.display.work_display import WorkDisplay
     from emulator.errors import RunError
@@ -85,7 +87,7 @@ def campaign(
     with WorkDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), directory, run_experiment, display.update)
     _print_variants(console, _with_summaries(result), baseline)
-    for line in closing_lines(result):
+    for line in _closing_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
     if result.failures:
         raise RunError(f"{len(result.failures)} of {len(result.runs)} runs failed")
@@ -167,7 +169,6 @@ def reproduce(
     from analysis.reproduce.page import PAGE_NAME, write_results
     from analysis.reproduce.record import results_of
     from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
-    from emulator.campaign.display import failure_lines
     from emulator.display.work_display import WorkDisplay
 
     directory = context.with_resource(CampaignDirectory(out).held())
@@ -182,7 +183,7 @@ def reproduce(
             for text in summary_lines(paper, found):
                 console.print(f"{paper.paper}, {text}", soft_wrap=True, highlight=False)
     write_results(result, results, out)
-    for line in [*failure_lines(result.campaign), *closing_lines(result)]:
+    for line in [*_failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
     if left_out := ", ".join(figure.id for figure in chosen if engine not in figure.engines):
         console.print(f"not for --engine {engine}: {left_out}", soft_wrap=True, highlight=False)
@@ -223,6 +224,36 @@ def _command(
         "--full": full,
     }
     return " ".join(["natjam reproduce", *ids, *(option for option, is_given in options.items() if is_given)])
+
+
+def _closing_lines(result: CampaignResult) -> Iterator[Text]:
+    """The last lines of a finished campaign."""
+    from emulator.campaign.directory import TABLE_NAME
+
+    found = f"; {result.found_done} of them were made before" if result.found_done else ""
+    yield Text(f"{counted(len(result.runs), 'run')}{found}")
+    for name, why in list(result.set_aside.items())[:_FAILURES_SHOWN]:
+        yield Text(f"set aside: {name}: {why}", "bold yellow")
+    if len(result.set_aside) > _FAILURES_SHOWN:
+        yield Text(f"... and {len(result.set_aside) - _FAILURES_SHOWN} more were set aside", "bold yellow")
+    yield from _failure_lines(result)
+    yield from _disturbed_lines(result)
+    yield Text(f"results in {result.directory.path}; a table of all runs: {result.directory.path / TABLE_NAME}")
+
+
+def _failure_lines(result: CampaignResult) -> Iterator[Text]:
+    """The runs that failed, up to a limit, and why."""
+    for name in list(result.failures)[:_FAILURES_SHOWN]:
+        yield Text(f"failed: {name}: {result.failures[name]}", "red")
+    if len(result.failures) > _FAILURES_SHOWN:
+        yield Text(f"... and {len(result.failures) - _FAILURES_SHOWN} more failed; see the column 'failure'", "red")
+
+
+def _disturbed_lines(result: CampaignResult) -> Iterator[Text]:
+    found = [run.name for run in result.runs if (result.summary(run) or {}).get("disturbed")]
+    if found:
+        shown = ", ".join(found[:_FAILURES_SHOWN]) + (", ..." if len(found) > _FAILURES_SHOWN else "")
+        yield Text(f"disturbed: the machine did not keep up with {len(found)} of them: {shown}", "bold yellow")
 
 
 def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline: str | None) -> None:

@@ -55,7 +55,7 @@ def yarn(
 
     It takes over queues, preemption, nodes, heartbeats and applications.
 
-    Settings that could not be carried over are listed, on the terminal and at the head of the written file.
+    What decides there and is not modelled is shown, and which applications were left out; the written file carries it.
     Applications are written beside it, as FILE.jobs.jsonl.
 
     \b
@@ -224,14 +224,15 @@ def slurm(
     """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
 
     Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio) or by QOS (preempt/qos).
-    What is not carried over is listed with its line; included files are read.
+    What decides there and is not modelled is shown, and which jobs were left out, and why. Included files are read.
 
     The written file is for natjam play, advise and run.
 
     \b
     Examples:
       sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
-        --format=JobIDRaw,Partition,Submit,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS > jobs.txt
+        --format=JobIDRaw,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,AllocTRES,ReqMem \\
+        > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
       sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
@@ -268,13 +269,14 @@ def _write(
 ) -> None:
     """Write an imported file, and show what is not carried over: first what decides, then what was left out.
 
-    The head of the file has all of it.
+    The head of the file lists it, of many with one reason the first ones.
     """
     from workloads.saved import write_saved
+    from workloads.setting_effects import listed
 
     system = type(site).__name__.lower()
     head = [f"Made by natjam import {system} from " + ", ".join(path.name for path in paths) + "."]
-    head += ["Not carried over:", *(f"  {loss}" for loss in losses)] if losses else []
+    head += ["Not carried over:", *(f"  {line}" for line in listed(losses))] if losses else []
     write_saved(out, site, head)
     _show(site.basis, losses, show_all)
 

@@ -176,11 +176,11 @@ class ProtocolSettings:
     slow_start_ppm: int
     """Share of a job's maps, in millionths, that must be done before reduces are requested."""
     task_attempts_max: int
-    am_attempts: int = 2
+    am_attempts: int
     """The job fails when this many of its ApplicationMasters have failed."""
-    node_blacklist_failures: int = 3
+    node_blacklist_failures: int
     """Failed attempts of a job on a node before the job avoids it."""
-    node_expiry_ns: int = 600_000_000_000
+    node_expiry_ns: int
     """A node not heard of for this long is lost."""
     speculation: SpeculationSettings | None = None
     news: News = News.HEARTBEAT

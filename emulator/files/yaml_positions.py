@@ -10,7 +10,8 @@ from typing import Any
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import Location, dotted, kind_of, lines_of, parse_yaml
 
-LARGEST_FILE_BYTES = 16 * 2**20
+LARGEST_FILE_BYTES = 256 * 2**20
+"""Of a file that is read here, and so of one that an import writes."""
 
 
 @dataclass

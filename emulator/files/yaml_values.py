@@ -24,7 +24,8 @@ Location = tuple["str | int", ...]
 """The path to a value: keys of mappings and indices of sequences."""
 
 LARGEST_VALUE_COUNT = 2_000_000
-"""More values than this are refused: aliases can make a small file expand without limit."""
+"""More values than this, and than the file has characters, are refused: aliases can make a small file expand without
+limit."""
 DEEPEST_NESTING = 100
 _LONGEST_NUMBER = 1000
 
@@ -143,6 +144,7 @@ class _Builder:
 
     def __init__(self, text: str, source: str, numbered: bool, lines: list[tuple[Location, int]] | None) -> None:
         self.next = CSafeLoader(text).get_event
+        self.most_values = max(LARGEST_VALUE_COUNT, len(text))
         self.source = source
         self.numbered = numbered
         self.lines = lines
@@ -180,8 +182,8 @@ class _Builder:
 
     def add(self, values: int) -> None:
         self.count += values
-        if self.count > LARGEST_VALUE_COUNT:
-            raise ConfigError(f"{self.source}: has more than {LARGEST_VALUE_COUNT} values, with aliases expanded")
+        if self.count > self.most_values:
+            raise ConfigError(f"{self.source}: has more than {self.most_values} values, with aliases expanded")
 
     def mapping(self, start: Any) -> dict[str, Any]:
         self.check_tag(start, "map")

@@ -17,7 +17,8 @@ natjam.
 
 Where containers have several sizes, all amounts are vectors, compared as YARN's DominantResourceCalculator does
 (``emulator.policies.yarn_ideal``), and a container must fit its node in all resources.  Hadoop's default, the
-DefaultResourceCalculator, sees memory only and lets nodes have more containers than cores; that is not modelled.
+DefaultResourceCalculator, sees memory only and lets nodes have more containers than cores: so does a cluster whose
+nodes have no resource but memory, as ``natjam import yarn`` makes it.
 """
 
 from __future__ import annotations

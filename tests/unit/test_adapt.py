@@ -99,6 +99,9 @@ class TestWindow:
             fit_jobs(*self.JOBS, window_s=(1.0, 2.0))
         with pytest.raises(ConfigError, match=r"submitted 1240336762 s after time 0; see window_s"):
             fit_jobs(job("a", 1_240_336_762, 1))
+        assert fit_jobs(job("a", 109_000_000, 1))[0].submit_ns == 109_000_000 * S, (
+            "an archive of three and a half years"
+        )
 
 
 class TestQueues:

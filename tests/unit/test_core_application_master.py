@@ -105,6 +105,12 @@ class Bench:
         assert len(sent(self.give(container), StartContainer)) == 1
         self.report(container, RUNNING, 2)
 
+    def run_map(self, container: str) -> list[Effect]:
+        """Have a map run to its end in ``container``; returns what its end leads to."""
+        self.give(container, kind=MAP)
+        self.report(container, RUNNING, 2)
+        return self.report(container, DONE, 3, outcome=Outcome.SUCCEEDED)
+
     def suspend(self, container: str) -> SuspendContainer:
         """Have ``container`` asked to suspend."""
         self.answer(reclaim=1)
@@ -207,9 +213,7 @@ def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:
 
 def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
     bench = Bench(reduces=1, maps=1)
-    bench.give("m1", kind=MAP)
-    bench.report("m1", RUNNING, 2)
-    bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    bench.run_map("m1")
     (told,) = sent(bench.give("c1"), MapOutputs)
     assert {again for _ in range(5) for again in sent(bench.heartbeat(), MapOutputs)} == {told}
     bench(MapOutputsReceived("node-1", told.version))
@@ -218,16 +222,12 @@ def test_outputs_are_told_to_a_node_until_it_has_received_them() -> None:
 
 def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> None:
     bench = Bench(reduces=2, maps=1)
-    bench.give("m1", kind=MAP)
-    bench.report("m1", RUNNING, 2)
-    bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    bench.run_map("m1")
     (told,) = sent(bench.give("c1"), MapOutputs)
     bench(FetchFailed("c1", 0, told.version, "test"))
     elsewhere = bench.answer(allocated=(AllocatedContainer("c2", REDUCE, "node-2", bench.now_ns),))
     assert sent(elsewhere, MapOutputs) == []
-    bench.give("m2", kind=MAP)
-    bench.report("m2", RUNNING, 2)
-    anew = sent(bench.report("m2", DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
+    anew = sent(bench.run_map("m2"), MapOutputs)
     assert [message.version for message in anew] == [told.version + 1] * 2
     before = bench.new_ask()
     bench(FetchFailed("c1", 0, told.version, "of what has been replaced"))
@@ -238,16 +238,12 @@ def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_los
     """Two outputs are lost; a reduce says so again after one of the maps is done: both ran for ever, in turn."""
     bench = Bench(reduces=1, maps=2)
     for container in ("m1", "m2"):
-        bench.give(container, kind=MAP)
-        bench.report(container, RUNNING, 2)
-        bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED)
+        bench.run_map(container)
     (told,) = sent(bench.give("c1"), MapOutputs)
     for map_index in (0, 1):
         bench(FetchFailed("c1", map_index, told.version, "test"))
     for container in ("m3", "m4"):
-        bench.give(container, kind=MAP)
-        bench.report(container, RUNNING, 2)
-        anew = sent(bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
+        anew = sent(bench.run_map(container), MapOutputs)
         bench(FetchFailed("c1", 0, told.version, "test"))
     assert [message.version for message in anew] == [told.version + 1]
     bench(FetchFailed("c1", 0, told.version + 1, "test"))

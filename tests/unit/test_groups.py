@@ -11,7 +11,6 @@ from experiment_files import refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from rich.console import Console
 from simulated import make_job, make_settings, run_checked
 
 from emulator.chaos.faulty_cluster import BadNetwork
@@ -20,11 +19,13 @@ from emulator.core.job import JobSpec
 from emulator.display.closing_tables import closing_tables
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.records.history import History, HistoryBuilder
+from emulator.records.history import History
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import SECOND_NS, StartsAfter, TaskGroup, TaskId
+from tests.commands import displayed
 from tests.examples import drawn
+from tests.histories import fold
 from tests.report_pages import Page
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
@@ -142,10 +143,7 @@ def test_groups_start_when_they_may_and_are_spared_when_they_must(
     made = make_settings(nodes=2, containers=3, mechanism=mechanism, seed=seed)
     network = BadNetwork(seed, 15, 15, 4 * SECOND_NS) if faulty else None
     cluster = run_checked(made, jobs, bad_network=network, may_be_endless=mechanism == "kill")
-    builder = HistoryBuilder(jobs)
-    for record in cluster.records:
-        builder.add(record)
-    history = builder.finish()
+    history = fold(cluster.records, jobs)
     rows = [row for row in history.tasks if row.job == "grouped"]
     assert Counter(row.kind for row in rows) == {group.name: group.count for group in job.facts.groups}
     for group in job.facts.groups:
@@ -177,10 +175,7 @@ def test_the_tables_of_a_run_have_its_groups_and_those_of_maps_and_reduces_none(
             min(row["start_s"] for row in mine),
             max(row["finish_s"] for row in mine),
         )
-    console = Console(width=160, record=True)
-    for table in closing_tables(summary):
-        console.print(table)
-    assert re.search(r"train\W+workers\W+4\W+4\W", console.export_text())
+    assert re.search(r"train\W+workers\W+4\W+4\W", displayed(*closing_tables(summary), width=160))
     assert "evaluator" in str(Page((run / "report.html").read_text()).tables["groups"])
     del summary["groups"]
     assert "groups of tasks" not in "".join(str(getattr(table, "title", "")) for table in closing_tables(summary))

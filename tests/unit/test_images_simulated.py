@@ -14,7 +14,6 @@ from emulator.core.saved import Saved
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
-from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.resolved import make_machine, resolve
@@ -22,6 +21,7 @@ from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import REDUCE, MeasuredCosts, Mechanism
+from tests.histories import fold
 from tests.views import cluster, task_view
 
 EXPERIMENT = """\
@@ -109,10 +109,7 @@ def test_work_whose_saved_state_is_not_found_is_lost(tmp_path: Path, mechanism: 
     simulate(resolved, journal.extend, make_cluster=make)
     jobs = {job.name: job for job in resolved.jobs}
     assert replay(journal, lambda address: make_machine(address, resolved.settings, jobs)) is None
-    builder = HistoryBuilder(resolved.jobs)
-    for record in journal:
-        builder.add(record)
-    history = builder.finish()
+    history = fold(journal, resolved.jobs)
     saved = [row for row in history.attempts if row.outcome is Outcome.CHECKPOINTED]
     assert saved
     assert all(row.useful_ns == 0 < row.lost_ns == row.active_ns for row in saved)

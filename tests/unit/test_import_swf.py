@@ -57,3 +57,11 @@ def test_lenient_skips_and_counts(tmp_path: Path):
     found = read(write(tmp_path, content(SWF) + b"x\n" + LINE), "swf", lenient=True)
     assert len(found.jobs) == 3
     assert [problem.line for problem in found.problems] == [13, 14]
+
+
+def test_archives_are_longer_than_the_longest_task(tmp_path: Path):
+    late = LINE.replace(b"1 0 ", b"2 109000000 ")
+    assert [job.submit_ns for job in read(write(tmp_path, LINE + late), "swf").jobs] == [0, 109_000_000 * 10**9]
+    with pytest.raises(TraceError) as caught:
+        read(write(tmp_path, LINE + LINE.replace(b"1 0 ", b"2 1e10 ")), "swf")
+    assert (caught.value.line, caught.value.column) == (2, "submit time")

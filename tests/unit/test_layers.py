@@ -317,9 +317,3 @@ def test_a_simulated_run_imports_what_it_runs(tmp_path: Path) -> None:
     found = imported_by(f"{code}; print()", *arguments)
     assert "emulator.sim.session" in found
     assert [name for name in sorted(found) if any(in_package(name, other) for other in IS_NOT_FOR_SIMULATIONS)] == []
-
-
-def test_a_plain_pytest_collects_all_tests() -> None:
-    """Files of one name in several directories would end it: the tests are no packages."""
-    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
-    assert len(names) == len(set(names)), [name for name in set(names) if names.count(name) > 1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from analysis.report.facts import headline
 from emulator.display.closing_tables import MAX_JOBS, closing_tables
@@ -17,6 +17,7 @@ from emulator.display.run_display import BAR_CELLS, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
 from emulator.display.work_display import RunDisplay
 from emulator.records.summary import failures
+from tests.commands import displayed
 
 RESEARCH = JobStatus("research-XL", "research", "running", done=10, running=28, suspended=11, waiting=2, total=51)
 PRODUCTION = JobStatus("production-S", "production", "running", done=4, running=11, suspended=0, waiting=0, total=15)
@@ -25,12 +26,6 @@ PRODUCTION = JobStatus("production-S", "production", "running", done=4, running=
 def status(*jobs: JobStatus, real_s: float = 4.2, phase: str = "running", suspended: int = 3) -> RunStatus:
     used = {"production": 12, "research": 29}
     return RunStatus(75_300_000_000, real_s, 20.0, phase, jobs, 48, used, suspended, 1.7)
-
-
-def text_of(renderable: RenderableType, width: int = 120) -> str:
-    console = Console(file=io.StringIO(), width=width, record=True, force_terminal=True)
-    console.print(renderable)
-    return console.export_text()
 
 
 def summary() -> dict[str, Any]:
@@ -78,7 +73,7 @@ def summary() -> dict[str, Any]:
 
 
 def test_bars_show_each_kind_of_task_in_proportion() -> None:
-    lines = text_of(render_status(status(RESEARCH, PRODUCTION), height=30)).splitlines()
+    lines = displayed(render_status(status(RESEARCH, PRODUCTION), height=30)).splitlines()
     research, production, containers = lines[1:4]
     assert "10/51 done  28 running  11 suspended" in research
     assert "suspended" not in production
@@ -94,7 +89,7 @@ def test_bars_show_each_kind_of_task_in_proportion() -> None:
 def test_jobs_that_do_not_fit_the_terminal_are_counted() -> None:
     ended = [JobStatus(f"ended{n}", "research", "succeeded", 9, 0, 0, 0, 9) for n in range(20)]
     coming = [JobStatus(f"coming{n}", "research", "submitted", 0, 0, 0, 9, 9) for n in range(20)]
-    lines = text_of(render_status(status(*ended, RESEARCH, *coming), height=12)).splitlines()
+    lines = displayed(render_status(status(*ended, RESEARCH, *coming), height=12)).splitlines()
     assert len(lines) <= 12
     assert any("research-XL" in line for line in lines), "what runs is shown before what ended or is to come"
     assert any("and 36 more jobs; 20 of 41 ended" in line for line in lines)
@@ -109,7 +104,7 @@ def test_jobs_that_do_not_fit_the_terminal_are_counted() -> None:
 def test_any_status_can_be_shown(counts: list[tuple[int, ...]], used: dict[str, int], total: int, height: int) -> None:
     jobs = tuple(JobStatus(f"[job {n}]", "q", "running", *count, total=sum(count)) for n, count in enumerate(counts))
     shown = RunStatus(10**9, 1.0, 1.0, "running", jobs, total, used, 0, None)
-    assert text_of(render_status(shown, height))
+    assert displayed(render_status(shown, height))
     assert "\n" not in status_line(shown)
 
 
@@ -138,18 +133,18 @@ def test_on_a_terminal_the_display_is_drawn_in_place_and_leaves_nothing() -> Non
 def test_what_was_not_checked_of_an_output_is_said_beside_what_was() -> None:
     programs = summary()
     programs["output"] |= {"keys_expected": 0, "keys_written": 0, "files_expected": 3, "programs": 3}
-    text = "".join(text_of(table) for table in closing_tables(programs))
+    text = displayed(*closing_tables(programs))
     assert "not checked: what 3 programs wrote" in text
     assert "verified" not in text
     programs["output"] |= {"programs_compared": 2}
-    text = "".join(text_of(table) for table in closing_tables(programs))
+    text = displayed(*closing_tables(programs))
     assert "verified: what 2 programs wrote, unchanged since the commit" in text
     assert "not checked: what 1 program wrote" in text
     assert {tile.label: (tile.cell.text, tile.cell.tone) for tile in headline(programs)}["output"] == ("unchanged", "")
 
 
 def test_closing_tables_and_no_failures() -> None:
-    text = "".join(text_of(table) for table in closing_tables(summary()))
+    text = displayed(*closing_tables(summary()))
     for words in (
         *("research-XL", "succeeded", "197.0", "62", "11", "schedule", "2.634", "3.250", "8.500"),
         *(
@@ -168,13 +163,13 @@ def test_closing_tables_and_no_failures() -> None:
 def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
     with_deadlines = copy.deepcopy(summary())
     one = with_deadlines["jobs"][0]
-    assert "margin" not in "".join(text_of(table) for table in closing_tables(with_deadlines))
+    assert "margin" not in displayed(*closing_tables(with_deadlines))
     with_deadlines["jobs"] = [
         {**one, "name": "late", "submit_s": 5.0, "deadline_s": 190.0, "margin_s": -7.25},
         {**one, "name": "never", "deadline_s": 190.0, "margin_s": None},
         {**one, "name": "free"},
     ]
-    lines = "".join(text_of(table) for table in closing_tables(with_deadlines)).splitlines()
+    lines = displayed(*closing_tables(with_deadlines)).splitlines()
     heads = " ".join(lines[:5])
     assert all(head in heads for head in ("submitted", "completion", "deadline", "margin")), (
         "instants, and what is left"
@@ -186,7 +181,7 @@ def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
         "free": ["-", "-"],
     }
     with_deadlines["jobs"] += [{**one, "name": f"job-{n}"} for n in range(MAX_JOBS)]
-    assert "2 of 2" in "".join(text_of(table) for table in closing_tables(with_deadlines))
+    assert "2 of 2" in displayed(*closing_tables(with_deadlines))
 
 
 def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None:
@@ -194,7 +189,7 @@ def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None
     one = many["jobs"][0]
     many["jobs"] = [{**one, "name": f"job-{n:04}", "completion_s": 1.0 + n} for n in range(2000)]
     many["jobs"][5] |= {"state": "failed", "completion_s": None}
-    text = "".join(text_of(table) for table in closing_tables(many))
+    text = displayed(*closing_tables(many))
     assert text.count("job-") == MAX_JOBS
     assert f"{MAX_JOBS} of 2,000 jobs" in text
     assert text.index("job-0005") < text.index("job-1999") < text.index("job-1998")
@@ -205,7 +200,7 @@ def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None
 def test_a_job_that_its_scheduler_has_ended_is_cancelled_and_no_failure() -> None:
     ended = copy.deepcopy(summary())
     ended["jobs"][0] |= {"state": "killed", "reason": "preempted (PreemptMode=CANCEL)"}
-    text = "".join(text_of(table) for table in closing_tables(ended))
+    text = displayed(*closing_tables(ended))
     assert "1 by its scheduler: preempted (PreemptMode=CANCEL)" in text
     assert failures(ended) == []
     assert [tile.note for tile in headline(ended) if tile.label == "jobs"] == ["1 cancelled by their scheduler"]
@@ -216,7 +211,7 @@ def test_failures_name_the_job_and_the_output() -> None:
     failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None, "reason": "no node is left"}
     failed["output"] |= {"verified": False, "keys_written": 6999, "keys_lost": 1, "files_differing": 1}
     failed["output"] |= {"files_extra": 1, "extra": ["_partial/research-XL/part"]}
-    text = "".join(text_of(table) for table in closing_tables(failed))
+    text = displayed(*closing_tables(failed))
     assert "NOT VERIFIED: 6999 of 7000 keys written, 1 lost" in text
     assert failures(failed)[0] == "job research-XL failed: no node is left"
     assert "1 keys lost" in failures(failed)[1]
@@ -227,7 +222,7 @@ def test_failures_name_the_job_and_the_output() -> None:
 def test_the_summary_of_repeats(value: float | None) -> None:
     metric = {"n": 5, "mean": value, "sd": value, "ci95_low": value, "ci95_high": value}
     repeats = {"repeats": 5, "seeds": [1, 2, 3, 4, 5], "metrics": {"research-XL.completion_s": metric}}
-    text = "".join(text_of(table) for table in closing_tables(repeats))
+    text = displayed(*closing_tables(repeats))
     assert "research-XL.completion_s" in text
     assert ("1.500" in text) == (value is not None)
     assert failures(repeats) == []

@@ -12,9 +12,10 @@ from emulator.core.settings import SpareAfter
 from emulator.policies.axes import PLACEMENT
 from emulator.policies.placement import Local
 from emulator.policies.views import ClusterView, Known, NodeView, PlacementDecision, SuspendedView
-from emulator.records.history import HistoryBuilder, JobRow
+from emulator.records.history import JobRow
 from emulator.records.journal import merge
 from emulator.vocabulary import REDUCE
+from tests.histories import fold
 
 LOCAL = PLACEMENT.by_name["local"]
 JOBS = (make_job("low", reduces_s=(60.0, 30.0)), make_job("high", "production", 10.0, reduces_s=(100.0,)))
@@ -26,11 +27,11 @@ def low_with(options: Local) -> tuple[JobRow, list[str]]:
     settings = make_settings(
         nodes=2, containers=1, mechanism="suspend", unmanaged_masters=True, placement=LOCAL.with_options(options)
     )
-    cluster, history = run_checked(settings, JOBS), HistoryBuilder(JOBS)
-    for record in cluster.records:
-        history.add(record)
+    cluster = run_checked(settings, JOBS)
     kills = (record.message for record in cluster.records if isinstance(record.message, KillContainer))
-    return history.finish().jobs[0], list({kill.why for kill in kills if kill.job == "low" and "ended" not in kill.why})
+    return fold(cluster.records, JOBS).jobs[0], list(
+        {kill.why for kill in kills if kill.job == "low" and "ended" not in kill.why}
+    )
 
 
 def test_one_that_waits_goes_on_with_what_it_has_done() -> None:

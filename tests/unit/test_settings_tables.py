@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator.sites.basis import Gap
-from workloads.setting_effects import Effect, Loss, Setting, SettingsTable, basis_of, settings_of
+from workloads.setting_effects import MAX_LISTED, Effect, Loss, Setting, SettingsTable, basis_of, listed, settings_of
 
 LISTS = Path(__file__).parent.parent / "settings"
 SYSTEMS = [path.name for path in sorted(LISTS.glob("*"))]
@@ -86,3 +86,10 @@ def test_losses_are_counted_by_reason_and_what_has_one_twice_counts_once() -> No
     assert basis.rest == 1
     assert str(basis.left_out[0]) == "2 of 4 jobs (25.0% of the work): it never ran; for example job 1 (j:1)"
     assert basis
+
+
+def test_of_many_losses_with_one_reason_the_first_are_listed() -> None:
+    jobs = [Loss(f"job {n}", f"j:{n}", "memory is not modelled", Effect.DECIDES, "jobs") for n in range(MAX_LISTED + 7)]
+    lines = [*listed([*jobs, Loss("Order=lifo", "c:1", "orders are not modelled", Effect.DECIDES)])]
+    assert len(lines) == MAX_LISTED + 2
+    assert lines[-2:] == ["Order=lifo (c:1): orders are not modelled", "and 7 jobs more: memory is not modelled"]

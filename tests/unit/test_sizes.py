@@ -28,7 +28,7 @@ from emulator.core.messages import (
 from emulator.core.resource_manager.cluster_state import masters_that_block
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.experiment.model import dump_experiment
+from emulator.experiment.model import Experiment, dump_experiment
 from emulator.policies.resources import dominant_ppm
 from emulator.records.measures import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
@@ -193,16 +193,19 @@ def test_the_resource_of_which_most_is_used_says_how_busy_the_cluster_was(tmp_pa
     assert busy_share(history, run, None) is None
 
 
-GANGS = (Path(__file__).parents[2] / "workloads/catalog/gangs.yaml").read_text()
+def gangs(folder: Path, mechanism: str, overheads: str = "none") -> Experiment:
+    """The catalogue's gangs, simulated."""
+    text = (Path(__file__).parents[2] / "workloads/catalog/gangs.yaml").read_text().replace("calibration: auto\n", "")
+    return load_experiment(
+        written(folder, text), ["engine=sim", f"overheads={overheads}", f"scheduler.mechanism={mechanism}"]
+    )
 
 
 @pytest.mark.parametrize(("mechanism", "taken"), [("kill", {"training", "gpus"}), ("wait", set())])
 def test_a_gang_of_several_sizes_starts_whole_and_takes_back_for_all_of_it(
     tmp_path: Path, mechanism: str, taken: set[str]
 ) -> None:
-    text = GANGS.replace("overheads: native", "overheads: none").replace("calibration: auto\n", "")
-    text = text.replace("engine: live", "engine: sim").replace("mechanism: checkpoint", f"mechanism: {mechanism}")
-    rows = simulated_history(resolve(load_experiment(written(tmp_path, text)))).attempts
+    rows = simulated_history(resolve(gangs(tmp_path, mechanism))).attempts
     tasks = [row for row in rows if row.kind != "am"]
     serving = [row for row in tasks if row.job == "serving"]
     assert [(row.kind, row.outcome) for row in serving] == [
@@ -220,17 +223,14 @@ def test_a_gang_of_several_sizes_starts_whole_and_takes_back_for_all_of_it(
 
 def test_a_gang_that_takes_nothing_back_holds_every_node_that_one_of_its_tasks_can_use(tmp_path: Path) -> None:
     """The job after it could start at once, and would keep it waiting."""
-    text = GANGS.replace("overheads: native", "overheads: none").replace("calibration: auto\n", "")
-    text = text.replace("engine: live", "engine: sim").replace("mechanism: checkpoint", "mechanism: wait")
-    jobs = simulated_history(resolve(load_experiment(written(tmp_path, text)))).jobs
+    jobs = simulated_history(resolve(gangs(tmp_path, "wait"))).jobs
     starts_ns = {job.name: job.start_ns or 0 for job in jobs}
     assert starts_ns["serving"] < starts_ns["single"]
 
 
 def test_a_gang_for_which_lost_nodes_have_left_too_little_fails_when_it_wants_room_again(tmp_path: Path) -> None:
     """It was running when the last of them was lost, so it did not wait then."""
-    text = GANGS.replace("overheads: native", "overheads: hadoop-0.23").replace("calibration: auto\n", "")
-    experiment = load_experiment(written(tmp_path, text.replace("engine: live", "engine: sim")))
+    experiment = gangs(tmp_path, "checkpoint", "hadoop-0.23")
     deaths = [(27_584_741_208, 862_925_020, 180_507), (83_361_878_239, 6_217_537_432, 557_198)]
     judged = judge(experiment, 88_593_247_483, 174, [Fault(FaultKind.SILENT_DEATH, *each) for each in deaths])
     assert judged.violation is None

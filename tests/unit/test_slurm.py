@@ -24,7 +24,6 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from tests.commands import run_natjam
-from tests.peers import slurm as peer
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
@@ -76,17 +75,6 @@ def test_recorded_runs(run: dict[str, Any], request: pytest.FixtureRequest) -> N
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert held.beyond == []
     assert held.preempted[0] == held.preempted[1]
-
-
-def test_the_script_tells_what_is_beyond_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = [run for run in recorded_runs() if run["config"] == "cancel"]
-    path = tmp_path / "runs.json"
-    for statement, status in ((lambda: None, 0), (lambda: held[0]["jobs"][0].update(end=60.0, submitted=0.0), 1)):
-        statement()
-        path.write_text(json.dumps(held))
-        assert peer.main([str(path)]) == status
-        assert ("beyond: " in capsys.readouterr().out) == bool(status)
-    assert peer.main([]) == 2
 
 
 def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path) -> None:

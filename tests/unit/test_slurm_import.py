@@ -570,14 +570,14 @@ def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: 
     jobs = TWO_JOBS + (
         "3|low|2026-11-02T10:02:00|600|PREEMPTED|1|8|60\n4|low|2026-11-02T10:02:00|600|NODE_FAIL|1|8|60\n"
         "5|gone|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n6|low|2026-11-02T10:02:00|600|COMPLETED|8|64|60\n"
-        "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
+        "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n7.batch|low|a|b|c|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
         "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n"
     )
     site, _ = site_of(tmp_path, SITE, jobs)
     assert [each.name for each in site.jobs] == ["1", "2"]
     assert [(each.number, each.total, each.reason.split(" (")[0]) for each in site.basis.left_out] == [
         (2, 9, "a value of its row cannot be read"),
-        (1, 9, "it has more or fewer values than columns"),
+        (1, 9, "its row has more or fewer values than there are columns"),
         (1, 9, "it was preempted for good"),
         (1, 9, "how long it works is not known: it is NODE_FAIL"),
         (1, 9, "there is no partition 'gone' in slurm.conf"),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-import io
-from collections.abc import Iterable
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 from rich.table import Table
 
 from analysis.run_paths import read_summary
 from emulator.display.closing_tables import closing_tables
 from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, numbers, words
+from tests.commands import displayed
 from tests.simulated_runs import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,13 +21,6 @@ SECONDS = 123456789.25
 
 
 # ---- a table in a window ----
-
-
-def shown(parts: Iterable[RenderableType], width: int, terminal: bool = True) -> str:
-    console = Console(file=io.StringIO(), width=width, record=True, force_terminal=terminal, _environ={})
-    for part in parts:
-        console.print(part)
-    return console.export_text()
 
 
 def figures() -> Table:
@@ -43,7 +34,7 @@ def figures() -> Table:
 
 
 def test_the_least_important_columns_go_first_and_are_named() -> None:
-    wide, narrow, narrowest = (shown([figures()], width) for width in (140, 90, 76))
+    wide, narrow, narrowest = (displayed(figures(), width=width) for width in (140, 90, 76))
     assert "not shown, only 0 or -: kills" in wide
     assert "not shown in" not in wide
     assert "not shown in 90 columns: p99 (a wider window, or '| less -S', shows all)" in narrow
@@ -52,7 +43,7 @@ def test_the_least_important_columns_go_first_and_are_named() -> None:
 
 
 def test_a_window_too_narrow_for_the_most_important_columns_has_a_block_for_each_row() -> None:
-    lines = shown([figures()], 44).splitlines()
+    lines = displayed(figures(), width=44).splitlines()
     assert f"job: {JOB}" in [line.rstrip() for line in lines]
     assert "why: because it had most time left of all" in [line.rstrip() for line in lines]
     assert max(map(len, lines)) <= 44
@@ -62,7 +53,7 @@ def test_output_that_is_no_terminal_has_every_column() -> None:
     heads = [f"{percent / 10:.1f}%" for percent in range(40)]
     table = new_table(None, [*names("job"), *numbers(*heads)])
     table.add_row(JOB, *(f"{SECONDS:.2f}" for _ in heads))
-    text = shown([table], 1000, terminal=False)
+    text = displayed(table, width=1000, terminal=False)
     assert all(head in text for head in heads)
     assert text.count(f"{SECONDS:.2f}") == len(heads)
 
@@ -70,8 +61,8 @@ def test_output_that_is_no_terminal_has_every_column() -> None:
 def test_cells_are_words_and_never_markup() -> None:
     table = new_table("[bold]title[/]", words("job"))
     table.add_row("[red]job[/]")
-    assert "[red]job[/]" in shown([table], 80)
-    assert "[bold]title[/]" in shown([table], 80)
+    assert "[red]job[/]" in displayed(table, width=80)
+    assert "[bold]title[/]" in displayed(table, width=80)
 
 
 # ---- any table ----
@@ -106,7 +97,7 @@ def test_no_number_and_no_name_is_cut(table: FittedTable, width: int) -> None:
 
 def check(table: FittedTable, width: int) -> None:
     """Each figure and each name is whole, or its column is named below the table."""
-    text = shown([table], width)
+    text = displayed(table, width=width)
     assert "…" not in text
     assert max(map(len, text.splitlines()), default=0) <= width
     heads = [" ".join(str(spec.head).split()) for spec in table.specs if spec.head]
@@ -142,7 +133,7 @@ def test_the_tables_of_a_simulation_are_whole_and_have_no_column_of_zeros(tmp_pa
         for table in closing_tables(summary):
             if isinstance(table, FittedTable):
                 check(table, width)
-            for line in zip(*rows_of(shown([table], width)), strict=True):
+            for line in zip(*rows_of(displayed(table, width=width)), strict=True):
                 assert not all(cell in ("0", "0.000", "-") for cell in line), line
 
 

@@ -19,8 +19,9 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import OrderTask, ProgressReached, Start, SubmitJob, TaskOrder
 from emulator.core.settings import Settings, Trigger
 from emulator.experiment.load import load_experiment
-from emulator.records.history import HistoryBuilder, JobRow
+from emulator.records.history import JobRow
 from emulator.vocabulary import MAP, REDUCE, SECOND_NS, Order, TaskId
+from tests.histories import fold
 
 R0 = TaskId(REDUCE, 0)
 LOW = make_job("low", reduces_s=(80.0,))
@@ -37,10 +38,7 @@ def dummy(*triggers: Trigger, max_suspended: int = 8) -> Settings:
 
 
 def rows(cluster: CheckedCluster, jobs: tuple[JobSpec, ...] = (LOW, HIGH)) -> Mapping[str, JobRow]:
-    history = HistoryBuilder(jobs)
-    for record in cluster.records:
-        history.add(record)
-    return {row.name: row for row in history.finish().jobs}
+    return {row.name: row for row in fold(cluster.records, jobs).jobs}
 
 
 def test_a_job_is_submitted_when_another_has_come_so_far() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from analysis.report.facts import facts
@@ -20,14 +18,15 @@ from emulator.engine import EngineResult
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
-from emulator.records.history import HistoryBuilder
 from emulator.records.measures import changes_of, shortfall_ns, tolerated_steps
 from emulator.resolved import resolve
 from emulator.run import summary_of
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import MASTER
+from tests.commands import displayed
 from tests.examples import fixed
 from tests.experiment_files import write
+from tests.histories import fold
 
 MECHANISMS = ("kill", "suspend", "checkpoint")
 
@@ -35,10 +34,7 @@ MECHANISMS = ("kill", "suspend", "checkpoint")
 def shortfall_s(run: CheckedCluster) -> float:
     """Of a run whose ApplicationMasters are outside."""
     assert run.settings.availability is not None
-    builder = HistoryBuilder(run.jobs.values())
-    for record in run.records:
-        builder.add(record)
-    tasks = [row for row in builder.finish().attempts if row.kind != MASTER]
+    tasks = [row for row in fold(run.records, run.jobs.values()).attempts if row.kind != MASTER]
     availability, end_ns = run.settings.availability, run.kernel.now_ns
     tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
     return shortfall_ns(changes_of(tasks, end_ns), tolerated) / SECOND_NS
@@ -191,9 +187,8 @@ def test_what_a_web_service_measured_is_shown(tmp_path: Path) -> None:
     latency = {"requests": 9, "failed": 0, "p50_real_ms": 1.5, "p95_real_ms": 20.25, "p99_real_ms": 33.75}
     unknown = dict.fromkeys(latency) | {"requests": 0, "failed": 0}
     summary = run_of(tmp_path) | {"web": {**latency, "preempting": unknown}}
-    console = Console(width=200, record=True, file=StringIO())
-    console.print(*closing_tables(summary))
-    assert "9 requests, 0 failed; latency p50 1.500, p99 33.75 ms real" in console.export_text()
+    said = "9 requests, 0 failed; latency p50 1.500, p99 33.75 ms real"
+    assert said in displayed(*closing_tables(summary), width=200)
     shown = {name: cell.text for name, cell in facts(summary)}
     assert (shown["latency p99, real"], shown["while jobs give way, p99"]) == ("33.75 ms", "-")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds
 from workloads.importers.source import OnBytes, ignore, read_rows
 from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.schema import MAX_TASKS
@@ -90,7 +90,7 @@ class _Reader:
         status = int(row["status"])
         if status not in _KNOWN_STATUS:
             raise BrokenRow("status", f"{status} is none of {', '.join(map(str, _KNOWN_STATUS))}")
-        submit_ns = _ns("submit time", row["submit time"])
+        submit_ns = _ns("submit time", row["submit time"], MAX_NS)
         if submit_ns < self._last_submit_ns:
             reason = f"{fields[1]} s is before the job above, {self._last_submit_ns / 1e9:g} s; sort the file by time"
             raise BrokenRow("submit time", reason)
@@ -108,8 +108,8 @@ class _Reader:
 
 def _job(row: dict[str, float], submit_ns: int, outcome: Outcome | None) -> WorkloadJob | None:
     """The job, or None if it never ran."""
-    length_ns = None if row["run time"] == -1 else _ns("run time", row["run time"])
-    wait_ns = None if row["wait time"] == -1 else _ns("wait time", row["wait time"])
+    length_ns = None if row["run time"] == -1 else _ns("run time", row["run time"], MAX_LENGTH_NS)
+    wait_ns = None if row["wait time"] == -1 else _ns("wait time", row["wait time"], MAX_LENGTH_NS)
     processors = int(row["allocated processors"])
     if processors <= 0:
         processors = int(row["requested processors"])
@@ -145,9 +145,9 @@ def _number(column: str, field: str) -> float:
     return value
 
 
-def _ns(column: str, seconds: float) -> int:
+def _ns(column: str, seconds: float, most_ns: int) -> int:
     if seconds < 0:
         raise BrokenRow(column, f"{seconds:g} is negative")
-    if seconds * 1e9 > MAX_LENGTH_NS:
-        raise BrokenRow(column, f"{seconds:g} s is above {MAX_LENGTH_NS // 10**9} s")
+    if seconds * 1e9 > most_ns:
+        raise BrokenRow(column, f"{seconds:g} s is above {most_ns // 10**9} s")
     return round(seconds * 1e9)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
-from workloads.importers.fields import MAX_LENGTH_NS, SeenIds, job_id
+from workloads.importers.fields import MAX_NS, SeenIds, job_id
 from workloads.importers.source import OnBytes, ignore, read_rows
 from workloads.record import Header, WorkloadJob, measured
 
@@ -72,8 +72,8 @@ class _Reader:
         submit_s, _gap_s, input_bytes, shuffle_bytes, output_bytes = (
             _whole(column, field) for column, field in zip(COLUMNS[1:], fields[1:], strict=False)
         )
-        if submit_s * _NS > MAX_LENGTH_NS:
-            raise BrokenRow("submit time", f"{submit_s} s is above {MAX_LENGTH_NS // _NS} s")
+        if submit_s * _NS > MAX_NS:
+            raise BrokenRow("submit time", f"{submit_s} s is above {MAX_NS // _NS} s")
         if submit_s < self._last_submit_s:
             reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by time"
             raise BrokenRow("submit time", reason)

@@ -27,6 +27,7 @@ _LISTS = {
     "partitionname": _PARTITION,
     "nodeset": f"{_CONF} NodeSet",
     "downnodes": f"{_CONF} DownNodes",
+    "frontendname": f"{_CONF} FrontendName",
     "poweraction": f"{_CONF} PowerAction",
 }
 """The list of settings of each kind of line, by its first key; of any other it is that of the whole file."""
@@ -162,6 +163,8 @@ class _Conditions(Frozen):
         if given.of == "QOS":
             is_limit = key.startswith(("grp", "max", "limitfactor", "usagethreshold"))
             return self.enforces_limits if is_limit else self.has_weights or key != "usagefactor"
+        if key in ("oversubscribe", "shared") and given.value.upper() == "EXCLUSIVE":
+            return False  # as Exclusive=NODE, which is given beside it
         if key in _MEMORY:
             return self.counts_memory
         if key in _PRIORITY or (key.startswith("priority") and key not in _NOT_OF_WEIGHTS):
@@ -218,12 +221,16 @@ def _refuse_what_slurm_refuses(site: Site) -> None:
         )
         raise line.where.error("PreemptMode", f'{what} to be specified at the cluster level" (slurm.conf(5))')
     kind = site.options.get("preempttype")
-    if kind is not None and site.value("preempttype").lower() in _PREEMPTS and site.global_mode is Mode.OFF:
-        given = f"PreemptMode={mode}" if mode else "no PreemptMode"
-        what = f'{given}, and Slurm does not start: OFF, the default, "is only compatible with PreemptType=preempt/none'
-        raise kind.where.error(
-            "PreemptType", f'{kind.pairs["preempttype"]} with {what} at a global level" (slurm.conf(5))'
+    if kind is None or site.value("preempttype").lower() not in _PREEMPTS or site.global_mode is not Mode.OFF:
+        return
+    if mode.upper() not in ("", "OFF"):
+        site.lose(
+            f"PreemptMode={mode}", kind.where, "nobody is preempted: a PreemptType needs a PreemptMode beside GANG"
         )
+        return
+    given = f"PreemptMode={mode}" if mode else "no PreemptMode"
+    what = f'{given}, and Slurm does not start: OFF, the default, "is only compatible with PreemptType=preempt/none'
+    raise kind.where.error("PreemptType", f'{kind.pairs["preempttype"]} with {what} at a global level" (slurm.conf(5))')
 
 
 def _note_whom_oversubscribe_keeps(site: Site, partitions: tuple[Partition, ...], qos: tuple[Qos, ...]) -> None:

@@ -215,7 +215,7 @@ def _most_numbers(bracket: str) -> int:
 
 
 def read_table(
-    path: Path, needed: Sequence[str], command: str, broken: list[Where] | None = None
+    path: Path, needed: Sequence[str], command: str, broken: list[tuple[Where, dict[str, str]]] | None = None
 ) -> Iterator[tuple[Where, dict[str, str]]]:
     """The rows of a table that ``command`` prints, by its columns.
 
@@ -223,7 +223,7 @@ def read_table(
         path: the table.
         needed: columns that it must have.
         command: what prints it.
-        broken: takes the places of rows with more or fewer values than there are columns; None: they are errors.
+        broken: takes rows with more or fewer values than there are columns, as far as they go; None: they are errors.
 
     Raises:
         ConfigError: it cannot be read, or is none, or one of the ``needed`` columns is missing.
@@ -241,6 +241,6 @@ def read_table(
             elif broken is None:
                 raise ConfigError(f"{where}: has {len(values)} values for {len(columns)} columns")
             else:
-                broken.append(where)
+                broken.append((where, dict(zip(columns, values, strict=False))))
     except csv.Error as error:
         raise ConfigError(f"{path}: is not such a table: {error}") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
@@ -27,6 +28,7 @@ COMMAND = (
 """Prints what is read here."""
 NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "NCPUS")
 _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
+_BROKEN = "its row has more or fewer values than there are columns"
 _UNREADABLE = "a value of its row cannot be read"
 _TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
 _SACCT = "sacct"
@@ -50,22 +52,23 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     Raises:
         ConfigError: it cannot be read, a column is missing, or the values of no row can be read.
     """
-    cluster, broken = conf.cluster, list[Where]()
+    cluster, broken = conf.cluster, list[tuple[Where, dict[str, str]]]()
     first: dict[str, tuple[Where, dict[str, str]]] = {}
     last: dict[str, tuple[Where, dict[str, str]]] = {}
     for where, row in read_table(path, (*NEEDED, "QOS") if cluster.qos else NEEDED, COMMAND, broken):
         if "." not in row["JobIDRaw"]:
             first.setdefault(row["JobIDRaw"], (where, row))
             last[row["JobIDRaw"]] = where, row
-    losses = [Loss("a row", str(where), "it has more or fewer values than columns", *_AS_JOB) for where in broken]
+    losses = [*_broken_rows(broken)]
     submits, unreadable = _submits(first)
     begin = min(submits.values(), default=datetime.min)
     columns = _DecidingColumns([*last.values()], conf.counts_memory)
     jobs: dict[str, Job] = {}
+    why_not = _WhyNot(cluster)
     for name, (where, row) in last.items():
         if name in unreadable:
             continue
-        if why := _why_not(row, cluster):
+        if why := why_not(row):
             losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
             continue
         try:
@@ -84,7 +87,16 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     losses += _turns(cluster, jobs, last)
     in_order = tuple(sorted(jobs.values(), key=lambda each: (each.submit_ns, each.name)))
     work_s = sum(_work_s(row) for _, row in last.values())
-    return ReadJobs(in_order, tuple(losses), len(last) + len(broken), work_s)
+    total = len(last) + sum(each.why == _BROKEN for each in losses)
+    return ReadJobs(in_order, tuple(losses), total, work_s)
+
+
+def _broken_rows(broken: Sequence[tuple[Where, Mapping[str, str]]]) -> Iterator[Loss]:
+    """Rows with more or fewer values than columns, without those of steps, which are no jobs."""
+    for where, row in broken:
+        name = row.get("JobIDRaw", "")
+        if "." not in name:
+            yield Loss(f"the row of {_named(name)}", str(where), _BROKEN, *_AS_JOB)
 
 
 _AS_JOB = (Effect.LEFT_OUT, "jobs")
@@ -115,22 +127,30 @@ def _time(where: Where, column: str, text: str) -> datetime:
         raise where.error(column, f"'{printable(text[:40])}' is not a time such as 2026-11-24T10:00:00") from None
 
 
-def _why_not(row: Mapping[str, str], cluster: Cluster) -> str:
-    state = row["State"].split(" ")[0]
-    if row["Partition"] not in {each.name for each in cluster.partitions}:
-        return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
-    if cluster.qos and row["QOS"] not in {each.name for each in cluster.qos}:
-        return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
-    if state == "PREEMPTED":
-        return "it was preempted for good (PREEMPTED): how long it would have worked is not known"
-    if state not in _RAN_TO_ITS_END:
-        return f"how long it works is not known: it is {printable(state[:20])}"
-    if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
-        return "it never ran"
-    nodes, cpus = _shape(row)
-    if not cluster.can_hold(row["Partition"], nodes, cpus):
-        return "it has more nodes, or more CPUs on each, than its partition"
-    return ""
+class _WhyNot:
+    """Why a row gives no job; blank: it gives one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._partitions = {each.name for each in cluster.partitions}
+        self._qos = {each.name for each in cluster.qos}
+        self._fits = cache(cluster.can_hold)
+
+    def __call__(self, row: Mapping[str, str]) -> str:
+        """The reason of a row."""
+        state = row["State"].split(" ")[0]
+        if row["Partition"] not in self._partitions:
+            return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
+        if self._qos and row["QOS"] not in self._qos:
+            return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
+        if state == "PREEMPTED":
+            return "it was preempted for good (PREEMPTED): how long it would have worked is not known"
+        if state not in _RAN_TO_ITS_END:
+            return f"how long it works is not known: it is {printable(state[:20])}"
+        if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
+            return "it never ran"
+        if not self._fits(row["Partition"], *_shape(row)):
+            return "it has more nodes, or more CPUs on each, than its partition"
+        return ""
 
 
 def _shape(row: Mapping[str, str]) -> tuple[int, int]:

@@ -19,9 +19,9 @@ from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
 from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
-from workloads.setting_effects import Effect, Loss, basis_of, settings_of
+from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
-from workloads.yarn.losses import SITE, Scheduler, in_scheduler, losses_of
+from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
 from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_queues
 from workloads.yarn.settings import Settings, flag, number, share, whole
 
@@ -31,7 +31,6 @@ _POLICY = "ProportionalCapacityPreemptionPolicy"
 _MAX_PRIORITY = "yarn.cluster.max-application-priority"
 _MASTER_MB = "yarn.app.mapreduce.am.resource.mb"
 _NODE_MB = "yarn.nodemanager.resource.memory-mb"
-_SCHEDULER = "yarn.resourcemanager.scheduler.class"
 _FAIR_PREEMPTION = "yarn.scheduler.fair.preemption"
 
 
@@ -241,13 +240,12 @@ def _leaves(
     sources: Sources, settings: Settings, cluster_mb: int, imported: Imported
 ) -> tuple[bool, Sequence[Leaf], bool]:
     """Whether the queues are the FairScheduler's, its leaves, and whether any of them may preempt."""
-    scheduler = settings.take(_SCHEDULER, "CapacityScheduler", str)
+    scheduler = settings.take(SCHEDULER, "CapacityScheduler", str)
     if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
         found = fair_queues(sources.fair, cluster_mb)
         imported.losses += found.losses
-        if _SCHEDULER not in settings:
-            loss = settings_of("yarn").loss(SITE, _SCHEDULER, "FairScheduler", str(sources.fair))
-            imported.losses += [] if loss is None else [loss]
+        loss = settings_of("yarn").loss(SITE, SCHEDULER, "FairScheduler", str(sources.fair))
+        imported.losses += [] if loss is None else [loss]
         if settings.take(_FAIR_PREEMPTION, False, flag) and not found.has_timeouts:
             why = "nobody preempts: no queue has a time after which it does, and without one it never does"
             imported.lose(f"{_FAIR_PREEMPTION}=true", settings.where(_FAIR_PREEMPTION), why, Effect.NOTHING)
@@ -257,7 +255,7 @@ def _leaves(
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
     if not scheduler.endswith("CapacityScheduler"):
         why = "the queues of capacity-scheduler.xml are imported; for the FairScheduler's, give its file with --fair"
-        imported.lose(f"{_SCHEDULER}={scheduler[:60]}", settings.where(_SCHEDULER), why)
+        imported.lose(f"{SCHEDULER}={scheduler.rpartition('.')[2][:60]}", settings.where(SCHEDULER), why)
     if sources.fair is not None:
         imported.lose(f"--fair {sources.fair}", sources.fair, f"the scheduler is {scheduler}", Effect.NOTHING)
     leaves = capacity_leaves(settings, cluster_mb)
@@ -408,7 +406,7 @@ def write_import(imported: Imported, sources: Sources, out: Path) -> None:
 
 def _listed(title: str, losses: Sequence[Loss]) -> list[str]:
     """The lines of a comment about them."""
-    return [title, *(f"  {loss}" for loss in losses)] if losses else []
+    return [title, *(f"  {line}" for line in listed(losses))] if losses else []
 
 
 def _example_jobs(queues: Iterable[str]) -> list[dict[str, Any]]:

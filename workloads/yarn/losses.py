@@ -19,6 +19,8 @@ from workloads.yarn.queues import PREFIX, Leaf
 from workloads.yarn.settings import Property, Settings, flag, number
 
 SITE, CAPACITY = "yarn-site.xml", "capacity-scheduler.xml"
+SCHEDULER = "yarn.resourcemanager.scheduler.class"
+"""Which scheduler it is; what is lost by it is known when the queues are read."""
 _OF_PREEMPTION = re.compile(
     r".*(monitor\.capacity\.preemption\.|disable_preemption$|underutilized-preemption|lazy-preemption"
     r"|fair\.(am\.)?preemption|waitTime|PreemptionTimeout|PreemptionThreshold|allowPreemptionFrom)"
@@ -42,8 +44,11 @@ class Scheduler(Frozen):
 
 def losses_of(settings: Settings, leaves: Sequence[Leaf], scheduler: Scheduler) -> Iterator[Loss]:
     """What is lost of the properties of all files, and of those that are not set and decide by their default."""
+    variables = settings.variables()
     for found in settings.properties():
         loss = _loss(settings, found, scheduler)
+        if loss is not None and found.name in variables:
+            loss = _nothing(found, "a variable of other values")
         if loss is not None:
             yield loss
     if not scheduler.is_fair:
@@ -68,8 +73,8 @@ def _loss(settings: Settings, found: Property, scheduler: Scheduler) -> Loss | N
         return _nothing(found, "the scheduler is not the FairScheduler")
     if _OF_LABELS.match(name) and not settings.take("yarn.node-labels.enabled", True, flag):
         return _nothing(found, "node labels are off")
-    if name.endswith(f".{_USER_FACTOR}") or (name == _DETECTS and not scheduler.detects):
-        return None  # by queue, below
+    if name == SCHEDULER or name.endswith(f".{_USER_FACTOR}") or (name == _DETECTS and not scheduler.detects):
+        return None  # said elsewhere, of queues for example, or of no effect
     of = CAPACITY if name.startswith(PREFIX) else SITE
     what = printable(f"{name}={found.value[:60]}")
     loss = settings_of("yarn").loss(of, name, settings.text(name), found.where, what=what)

@@ -151,6 +151,10 @@ class Settings:
         """All properties that are used."""
         return iter(self._properties.values())
 
+    def variables(self) -> set[str]:
+        """The names that values have as ``${name}``."""
+        return {found[1] for each in self._properties.values() for found in _VARIABLE.finditer(each.value)}
+
     def text(self, name: str) -> str:
         """The value of a property, with its variables replaced as far as they are known; blank: it is not set."""
         found = self._properties.get(name)

@@ -1,13 +1,26 @@
-"""Allocation by queues: an order of queues, and queues that take from queues (natjam, sections 3.2 and 4).
+"""Allocation by queues: an order of queues, and queues that reclaim from queues (natjam, sections 3.2 and 4).
 
 Theory of operation
 -------------------
 The allocation policy chooses the queue for the next container, and the job selection chooses the job in it.  In a
 queue, suspended tasks come first, unless the policy says otherwise.
 
-The policy says, too, which queue may take containers back, and from which queues.  For each container that a job of
-such a queue lacks, a victim is chosen among the jobs that have one to give, those of the least urgent queue first.  A
-queue that may take from itself does so between its jobs.  All this happens only when the cluster is full.
+The policy says, too, which queue may reclaim containers, and from which queues.  A queue that may reclaim from itself
+does so between its jobs.  What is reclaimed is found by ``emulator.core.resource_manager.reclaim``.  A run that finds
+nothing to reclaim or to forget would find nothing again until what it depends on changes, a reservation has stood too
+long, or a task has run for its job's minimum.  So it is not run until then, unless a policy may decide otherwise as
+time passes.
+
+A node that is too small for all that is waited for is not offered to one job after another.
+
+Where queues are of YARN's CapacityScheduler, requests of several sizes reserve the capacity that they are too large
+for.  A request may be too large for what is free of a node, although it would fit the empty node.  Nodes that smaller
+requests share would never have room for it.  So, when a node is offered to a queue that has no request which fits, the
+first that would fit beside the ApplicationMasters and the stopped processes there, which both stay, reserves the
+capacity: what becomes free of the node is kept for it (``emulator.core.resource_manager.reservations``).  As in YARN,
+there is one reservation on a node, a job has no more of them than it has requests, and it gives the newest up when it
+gets a container elsewhere.  Where a gang holds the node, nothing stays reserved: the two would wait for each other.
+Unlike in YARN, others may use what is free of the node beside it, and requests of saved tasks reserve nothing.
 
 A *paced* allocation reclaims by name, round by round (YARN's ProportionalCapacityPreemptionPolicy).  Once per
 interval the policy's pace says how much it would reclaim, and from which jobs.  The task eviction order names the
@@ -18,12 +31,14 @@ list, it is taken by a strict contract.  If it is not chosen again, it is forgot
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from emulator.core.decisions import allocate, order_jobs, order_tasks, takes
+from emulator.core.decisions import allocate, order_tasks, takes
 from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
@@ -36,13 +51,14 @@ from emulator.core.resource_manager.allocation import (
     SchedulerEventType,
     StrictContract,
 )
-from emulator.core.resource_manager.applications import Application, HeldContainer
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.offers import TASKS, ByContract, Components, Offer
-from emulator.policies.policy import Pace, Reads
-from emulator.policies.resources import total
-from emulator.policies.views import AllocationDecision, ClusterView, JobView, Take, TaskView
+from emulator.core.resource_manager.reclaim import ReclaimContainers, ReclaimOnNodes
+from emulator.policies.policy import Pace, PacedAllocation, Reads
+from emulator.policies.resources import fits, minus, total
+from emulator.policies.views import AllocationDecision, ClusterView, Take, TaskView
 from emulator.policies.yarn_ideal import ONE_CONTAINER, RoundVictims
-from emulator.vocabulary import Resources
+from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
 
 class ByQueues(ByContract):
@@ -52,13 +68,20 @@ class ByQueues(ByContract):
         super().__init__(parts)
         self._policy = self._scheduler.allocation
         reads = self._policy.reads - {Reads.PROGRESS}
-        self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
+        reads |= self._scheduler.task_eviction.reads & {Reads.FORECAST}
+        self._may_rest = self._scheduler.order_is_fixed and not reads
         """Whether the policies read only the queues and their jobs, in an order that never changes."""
         names = [queue.name for queue in self._scheduler.queues]
         self._takers = names if self._policy.queues.least_urgent_takes else names[:-1]
-        """Queues that may ever take containers back."""
-        self._all_asked: tuple[int, int, int] | None = None
-        """State of queues and Preemptor when everything possible had been asked for."""
+        """Queues that may ever reclaim."""
+        has_sizes = parts.settings.has_sizes
+        self._reclaims = (ReclaimOnNodes if has_sizes else ReclaimContainers)(parts, self._offers, self._victim_jobs)
+        self._reserves = has_sizes and isinstance(self._policy, PacedAllocation)
+        """Whether requests reserve capacity."""
+        self._looks_at_size = has_sizes and self._scheduler.fit.takes_the_offer
+        """Whether a node may be too small for a job, and another is not looked for then."""
+        self._no_op_state: tuple[int, ...] | None = None
+        """What a run depends on, when there was nothing to reclaim or to forget."""
         self._decision: AllocationDecision | None = None
         """The allocation's last."""
         self._holds_until_ns: int | None = None
@@ -75,6 +98,10 @@ class ByQueues(ByContract):
     # ---- giving ----
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
+        if self._looks_at_size and self._is_too_small(offer.node):
+            self._state.awaited.insufficient(offer.node.address)
+            offer.is_for_others = True
+            return ()
         decision = self._decided(offer.view)
         if decision.per_heartbeat is not None and offer.given >= decision.per_heartbeat:
             offer.is_for_others = True
@@ -83,11 +110,19 @@ class ByQueues(ByContract):
         offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
             grants = self._first_of(queue, decision.resumes_first, offer)
+            if self._reserves:
+                self._reserve_or_release(queue, offer, is_served=bool(grants))
             if grants:
+                self._offers.reservations.granted(grants)
                 return grants
         if offer.is_held or len(decision.order) < len(offer.view.queues):
             self._record_host(offer)
         return ()
+
+    def _is_too_small(self, node: Node) -> bool:
+        """Whether no job that waits can have room on the node, which then need not be asked one by one."""
+        queues = self._state.queues
+        return not (self._reserves or queues.gangs or queues.may_serve(node.free))
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
@@ -113,12 +148,21 @@ class ByQueues(ByContract):
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         """The job's request for its ApplicationMaster or a new task; ``resumes``: a suspended one counts too."""
+        if self._looks_at_size and self._asks_for_more(application, offer):  # most often; known without asking by group
+            offer.is_for_others = True
+            return None
         grant = None
         if not offer.is_held or application.master_attempts:
             grant = self._offers.master_of(application, offer)
         if grant is None and not offer.is_held:
             grant = self._offers.task_of(application, offer, TASKS, resumes=resumes)
         return grant
+
+    def _asks_for_more(self, application: Application, offer: Offer) -> bool:
+        """Whether the node is too small for all that the job waits for."""
+        if offer.is_held or application.requests.at_once or application.must_start_whole:
+            return False
+        return self._state.queues.asks_for_more(application, offer.node.free)
 
     def _any_of(self, application: Application, offer: Offer) -> Grant | None:
         return self._new_of(application, offer, resumes=True)
@@ -137,117 +181,87 @@ class ByQueues(ByContract):
             return None
         return self._offers.gang_of(gang, offer)
 
+    # ---- reserving ----
+
+    def _reserve_or_release(self, queue: str, offer: Offer, is_served: bool) -> None:
+        """The queue was asked for the node: it reserves it if it can use nothing of it, and a gang that holds it ends
+        the reservation there."""
+        reservations = self._offers.reservations
+        if not is_served and offer.hold is None:
+            self._reserve(queue, offer)
+        elif offer.is_held and any(each.node == offer.node.name for each in reservations.standing()):
+            reservations.retain(lambda each: each.node != offer.node.name)
+            offer.is_for_others = True
+
+    def _reserve(self, queue: str, offer: Offer) -> None:
+        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
+        node, standing = offer.node, list(self._offers.reservations.standing())
+        possible = self._can_become_free(node)
+        here = next((each for each in standing if each.node == node.name), None)
+        if here is not None and fits(here.request, possible):
+            return
+        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
+            self._offers.reservations.retain(lambda each: each is not here)
+            offer.is_for_others = True
+        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
+        for application in self._state.waiting(queue, offer.view).jobs:
+            for group, count in self._new_one_by_one(application):
+                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
+                short = count > reserved[application.name, group.name]
+                if short and not avoids and fits(application.request_for(group), possible):
+                    self._offers.reservations.make(application, group, node.name, offer.view.now_ns)
+                    offer.is_for_others = True
+                    return
+
+    def _can_become_free(self, node: Node) -> Resources:
+        """What the node has without its ApplicationMasters and what stopped processes hold there."""
+        masters = (
+            held.request
+            for held in self._state.containers.values()
+            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
+        )
+        return reduce(minus, masters, self._offers.reservations.beside_stopped()[node.name])
+
+    @staticmethod
+    def _new_one_by_one(application: Application) -> Sequence[tuple[TaskGroup, int]]:
+        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
+        requests = application.requests
+        if requests.application_master is not None:
+            return ((MASTER_GROUP, 1),)
+        if requests.at_once or application.must_start_whole:
+            return ()
+        groups = application.for_shuffle if application.maps_wait else application.others
+        return [(group, len(requests.since[group.name])) for group in groups]
+
     # ---- reclaiming ----
 
     def _lack_due_ns(self, now_ns: int) -> int | None:
-        state = self._state
-        if not any(map(state.queues.pending_in, self._takers)):
+        if not self._reclaims.is_due(any(map(self._state.queues.pending_in, self._takers))):
             return None
-        if not (self._is_full or state.queues.gangs):
-            return None  # natjam, section 3.2: only when the cluster is full
-        if self._all_asked != self._stands or not self._asks_again_on_change:
+        if self._no_op_state != self._reclaims.depends_on:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    @property
-    def _is_full(self) -> bool:
-        return not self._state.free_nodes or self._state.used >= self._state.limit
-
-    @property
-    def _stands(self) -> tuple[int, int, int]:
-        """Stays the same until something changes that reclaiming depends on."""
-        state = self._state
-        return state.queues.changes, self._preemptor.changes, len(state.free_nodes) if state.queues.gangs else 0
-
     def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
+        before = self.changes
+        self._reclaims.begin(now_ns)
         view = self._state.view(now_ns)
-        decision = self._decided(view)
-        rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
-        all_asked = True
+        decision, all_asked = self._decided(view), True
         for queue, victims in decision.reclaim:
+            own = next(each for each in view.queues if each.name == queue)
             others = tuple(victim for victim in victims if victim != queue)
-            if others and not (yield from self._from_queues(queue, others, rooms[queue], now_ns)):
+            if others and not (yield from self._reclaims.from_queues(own, others, now_ns)):
                 break
             if queue in victims:
-                all_asked &= yield from self._within(queue, decision.most_reclaims_in_a_run, now_ns)
-        if all_asked:
-            times_ns = (decision.valid_until_ns, self._state.next_victim_ns(now_ns))
-            self._all_asked = self._stands
+                all_asked &= yield from self._reclaims.within(queue, decision.most_reclaims_in_a_run, now_ns)
+        if all_asked and self._may_rest and self.changes == before:
+            times_ns = (
+                decision.valid_until_ns,
+                self._state.next_victim_ns(now_ns),
+                self._offers.reservations.lasts_until_ns,
+            )
+            self._no_op_state = self._reclaims.depends_on
             self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
-
-    def _from_queues(
-        self, queue: str, victims: tuple[str, ...], room: int, now_ns: int
-    ) -> Generator[Contract, None, bool]:
-        """For the jobs of ``queue``, which may grow by ``room`` containers; returns whether jobs of other queues may
-        take containers back too.  They may not if a gang holds what is free, because it would keep those as well."""
-        possible: list[dict[str, JobView]] | None = None
-        view = self._state.view(now_ns)
-        for application in self._state.waiting(queue, view).jobs:
-            outstanding = self._preemptor.outstanding(application.name)
-            is_gang = self._offers.gangs.waits(application)
-            lacking = self._lacking(application, room) - outstanding
-            while lacking > 0:
-                if possible is None:
-                    possible = [self._victim_jobs.among(self._state.queues.job_views(name, now_ns)) for name in victims]
-                if is_gang and not _has_enough(lacking, possible):
-                    return False
-                jobs = next(filter(None, possible), None)
-                if jobs is None:
-                    return True
-                contracts = self._victim_jobs.choose(application.name, tuple(jobs.values()), jobs, view, lacking)
-                yield from contracts
-                outstanding, lacking = outstanding + len(contracts), lacking - len(contracts)
-            if is_gang:
-                return application.requests.at_once > room
-            room -= outstanding
-        return True
-
-    def _lacking(self, application: Application, room: int | None = None) -> int:
-        """Containers to reclaim for the job, if its queue may grow by ``room``.
-
-        Only a gang takes containers back while others are free: it holds these, and they are too few for it.
-        """
-        requests = application.requests
-        if requests.at_once:
-            fits = (room is None or requests.at_once <= room) and self._offers.gangs.waits(application)
-            return self._offers.gangs.lacking(application) if fits else 0
-        if not self._is_full:
-            return 0
-        return requests.for_any_node if room is None else min(requests.for_any_node, room)
-
-    def _within(self, queue: str, most: int | None, now_ns: int) -> Generator[Contract, None, bool]:
-        """The first waiting job takes from the jobs after it that have something to give (natjam, section 4).
-
-        Each job takes as many as it lacks before it is the next one's turn; together they take at most ``most`` in one
-        run, a gang nevertheless all that it lacks.  Returns False if that limit ended the run, so that the next run may
-        ask for more.  Jobs after a gang that waits take nothing: it would keep that.
-        """
-        view = self._state.view(now_ns)
-        jobs = tuple(self._state.queues.job_views(queue, now_ns))
-        possible = self._victim_jobs.among(jobs)
-        order = order_jobs(self._scheduler.preemption_order, view, jobs)
-        made = 0
-        for rank, name in enumerate(order):
-            application = self._state.applications[name]
-            lacking = self._lacking(application) - self._preemptor.outstanding(name)
-            is_gang, begun = self._offers.gangs.waits(application), False
-            while lacking > 0:
-                later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
-                if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
-                    return True
-                if most is not None and made >= most and not begun:
-                    return False
-                contracts = self._victim_jobs.choose(application.name, later, possible, view, lacking)
-                yield from contracts
-                made, lacking, begun = made + len(contracts), lacking - len(contracts), is_gang
-            if is_gang:
-                return True
-        return True
-
-
-def _has_enough(lacking: int, possible: Iterable[Mapping[str, JobView]]) -> bool:
-    """Whether these jobs can give as much as a gang lacks: less is of no use to it."""
-    return sum(job.reclaimable for jobs in possible for job in jobs.values()) >= lacking
 
 
 class Candidates:

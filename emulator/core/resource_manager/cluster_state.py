@@ -88,6 +88,11 @@ class ClusterState:
         """What has changed since it was last read; None: nobody reads it."""
         self._settings = settings
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no container can be given out."""
+        return not self.free_nodes or self.used >= self.limit
+
     def register(self, node: Node, now_ns: int, registration: int) -> None:
         """A node is there, with nothing of what it may have had."""
         if node.state is NodeState.LOST:

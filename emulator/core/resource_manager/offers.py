@@ -323,7 +323,10 @@ class ByContract(ABC):
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
-        return self._offers.given_up + self._offers.gangs.explained
+        offers, reservations = self._offers, self._offers.reservations
+        return (
+            offers.given_up + offers.gangs.explained + reservations.made + reservations.ended + self._preemptor.changes
+        )
 
     def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``."""

@@ -21,7 +21,7 @@ and no reservation needs any more, they may keep.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from emulator.core.mechanisms import keeps_processes
@@ -169,13 +169,14 @@ class Reservations:
         self._all.append(Reservation(application.name, group.name, node, registration, request, until_ns))
         self.made += 1
 
-    def granted(self, grant: Grant) -> None:
-        """The request gets a container."""
-        need = grant.application.name, grant.group.name, grant.node.name
-        if grant.application.stopped_container(grant.task) is None:
-            place = next((i for i, each in enumerate(self._all) if each[:3] == need), None)
-            if place is not None:
-                del self._all[place]
+    def granted(self, grants: Sequence[Grant]) -> None:
+        """The requests get their containers."""
+        for grant in grants if self._all else ():
+            need = grant.application.name, grant.group.name, grant.node.name
+            if grant.application.stopped_container(grant.task) is None:
+                place = next((i for i, each in enumerate(self._all) if each[:3] == need), None)
+                if place is not None:
+                    del self._all[place]
 
     def retain(self, wanted: Callable[[Reservation], bool]) -> None:
         """Forget those that have ended, and those that are not ``wanted``."""

@@ -59,7 +59,6 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_queues import ByQueues, ByRounds
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
-from emulator.core.resource_manager.by_sized_queues import BySizedQueues
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Contracts, Preemptor
 from emulator.core.resource_manager.offers import Components
@@ -78,16 +77,15 @@ from emulator.vocabulary import MASTER_GROUP, Resources, counted
 
 def strategy(parts: Components) -> Allocation:
     """The strategy for the allocation of the settings."""
-    queues = BySizedQueues if parts.settings.has_sizes else ByQueues
     match parts.settings.scheduler.allocation:
         case ShareAllocation():
             return ByShares(parts)
         case PacedAllocation(pace=pace):
-            return queues(parts) if pace is None else ByRounds(parts, pace, queues(parts))
+            return ByQueues(parts) if pace is None else ByRounds(parts, pace, ByQueues(parts))
         case SchedulerAllocation():
             return ByScheduler(parts)
         case _:
-            return queues(parts)
+            return ByQueues(parts)
 
 
 _FREES = frozenset({NodeHeartbeat, NodeLost})

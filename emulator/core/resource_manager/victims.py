@@ -58,8 +58,10 @@ class VictimJobs:
         self._policy = settings.scheduler.job_eviction
         self._preemptor = preemptor
         self._decisions = 0
-        self._choices: list[JobChoice] = []
+        self.choices: list[JobChoice] = []
         """Choices made since the last ``explain``."""
+        self.reasons: list[Effect] = []
+        """Explanations of tasks that were named since then."""
         across_jobs = settings.scheduler.task_eviction.across_jobs
         self.tasks = VictimTasks(settings, state) if across_jobs else None
         """Chooses where tasks are ranked across jobs; None: they are not."""
@@ -84,7 +86,7 @@ class VictimJobs:
         victim, count = jobs[contract.victim], 1
         if victim.goes_whole:
             count = min(lacking, victim.reclaimable)
-            self._choices += self._choices[-1:] * (count - 1) if contract.container is None else []
+            self.choices += self.choices[-1:] * (count - 1) if contract.container is None else []
         jobs[victim.name] = net_of(victim, count)
         if victim.goes_whole or not jobs[victim.name].reclaimable:
             del jobs[victim.name]
@@ -94,16 +96,16 @@ class VictimJobs:
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "job-eviction", self._decisions)
         victim = choose_job(self._policy, view, among, random)
-        self._choices.append(JobChoice(requester, among[0].facts.queue, victim, view.now_ns, among))
+        self.choices.append(JobChoice(requester, among[0].facts.queue, victim, view.now_ns, among))
         return victim
 
     def explain(self) -> list[Effect]:
         """Explanations of the victims chosen since the last call."""
         explained = [] if self.tasks is None else self.tasks.explain()
-        if not self._choices:
+        if not self.choices:
             return explained
-        choices, self._choices = self._choices, []
-        return [*explained, *explain_jobs(self._policy, choices)]
+        choices, self.choices, reasons, self.reasons = self.choices, [], self.reasons, []
+        return [*explained, *explain_jobs(self._policy, choices), *reasons]
 
 
 def net_of(view: JobView, asked: int) -> JobView:

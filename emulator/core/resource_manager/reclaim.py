@@ -1,59 +1,44 @@
-"""Allocation by queues where containers have several sizes: room is reclaimed on one node.
+"""Reclaiming for the jobs of queues: one run of the Preemptor (natjam, sections 3.2 and 4).
 
 Theory of operation
 -------------------
-Containers are given as with one size (``emulator.core.resource_manager.by_queues``), and who may reclaim from whom is
-the policy's word too.  Each request of such a job that fits no node is looked at alone, in the order of the queue: node
-and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as much
-there as its tasks can make free of what is then still missing, and a reservation keeps the room until all of it is
-there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will have
-given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
-once, and only if all of it then has room.
+The allocation policy says which queues may reclaim from which.  What is reclaimed for their jobs depends on whether a
+container is a container wherever it is.
+
+*Equal containers* (``ReclaimContainers``).  For each container that a job lacks, a victim is chosen among the jobs that
+have one to give, those of the least urgent queue first.  All this happens only when the cluster is full.
+
+*Resource vectors* (``ReclaimOnNodes``).  Each request that fits no node is looked at alone, in the order of the queue:
+node and jobs are chosen (``emulator.core.resource_manager.victims``), each of these jobs is asked by a contract for as
+much there as its tasks can make free of what is then still missing, and a reservation keeps the capacity until all of
+it is there (``emulator.core.resource_manager.reservations``).  A request that fits what is free, or what others will
+have given, takes nothing; in the latter case that is reserved for it.  For a gang this is done for all that it needs at
+once, and only if all of it then has capacity.
 
 The ApplicationMaster chooses the tasks, in its own order.  Until they have left, those that are enough count as gone
-here, whichever they are.  What decides more than room is named by strict contracts: where tasks are ranked across jobs,
-and the tasks of a gang, of which too few may be left.
-
-A node whose room is too small for all that is waited for is not offered to one job after another.
-
-A run that finds nothing to take or to forget would find nothing again until a message changes the ResourceManager, a
-reservation has stood too long, or a task has run for its job's minimum.  So it is not run until then, unless a policy
-may decide otherwise as time passes.
-
-The ResourceManager knows what a mechanism leaves: what a stopped process goes on holding makes no room, so a process is
-not stopped for it.
-
-Where queues are of YARN's CapacityScheduler, their requests reserve the room that they are too large for.  A request
-may be too large for what is free of a node, although it would fit the empty node.  Nodes that smaller requests share
-would never have room for it.  So, when a node is offered to a queue that has no request which fits, the first that
-would fit beside the ApplicationMasters and the stopped processes there, which both stay, reserves the room: what
-becomes free of the node is kept for it (``emulator.core.resource_manager.reservations``).  As in YARN, there is one
-reservation on a node, a job has no more of them than it has requests, and it gives the newest up when it gets a
-container elsewhere.  Where a gang holds the node, nothing stays reserved: the two would wait for each other.  Unlike in
-YARN, others may use what is free of the node beside it, and requests of saved tasks reserve nothing.
+here, whichever they are.  What decides more than capacity is named by strict contracts: where tasks are ranked across
+jobs, and the tasks of a gang, of which too few may be left.  The ResourceManager knows what a mechanism leaves: what a
+stopped process goes on holding is not freed, so a process is not stopped for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from emulator.core.decisions import allocate, choose_job, order_jobs, order_tasks
-from emulator.core.effects import Effect
-from emulator.core.explanation import JobChoice, explain_jobs, explain_tasks
+from emulator.core.decisions import choose_job, order_jobs, order_tasks
+from emulator.core.explanation import JobChoice, explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.resource_manager.allocation import Contract, Grant, StrictContract
-from emulator.core.resource_manager.applications import Application, Node
-from emulator.core.resource_manager.by_queues import ByQueues
-from emulator.core.resource_manager.offers import Components, Offer
+from emulator.core.resource_manager.allocation import Contract, StrictContract
+from emulator.core.resource_manager.applications import Application
+from emulator.core.resource_manager.offers import Components, Offers
 from emulator.core.resource_manager.reservations import requested_anywhere
-from emulator.core.resource_manager.victims import NodeVictims, choose_node, net_of
-from emulator.policies.policy import PacedAllocation, Reads
+from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
@@ -62,8 +47,115 @@ _Jobs = Sequence[tuple[JobView, ...]]
 """Jobs that may have to give, by queue, the least urgent queue first."""
 
 
-class _Rooms(NamedTuple):
-    """The nodes' room in a run of the Preemptor."""
+class _Reclaim:
+    """What both ways of reclaiming look at."""
+
+    def __init__(self, parts: Components, offers: Offers, victim_jobs: VictimJobs) -> None:
+        self._scheduler = parts.settings.scheduler
+        self._state = parts.state
+        self._preemptor = parts.preemptor
+        self._offers = offers
+        self._victim_jobs = victim_jobs
+
+
+class ReclaimContainers(_Reclaim):
+    """Reclaims containers, wherever they are (see the module's theory of operation)."""
+
+    @property
+    def depends_on(self) -> tuple[int, ...]:
+        """Stays the same until something changes that a run depends on."""
+        state = self._state
+        return state.queues.changes, self._preemptor.changes, len(state.free_nodes) if state.queues.gangs else 0
+
+    def is_due(self, has_requests: bool) -> bool:
+        """Whether a run may find something: only when the cluster is full (natjam, section 3.2), or a gang waits.
+
+        ``has_requests``: jobs that may reclaim wait for containers.
+        """
+        return has_requests and bool(self._state.is_full or self._state.queues.gangs)
+
+    def begin(self, now_ns: int) -> None:
+        """A run begins: a no-op, because nothing is reserved."""
+
+    def from_queues(self, queue: QueueView, victims: tuple[str, ...], now_ns: int) -> Generator[Contract, None, bool]:
+        """For the jobs of ``queue``, which may grow up to its maximum, from those of other queues.
+
+        Returns whether jobs of further queues may reclaim too.  They may not if a gang holds what is free, because it
+        would keep what is reclaimed as well.
+        """
+        room = queue.maximum - queue.used
+        possible: list[dict[str, JobView]] | None = None
+        view = self._state.view(now_ns)
+        for application in self._state.waiting(queue.name, view).jobs:
+            outstanding = self._preemptor.outstanding(application.name)
+            is_gang = self._offers.gangs.waits(application)
+            lacking = self._lacking(application, room) - outstanding
+            while lacking > 0:
+                if possible is None:
+                    possible = [self._victim_jobs.among(self._state.queues.job_views(name, now_ns)) for name in victims]
+                if is_gang and not _has_enough(lacking, possible):
+                    return False
+                jobs = next(filter(None, possible), None)
+                if jobs is None:
+                    return True
+                contracts = self._victim_jobs.choose(application.name, tuple(jobs.values()), jobs, view, lacking)
+                yield from contracts
+                outstanding, lacking = outstanding + len(contracts), lacking - len(contracts)
+            if is_gang:
+                return application.requests.at_once > room
+            room -= outstanding
+        return True
+
+    def _lacking(self, application: Application, room: int | None = None) -> int:
+        """Containers to reclaim for the job, if its queue may grow by ``room``.
+
+        Only a gang takes containers back while others are free: it holds these, and they are too few for it.
+        """
+        requests = application.requests
+        if requests.at_once:
+            fits = (room is None or requests.at_once <= room) and self._offers.gangs.waits(application)
+            return self._offers.gangs.lacking(application) if fits else 0
+        if not self._state.is_full:
+            return 0
+        return requests.for_any_node if room is None else min(requests.for_any_node, room)
+
+    def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract, None, bool]:
+        """The first waiting job takes from the jobs after it that have something to give (natjam, section 4).
+
+        Each job takes as many as it lacks before it is the next one's turn; together they take at most ``limit`` in one
+        run, a gang nevertheless all that it lacks.  Returns False if that limit ended the run, so that the next run may
+        ask for more.  Jobs after a gang that waits take nothing: it would keep that.
+        """
+        view = self._state.view(now_ns)
+        jobs = tuple(self._state.queues.job_views(queue, now_ns))
+        possible = self._victim_jobs.among(jobs)
+        order = order_jobs(self._scheduler.preemption_order, view, jobs)
+        made = 0
+        for rank, name in enumerate(order):
+            application = self._state.applications[name]
+            lacking = self._lacking(application) - self._preemptor.outstanding(name)
+            is_gang, begun = self._offers.gangs.waits(application), False
+            while lacking > 0:
+                later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
+                if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
+                    return True
+                if limit is not None and made >= limit and not begun:
+                    return False
+                contracts = self._victim_jobs.choose(application.name, later, possible, view, lacking)
+                yield from contracts
+                made, lacking, begun = made + len(contracts), lacking - len(contracts), is_gang
+            if is_gang:
+                return True
+        return True
+
+
+def _has_enough(lacking: int, possible: Iterable[Mapping[str, JobView]]) -> bool:
+    """Whether these jobs can give as much as a gang lacks: less is of no use to it."""
+    return sum(job.reclaimable for jobs in possible for job in jobs.values()) >= lacking
+
+
+class _FreeCapacity(NamedTuple):
+    """What is free of the nodes in a run."""
 
     free: dict[str, Resources]
     """What nobody has, or will get."""
@@ -71,170 +163,65 @@ class _Rooms(NamedTuple):
     """What will be free beside that, of the nodes where that is something."""
 
 
-class BySizedQueues(ByQueues):
-    """An ``Allocation`` by queues for resource vectors (see the module's theory of operation)."""
+class ReclaimOnNodes(_Reclaim):
+    """Reclaims capacity on one node for each request (see the module's theory of operation)."""
 
-    def __init__(self, parts: Components) -> None:
-        super().__init__(parts)
+    def __init__(self, parts: Components, offers: Offers, victim_jobs: VictimJobs) -> None:
+        super().__init__(parts, offers, victim_jobs)
         nodes = parts.settings.nodes
         self._names = nodes[0].resource_names
         self._whole = total((node.resources for node in nodes), self._names)
         self._seed = parts.settings.seed
-        self._reservations = self._offers.reservations
-        self._reserves = isinstance(self._policy, PacedAllocation)
-        """Whether requests reserve room."""
-        self._looks_at_size = parts.settings.scheduler.fit.takes_the_offer
-        """Whether a job that is offered a node gets room there or none."""
-        self._may_rest = self._asks_again_on_change and Reads.FORECAST not in self._scheduler.task_eviction.reads
-        """Whether no policy looks at the time; the users' own may read anything."""
-        self._no_op_state: int | None = None
-        """State of the ResourceManager in which there was nothing to reclaim or to forget."""
+        self._reservations = offers.reservations
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
         """Whether tasks that are named are explained here; with other mechanisms their jobs are asked, and explain."""
-        self._choices: list[JobChoice] = []
-        self._reasons: list[Effect] = []
+        self._capacity = _FreeCapacity({}, {})
         self._ranks: dict[tuple[tuple[str, ...], ...], list[TaskView]] = {}
         """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
         self._impossible: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
         """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
 
     @property
-    def changes(self) -> int:
-        """See ``Allocation``."""
-        return super().changes + self._reservations.made + self._reservations.ended + self._preemptor.changes
+    def depends_on(self) -> tuple[int, ...]:
+        """Stays the same until something changes that a run depends on."""
+        return (self._state.changes,)
 
-    def explain(self) -> list[Effect]:
-        """See ``Allocation``."""
-        whys = [*explain_jobs(self._scheduler.job_eviction, self._choices), *self._reasons]
-        self._choices, self._reasons = [], []
-        return [*super().explain(), *whys]
+    def is_due(self, has_requests: bool) -> bool:
+        """Whether a run may find something; reservations and contracts that are not needed any more end in one, too.
 
-    def _choose(self, offer: Offer) -> Sequence[Grant]:
-        if self._is_too_small(offer.node):
-            self._state.awaited.insufficient(offer.node.address)
-            offer.is_for_others = True
-            return ()
-        grants = super()._choose(offer)
-        for grant in grants:
-            self._reservations.granted(grant)
-        return grants
+        ``has_requests``: jobs that may reclaim wait for containers.
+        """
+        return has_requests or self._preemptor.owes_on_nodes or self._reservations.lasts_until_ns is not None
 
-    def _is_too_small(self, node: Node) -> bool:
-        """Whether no job that waits can have room on the node, which then need not be asked one by one."""
-        queues = self._state.queues
-        return self._looks_at_size and not (self._reserves or queues.gangs or queues.may_serve(node.free))
-
-    def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
-        grants = super()._first_of(queue, resumes_first, offer)
-        if not self._reserves:
-            return grants
-        if not grants and offer.hold is None:
-            self._reserve(queue, offer)
-        elif offer.is_held and any(each.node == offer.node.name for each in self._reservations.standing()):
-            self._reservations.retain(lambda each: each.node != offer.node.name)
-            offer.is_for_others = True
-        return grants
-
-    def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
-        if self._asks_for_more(application, offer):  # most often; known without asking group by group
-            offer.is_for_others = True
-            return None
-        return super()._new_of(application, offer, resumes)
-
-    def _asks_for_more(self, application: Application, offer: Offer) -> bool:
-        """Whether the node is too small for all that the job waits for."""
-        queues, node = self._state.queues, offer.node
-        whole = application.requests.at_once or application.must_start_whole
-        return self._looks_at_size and not offer.is_held and not whole and queues.asks_for_more(application, node.free)
-
-    # ---- reserving room ----
-
-    def _reserve(self, queue: str, offer: Offer) -> None:
-        """Keep the node's room for the queue's first request that could have it, unless it is kept already."""
-        node, standing = offer.node, list(self._reservations.standing())
-        possible = self._can_become_free(node)
-        here = next((each for each in standing if each.node == node.name), None)
-        if here is not None and fits(here.request, possible):
-            return
-        if here is not None:  # an ApplicationMaster has come since, or a process was stopped
-            self._reservations.retain(lambda each: each is not here)
-            offer.is_for_others = True
-        reserved = Counter((each.requester, each.group) for each in standing if each is not here)
-        for application in self._state.waiting(queue, offer.view).jobs:
-            for group, count in self._new_one_by_one(application):
-                avoids = group is not MASTER_GROUP and node.name in application.requests.avoided
-                short = count > reserved[application.name, group.name]
-                if short and not avoids and fits(application.request_for(group), possible):
-                    # One that has ended would stand beside the new one if its job asked again: each would block both.
-                    self._reservations.retain(lambda each: True)
-                    self._reservations.make(application, group, node.name, offer.view.now_ns)
-                    offer.is_for_others = True
-                    return
-
-    def _can_become_free(self, node: Node) -> Resources:
-        """What the node has without its ApplicationMasters and what stopped processes hold there."""
-        masters = (
-            held.request
-            for held in self._state.containers.values()
-            if held.node == node.name and held.group is MASTER_GROUP and self._state.on_slot(held)
-        )
-        return reduce(minus, masters, self._reservations.beside_stopped()[node.name])
-
-    @staticmethod
-    def _new_one_by_one(application: Application) -> Sequence[tuple[TaskGroup, int]]:
-        """How many new containers it may get one by one now, by group, in the order in which it gets them."""
-        requests = application.requests
-        if requests.application_master is not None:
-            return ((MASTER_GROUP, 1),)
-        if requests.at_once or application.must_start_whole:
-            return ()
-        groups = application.for_shuffle if application.maps_wait else application.others
-        return [(group, len(requests.since[group.name])) for group in groups]
-
-    # ---- reclaiming ----
-
-    def _lack_due_ns(self, now_ns: int) -> int | None:
-        wanted = any(map(self._state.queues.pending_in, self._takers)) or self._preemptor.owes_on_nodes
-        if not wanted and self._reservations.lasts_until_ns is None:
-            return None
-        if self._no_op_state != self._state.changes:
-            return now_ns
-        return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
-
-    def _for_jobs(self, now_ns: int) -> Iterator[Contract | StrictContract]:
-        before = self.changes
+    def begin(self, now_ns: int) -> None:
+        """A run begins."""
         self._reservations.update(now_ns)
         self._forget_ranks()
-        rooms = _Rooms(self._reservations.free(), self._reservations.expected(now_ns))
-        view = self._state.view(now_ns)
-        decision = allocate(self._policy, view)
-        for name, victims in decision.reclaim:
-            others = [victim for victim in victims if victim != name]
-            queue = next(queue for queue in view.queues if queue.name == name)
-            if others:
-                jobs = tuple(self._state.waiting(name, view).jobs)
-                may = self._within_maximum(queue)
-                yield from self._serve(
-                    jobs, lambda _, others=others: self._jobs_with_victims_in(others, now_ns), may, rooms, now_ns
-                )
-            if name in victims:
-                views = tuple(self._state.queues.job_views(name, now_ns))
-                order = order_jobs(self._scheduler.preemption_order, view, views)
-                jobs = [self._state.applications[job] for job in order]
-                after = partial(self._jobs_with_victims_after, order, now_ns)
-                may = self._within_a_run(decision.most_reclaims_in_a_run)
-                yield from self._serve(jobs, after, may, rooms, now_ns)
-        if self._may_rest and self.changes == before:
-            times_ns = (decision.valid_until_ns, self._state.next_victim_ns(now_ns), self._reservations.lasts_until_ns)
-            self._no_op_state = self._state.changes
-            self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        self._capacity = _FreeCapacity(self._reservations.free(), self._reservations.expected(now_ns))
+
+    def from_queues(
+        self, queue: QueueView, victims: tuple[str, ...], now_ns: int
+    ) -> Generator[Contract | StrictContract, None, bool]:
+        """For the jobs of ``queue``, from those of other queues.  Jobs of further queues may reclaim too."""
+        jobs, may = tuple(self._state.waiting(queue.name, self._state.view(now_ns)).jobs), self._within_maximum(queue)
+        yield from self._serve(jobs, lambda _: self._jobs_with_victims_in(victims, now_ns), may, now_ns)
+        return True
+
+    def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
+        """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more
+        only when something has changed."""
+        views = tuple(self._state.queues.job_views(queue, now_ns))
+        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
+        jobs = [self._state.applications[job] for job in order]
+        after = partial(self._jobs_with_victims_after, order, now_ns)
+        yield from self._serve(jobs, after, self._within_a_run(limit), now_ns)
+        return True
 
     def _serve(
         self,
         jobs: Sequence[Application],
         givers: Callable[[Application], _Jobs],
         may: Callable[[Application, Sequence[TaskGroup]], bool],
-        rooms: _Rooms,
         now_ns: int,
     ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
@@ -244,7 +231,7 @@ class BySizedQueues(ByQueues):
                 for _ in range(times):
                     if not may(application, groups):
                         return
-                    if not (yield from self._reclaim_capacity(application, groups, givers(application), rooms, now_ns)):
+                    if not (yield from self._reclaim_capacity(application, groups, givers(application), now_ns)):
                         break
             if self._offers.gangs.waits(application):
                 return
@@ -264,10 +251,10 @@ class BySizedQueues(ByQueues):
 
         return may
 
-    def _within_a_run(self, most: int | None) -> Callable[[Application, Sequence[TaskGroup]], bool]:
-        """Together they get room for at most ``most`` containers in a run; a gang nevertheless for all of it."""
+    def _within_a_run(self, limit: int | None) -> Callable[[Application, Sequence[TaskGroup]], bool]:
+        """Together they get room for at most ``limit`` containers in a run; a gang nevertheless for all of it."""
         made = self._reservations.made
-        return lambda _, __: most is None or self._reservations.made - made < most
+        return lambda _, __: limit is None or self._reservations.made - made < limit
 
     def _jobs_with_victims_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
         views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
@@ -303,7 +290,7 @@ class BySizedQueues(ByQueues):
                 yield (group,), lacking
 
     def _reclaim_capacity(
-        self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, rooms: _Rooms, now_ns: int
+        self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, now_ns: int
     ) -> Generator[Contract | StrictContract, None, bool]:
         """Reclaim what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
@@ -311,15 +298,14 @@ class BySizedQueues(ByQueues):
         alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
         if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
             return False
-        trial = _Rooms(dict(rooms.free), dict(rooms.coming))
+        trial = _FreeCapacity(dict(self._capacity.free), dict(self._capacity.coming))
         places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
         if len(places) < len(groups):
             if alone is not None:
                 self._impossible.setdefault(names, []).append(alone)
             return False
         yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
-        rooms.free.update(trial.free)
-        rooms.coming.update(trial.coming)
+        self._capacity = trial
         if any(taken.tasks for _, taken in places):
             self._forget_ranks()
         return True
@@ -328,7 +314,7 @@ class BySizedQueues(ByQueues):
         self,
         application: Application,
         groups: Sequence[TaskGroup],
-        trial: _Rooms,
+        trial: _FreeCapacity,
         ranked: Callable[[], Sequence[TaskView]],
     ) -> Iterator[tuple[TaskGroup, NodeVictims]]:
         """Where each of the groups' containers has room or gets it, which is taken of ``trial``; ends at the first that
@@ -361,7 +347,7 @@ class BySizedQueues(ByQueues):
         self._ranks.clear()
         self._impossible.clear()
 
-    def _go(self, taken: NodeVictims, rooms: _Rooms, gone: set[str]) -> None:
+    def _go(self, taken: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""
         for task in taken.tasks:
             going = [self._state.containers[task.container]]
@@ -372,7 +358,7 @@ class BySizedQueues(ByQueues):
             for held in going:
                 if held.id not in gone:
                     gone.add(held.id)
-                    more = self.frees(held)
+                    more = self._reservations.frees(held)
                     rooms.coming[held.node] = plus(rooms.coming[held.node], more) if held.node in rooms.coming else more
 
     def _carry_out(
@@ -432,7 +418,7 @@ class BySizedQueues(ByQueues):
         return ranked
 
     def _frees(self, task: TaskView) -> Resources:
-        return self.frees(self._state.containers[task.container])
+        return self._reservations.frees(self._state.containers[task.container])
 
     def _record_reason(
         self,
@@ -447,10 +433,14 @@ class BySizedQueues(ByQueues):
         queues = {job.name: of_queue for of_queue in jobs for job in of_queue}
         for task in taken.tasks:
             among = queues[task.job]
-            self._choices.append(JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among, short))
+            self._victim_jobs.choices.append(
+                JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among, short)
+            )
         jobs_named = [job for job in dict.fromkeys(task.job for task in taken.tasks) if self._names_tasks(job)]
         for victim in jobs_named if self._explains_tasks else ():
             going = [task.container for task in taken.tasks if task.job == victim]
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
-            self._reasons.append(explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going)))
+            self._victim_jobs.reasons.append(
+                explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going))
+            )
