@@ -281,6 +281,9 @@ def test_who_says_first_what_of_a_manifest_is_not_modelled(tmp_path: Path) -> No
     assert second == "d/p (priority 0) goes to a"
     done = run_natjam("who", path, asked, "--strict", status=1)
     assert "d/p" not in done.stdout
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}}
+    done = run_natjam("who", path, written(asked, owner, pod("p")))
+    assert f"left out: StatefulSet s ({asked}:1): it has no pods" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
