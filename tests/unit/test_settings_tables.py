@@ -13,7 +13,7 @@ LISTS = Path(__file__).parent.parent / "settings"
 SYSTEMS = [path.name for path in sorted(LISTS.glob("*"))]
 
 
-def listed(path: Path) -> list[str]:
+def keys_of(path: Path) -> list[str]:
     """The keys of an official list, without its comments."""
     return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
 
@@ -21,7 +21,7 @@ def listed(path: Path) -> list[str]:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_table_and_the_lists_of_the_documentation_have_the_same_settings(system: str) -> None:
     table = settings_of(system)
-    of_lists = {path.stem.replace("-", " "): listed(path) for path in (LISTS / system).glob("*.txt")}
+    of_lists = {path.stem.replace("-", " "): keys_of(path) for path in (LISTS / system).glob("*.txt")}
     of_table: dict[str, list[str]] = {}
     for each in table.settings:
         of_table.setdefault(each.of.replace("-", " "), []).append(each.key)
