@@ -158,6 +158,15 @@ def test_only_pods_that_are_there_count(tmp_path: Path) -> None:
     assert [gap.kind for gap in basis.decides] == ["jobs"]
 
 
+def test_pods_of_a_template_for_another_scheduler_are_not_made(tmp_path: Path) -> None:
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "d"}}
+    template = {"spec": {"containers": [], "schedulerName": "volcano"}}
+    found = read_kubernetes([written(tmp_path / "c.yaml", node("a"), {**deployment, "spec": {"template": template}})])
+    assert found.cluster.state.waiting == ()
+    (gap,) = found.cluster.basis.left_out
+    assert (gap.kind, gap.reason) == ("owners", "another scheduler places it (spec.schedulerName)")
+
+
 def test_an_owner_without_pods_is_left_out(tmp_path: Path) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "d"}}
     (gap,) = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner)]).cluster.basis.left_out
