@@ -26,7 +26,6 @@ from emulator.core.settings import (
     MEMORY,
     VICTIMS,
     AvailabilitySettings,
-    News,
     NodeSettings,
     ProtocolSettings,
     QueueSettings,
@@ -35,6 +34,7 @@ from emulator.core.settings import (
     SpareAfter,
     SpeculationSettings,
     Trigger,
+    UpdateMode,
 )
 from emulator.costs.overheads import load_overheads, load_tier
 from emulator.experiment.availability import Transactional, capacity_of, forecast_of
@@ -143,7 +143,7 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         protocol.model_copy(update=usual),
         heartbeat_ns=seconds_to_ns(experiment.heartbeat_s),
         speculation=None if speculation is None else in_machine_units(SpeculationSettings, speculation),
-        news=News(protocol.news),
+        news=UpdateMode(protocol.news),
     )
 
 

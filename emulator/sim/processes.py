@@ -272,10 +272,10 @@ class VirtualProcesses:
             written = self.memory.of(task.node).write(container, task.launch.memory_bytes)
             if not isinstance(task.launch.saved, ProcessImage):  # the image has brought its memory back
                 task.setup_ns = self.memory.times.write_ns(written)
-                self._tell_paged(container, task, written, task.setup_ns)
+                self._report_paged(container, task, written, task.setup_ns)
         self._plan_end(container, task)
 
-    def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
+    def _report_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
         """Report the paging that a task begins now; a stop meanwhile is not counted."""
         if moved.paged_out_bytes or moved.paged_in_bytes:
             now_ns = self.kernel.now_ns
@@ -318,7 +318,7 @@ class VirtualProcesses:
         if task.launch.memory_bytes and task.check_ns is None:
             read = self.memory.of(task.node).read(container)
             task.check_ns = self.memory.times.read_ns(read)
-            self._tell_paged(container, task, read, task.check_ns)
+            self._report_paged(container, task, read, task.check_ns)
             self._plan_end(container, task)
             return
         task.committing, now_ns = True, self.kernel.now_ns
@@ -454,7 +454,7 @@ class VirtualProcesses:
         container = task.launch.container
         self.moved_ns = self.kernel.now_ns
         task.resume(self.moved_ns)
-        swapped_bytes = self.memory.of(task.node).go_on(container)
+        swapped_bytes = self.memory.of(task.node).resume(container)
         self.tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
         if task.first_key_ns is None:
             self._await_input(container)

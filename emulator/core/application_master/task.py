@@ -227,8 +227,8 @@ class TaskAttempt(Stateful):
     def _launched(self, now_ns: int) -> None:
         self.was_launched, self.running_since_ns = True, now_ns
 
-    def _chosen(self, mechanism: Mechanism, pays_debt: bool = False) -> None:
-        self.mechanism, self.fulfils_contract = mechanism, pays_debt
+    def _chosen(self, mechanism: Mechanism, fulfils_contract: bool = False) -> None:
+        self.mechanism, self.fulfils_contract = mechanism, fulfils_contract
 
     def _asked(self, now_ns: int) -> SuspendContainer:
         container, _ = self.place

@@ -72,12 +72,12 @@ def _unit_text(unit: Unit) -> str:
     return f"{', '.join(unit.names)} (priority {unit.priority}"
 
 
-def why_fit_error(misfit: FitError) -> str:
+def why_fit_error(error: FitError) -> str:
     """Why a pod does not fit on a node."""
-    if misfit.filter is not Filter.RESOURCES:
-        return _FILTERS[misfit.filter].format(what=misfit.what)
-    asked, room = amount_text(misfit.what, misfit.asked), amount_text(misfit.what, misfit.room)
-    return f"{asked} asked, it has {room} in all" if misfit.is_hard else f"{asked} asked, {room} left"
+    if error.filter is not Filter.RESOURCES:
+        return _FILTERS[error.filter].format(what=error.what)
+    asked, room = amount_text(error.what, error.asked), amount_text(error.what, error.room)
+    return f"{asked} asked, it has {room} in all" if error.is_hard else f"{asked} asked, {room} left"
 
 
 def why_score(score: Score) -> str:
@@ -96,7 +96,7 @@ def why_placement(placement: Placement) -> Iterator[str]:
     yield f"{pod.name} (priority {pod.priority}) {where}{nominated}"
     for node, score in placement.scores.items():
         yield f"{node}: {why_score(score)}"
-    for node, misfit in placement.misfits.items():
+    for node, misfit in placement.fit_errors.items():
         yield f"{node}: {why_fit_error(misfit)}"
 
 
@@ -106,16 +106,16 @@ def why_preemption(preemption: Preemption) -> Iterator[str]:
     yield f"{pod.name} (priority {pod.priority}) {_VERDICTS[preemption.verdict].format(node=preemption.node)}"
     for candidate in sorted(preemption.candidates, key=lambda each: each.node != preemption.node):
         yield f"{candidate.node}: {_why_candidate(candidate)}{_why_not(preemption, candidate)}"
-    for node, misfit in preemption.misfits.items():
+    for node, misfit in preemption.fit_errors.items():
         yield f"{node}: {why_fit_error(misfit)}{_why_no_candidate(preemption, node, misfit)}"
     if preemption.cleared:
         yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
 
 
-def _why_no_candidate(preemption: Preemption, node: str, misfit: FitError) -> str:
+def _why_no_candidate(preemption: Preemption, node: str, error: FitError) -> str:
     if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
         return ""
-    if misfit.is_hard:
+    if error.is_hard:
         return "; nobody's leaving helps"
     if node in preemption.untried:
         return "; nobody there is of lower priority"
