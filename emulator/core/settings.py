@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
 from emulator.policies.capacity import Capacity
 from emulator.policies.fit import OFFERED
+from emulator.policies.mechanism import TRAITS
 from emulator.policies.policy import (
     AllocationPolicy,
     FitPolicy,

@@ -37,7 +37,6 @@ from emulator.core.completions import (
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
-from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, LaunchTimes
 from emulator.sim.disks import NO_SPACE, VirtualDevices, VirtualDisks
@@ -45,7 +44,7 @@ from emulator.sim.inputs import VirtualInputs
 from emulator.sim.kernel import Kernel
 from emulator.sim.memory import Moved, VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
-from emulator.vocabulary import Tier, Work, transfer_ns
+from emulator.vocabulary import KeyCheckpoint, ProcessImage, Tier, Work, transfer_ns
 
 _SAY_AGAIN_NS = 5_000_000_000
 """How often a failed fetch of a map's output is reported, until other outputs are known."""

@@ -40,8 +40,7 @@ from emulator.core.messages import (
     Tick,
     TimerFired,
 )
-from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
-from emulator.vocabulary import MAP, REDUCE, Order, TaskId, Work
+from emulator.vocabulary import MAP, REDUCE, KeyCheckpoint, Order, ProcessImage, Saved, TaskId, Work
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 

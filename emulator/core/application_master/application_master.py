@@ -46,7 +46,6 @@ from emulator.core.application_master.task import (
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
 from emulator.core.machine import Arc, Phase, Stateful, StateMachine, Symbol
-from emulator.core.mechanisms import HELD_BY, TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     AllocatedContainer,
@@ -72,9 +71,9 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.saved import Saved
 from emulator.core.settings import Settings
-from emulator.vocabulary import Mechanism, Order, TaskId, Work
+from emulator.policies.mechanism import HELD_BY, TRAITS
+from emulator.vocabulary import Mechanism, Order, Saved, TaskId, Work
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 

@@ -39,9 +39,9 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
 from emulator.core.machine import Phase, Timers
-from emulator.core.mechanisms import TRAITS, applied_to
 from emulator.core.messages import SuspendContainer
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import TRAITS, applied_to
 from emulator.vocabulary import TaskGroup, TaskId, Work
 
 _PPM = 1_000_000

@@ -34,14 +34,13 @@ from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
-from emulator.core.mechanisms import TRAITS, applied_to, keeps_processes
 from emulator.core.messages import AllocateResponse, ProgressSamples
-from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.mechanism import TRAITS, applied_to, keeps_processes
 from emulator.policies.resources import irreducible, lacking, minus, total
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Resources, Tier, Work
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, ProcessImage, Resources, Tier, Work
 
 
 class ChosenTasks(NamedTuple):

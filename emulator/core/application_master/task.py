@@ -31,8 +31,7 @@ from typing import ClassVar
 from emulator.core.job import JobSpec
 from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import AllocatedContainer, ResumeContainer, StartContainer, SuspendContainer
-from emulator.core.saved import Saved
-from emulator.vocabulary import MAP, REDUCE, Frozen, Mechanism, TaskGroup, TaskId, Work
+from emulator.vocabulary import MAP, REDUCE, Frozen, Mechanism, Saved, TaskGroup, TaskId, Work
 
 
 class AttemptState(Symbol):

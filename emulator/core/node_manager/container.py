@@ -40,9 +40,8 @@ from emulator.core.messages import (
     ResumeContainer,
     StartContainer,
 )
-from emulator.core.saved import Saved
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import Work
+from emulator.vocabulary import Saved, Work
 
 _S = ContainerState
 StateCompletion: TypeAlias = (

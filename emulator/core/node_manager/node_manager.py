@@ -34,7 +34,6 @@ from emulator.core.completions import (
     TerminateFailed,
 )
 from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
-from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     ContainerReported,
@@ -58,9 +57,9 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import InsufficientResourcesError, NodeLedger
 from emulator.core.node_manager.container import Container, StateCompletion, first_key_at_ns
 from emulator.core.node_manager.status_updater import NodeStatusUpdater
-from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings, Settings, UpdateMode
-from emulator.vocabulary import Work
+from emulator.policies.mechanism import TRAITS
+from emulator.vocabulary import ProcessImage, Work
 
 
 class NodeManager(StateMachine):

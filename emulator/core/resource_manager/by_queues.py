@@ -42,7 +42,6 @@ from emulator.core.decisions import allocate, order_tasks, takes
 from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import (
     Contract,
     Decision,
@@ -54,6 +53,7 @@ from emulator.core.resource_manager.allocation import (
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.offers import TASKS, ByContract, Components, Offer
 from emulator.core.resource_manager.reclaim import ReclaimContainers, ReclaimOnNodes
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.policy import Pace, PacedAllocation, Reads
 from emulator.policies.resources import fits, minus, total
 from emulator.policies.views import AllocationDecision, ClusterView, Take, TaskView

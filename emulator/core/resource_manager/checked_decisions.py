@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from emulator.core.effects import Effect, ExplainScheduler
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.offers import TASKS, Components, Offer, Offers
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.schedulers.protocol import (
     CancelJob,
     Done,

@@ -43,12 +43,12 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.effects import TRANSACTIONAL, Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import keeps_processes, needs_no_job
 from emulator.core.messages import AllocateResponse, KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import keeps_processes, needs_no_job
 from emulator.policies.resources import common, irreducible, lacking, minus, plus, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources

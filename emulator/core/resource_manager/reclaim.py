@@ -33,12 +33,12 @@ from msgspec.structs import replace
 from emulator.core.decisions import choose_job, order_jobs, order_tasks
 from emulator.core.explanation import JobChoice, explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.offers import Components, Offers
 from emulator.core.resource_manager.reservations import requested_anywhere
 from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup

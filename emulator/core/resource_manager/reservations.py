@@ -23,12 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from emulator.core.mechanisms import keeps_processes
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import keeps_processes
 from emulator.policies.resources import irreducible, lacking, minus, plus, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskGroup
