@@ -1,4 +1,4 @@
-"""Values that policies, machines and tables share: jobs and their groups, mechanisms and what they save, storage devices."""
+"""Values that policies, machines and tables share: jobs, mechanisms and what they save of a task, storage devices."""
 
 from __future__ import annotations
 
