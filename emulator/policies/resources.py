@@ -32,9 +32,9 @@ def minus(one: Resources, other: Resources) -> Resources:
     return tuple(map(sub, one, other))
 
 
-def lacking(wanted: Resources, there: Resources) -> Resources:
+def lacking(request: Resources, there: Resources) -> Resources:
     """What of ``wanted`` is not there."""
-    return tuple([need - have if need > have else 0 for need, have in zip(wanted, there, strict=True)])
+    return tuple([need - have if need > have else 0 for need, have in zip(request, there, strict=True)])
 
 
 def common(one: Resources, other: Resources) -> Resources:
@@ -52,9 +52,9 @@ def total(vectors: Iterable[Resources], names: Sized) -> Resources:
     return tuple(map(sum, zip(*vectors, strict=True))) or (0,) * len(names)
 
 
-def fits(wanted: Resources, there: Resources) -> bool:
+def fits(request: Resources, there: Resources) -> bool:
     """Whether all that is wanted is there."""
-    return all(map(ge, there, wanted))
+    return all(map(ge, there, request))
 
 
 def irreducible(short: Resources, givers: Iterable[_T], frees: Callable[[_T], Resources]) -> tuple[_T, ...] | None:
