@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -91,6 +92,7 @@ def advice_json(
         "name": question.experiment.name,
         "production": question.production,
         "queues": list(question.queues),
+        "basis": msgspec.to_builtins(question.experiment.basis),
         "assumed": list(assumed),
         "candidates": [{"name": row.candidate.name, **row.to_json()} for row in found.rows],
         "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,

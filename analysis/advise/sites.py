@@ -13,6 +13,7 @@ what is said holds for such days and not for one.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -23,7 +24,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from msgspec.structs import replace
 
-from analysis.advise.results import Candidate, CandidateResult, CellColumn, Measures, column
+from analysis.advise.results import (
+    MIN_PREEMPTIONS,
+    Candidate,
+    CandidateResult,
+    CellColumn,
+    Measures,
+    column,
+    reasons_against_any,
+)
 from analysis.figures import style
 from emulator.core.messages import JobState
 from emulator.display.tables import ALWAYS, Kind
@@ -40,6 +49,7 @@ from emulator.records.summary import job_in_seconds
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites import kueue, slurm
+from emulator.sites.basis import Basis
 from emulator.sites.kueue import Arrival, Kueue
 from emulator.sites.slurm import Job, Mode, Slurm
 from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, counted
@@ -67,6 +77,10 @@ class SiteQuestion(Frozen):
     columns: Sequence[CellColumn]
     words: Callable[[Sequence[CandidateResult]], Iterable[str]]
     """What the figures say, in sentences."""
+    preempted: str
+    """The measure that counts preemptions."""
+    basis: Basis
+    """What decides at the site and is not modelled, and what was left out."""
     has_figure: bool = False
     drawn: tuple[str, ...] = ()
     """The measures of days that are drawn."""
@@ -84,6 +98,17 @@ class SiteQuestion(Frozen):
                 continue
             means = {key: spread_of(day[key] for day in ended) for key in self.drawn}
             yield CandidateResult(candidate, {**means, LOOPS: len(days) - len(ended)})
+
+    def text(self, found: Sequence[CandidateResult]) -> Iterator[str]:
+        """What is said below the table: the figures in sentences, unless too little is preempted to tell.
+
+        A day with endless preemption has no lack of it.
+        """
+        has_loops = any(each.number(LOOPS) for each in found)
+        most = math.inf if has_loops else max(each.number(self.preempted) for each in found)
+        yield from reasons_against_any(self.basis, most, " a day" if self.drawn else "")
+        if most >= MIN_PREEMPTIONS:
+            yield from self.words(found)
 
 
 # ---- Slurm ----
@@ -156,6 +181,8 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
         "what each way means for the site's jobs",
         columns,
         _slurm_words,
+        "preempted",
+        site.basis,
         has_figure=True,
     )
 
@@ -351,6 +378,8 @@ def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
         f"what each means for {DAYS} days like this one (mean, 95% interval)",
         columns,
         _kueue_words,
+        "evictions",
+        site.basis,
         drawn=tuple(heads)[:-1],
     )
 

@@ -13,7 +13,8 @@ The steps of the rule:
 All differences are paired: each seed gives one, between two candidates with the same jobs.  A difference is sure if
 Student's 95% interval of its mean, widened by Bonferroni's rule for the number of mechanisms compared, does not contain
 0.  The candidate is *preferred* only if it is surely better than waiting; if it is to wait itself, only if every other
-mechanism is surely worse.  Otherwise there is no preference.
+mechanism is surely worse.  Otherwise there is no preference; nor is there one where something that decides at the site
+is not modelled, or where too little is preempted to tell (``MIN_PREEMPTIONS``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from analysis.advise.candidates import WAIT
 from analysis.advise.outcomes import CandidateResults
-from analysis.advise.results import NO_POLICIES, CandidateResult
+from analysis.advise.results import NO_POLICIES, CandidateResult, reasons_against_any
 from analysis.curves import known
 from analysis.frames import Series
 from analysis.statistics import mean_interval
@@ -114,6 +115,8 @@ class Verdict:
     left_out: tuple[CandidateResult, ...]
     """Candidates with failed runs."""
     seeds: int
+    reasons_against_any: tuple[str, ...] = ()
+    """Why none may be preferred, whatever the figures are; a sentence each."""
 
 
 def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] | None = None) -> Verdict | None:
@@ -131,14 +134,16 @@ def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] 
         best = _best(found, rest)
         rivals.append(judged.rival(best))
         rest = [row for row in rest if row.candidate.mechanism != best.candidate.mechanism]
+    against_any = tuple(reasons_against_any(found.basis, max(row.number("preempted") for row in sound)))
     return Verdict(
         chosen,
-        _is_preferred(chosen, rivals),
+        not against_any and _is_preferred(chosen, rivals),
         judged.rival(chosen),
         tuple(rivals),
         tuple(judged.rival(row) for row in same),
         tuple(row for row in rows if row.number("failed")),
         seeds,
+        against_any,
     )
 
 
@@ -244,7 +249,13 @@ _REASONS = {
 
 
 def advice(found: CandidateResults, verdict: Verdict) -> Iterator[str]:
-    """All that is said below the tables; under YARN's CapacityScheduler, first what YARN itself can be told."""
+    """All that is said below the tables; under YARN's CapacityScheduler, first what YARN itself can be told.
+
+    Where no candidate may be preferred, only the reasons.
+    """
+    if verdict.reasons_against_any:
+        yield from verdict.reasons_against_any
+        return
     settable = [row for row in found.rows if row.candidate.properties is not None]
     in_yarn = judge(found, verdict.seeds, settable) if settable else None
     if in_yarn is not None:

@@ -59,7 +59,7 @@ class PlannedRun(Frozen):
     @property
     def sha256(self) -> str:
         """Equal for runs of the same experiment with the same seed."""
-        return hashlib.sha256(self.experiment.model_dump_json().encode()).hexdigest()
+        return hashlib.sha256(self.experiment.model_dump_json(fallback=msgspec.to_builtins).encode()).hexdigest()
 
 
 def planned_runs(variants: Sequence[Variant]) -> list[PlannedRun]:

@@ -15,7 +15,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from emulator.cli.options import Columns, Set, columns_of
+from emulator.cli.options import Columns, Set, Strict, columns_of
+from emulator.display.basis import head_answer
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
@@ -41,7 +42,7 @@ class _Trace(Frozen):
     seeds: int
 
 
-_OF_A_SITE = ("file", "out", "as_json")
+_OF_A_SITE = ("file", "out", "as_json", "strict")
 """What can be said for a file of ``natjam import slurm`` or ``kueue``."""
 
 
@@ -81,6 +82,7 @@ def advise(
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/advise-NAME]")] = None,
+    strict: Strict = False,
 ) -> None:
     """Say which way to preempt suits a workload.
 
@@ -120,7 +122,7 @@ def advise(
     system = system_of(file)
     if system in ("slurm", "kueue"):
         _refuse_options(context, file)
-        _advise_site(file, system, _made(context, out, file), as_json)
+        _advise_site(file, system, _made(context, out, file), as_json, strict)
         return
     if system == "kubernetes":
         raise ConfigError(
@@ -134,6 +136,7 @@ def advise(
     options = _Trace(format, columns_of(columns), production, seeds)
     out, path, overrides = _prepared(context, file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
+    head_answer(question.experiment.basis, strict, error=as_json)
     if caution := trace_caution(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
     assumed = [*assumptions(question, notes)]
@@ -321,7 +324,7 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
 # ---- an imported site, played by its own scheduler's rules ----
 
 
-def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
+def _advise_site(file: Path, system: str, out: Path, as_json: bool, strict: bool) -> None:
     """Play the site in each way: a table, ``advise.json``, and of Slurm a picture.  Raises ConfigError, RunError."""
     from analysis.advise.results import results_table
     from analysis.advise.sites import kueue_question, slurm_question, ways_figure
@@ -336,13 +339,14 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
         question = kueue_question(file, read_saved(file, Kueue))
     else:
         question = slurm_question(file, read_saved(file, Slurm))
+    head_answer(question.basis, strict, error=as_json)
     progress = results_console(stderr=as_json)
     with progress_bar(progress, "playing {task.description}", "{task.completed} of {task.total}") as bar:
         task, played = bar.add_task("", total=question.days * len(question.candidates)), itertools.count()
         found = list(question.results(lambda way: bar.update(task, description=way.mechanism, completed=next(played))))
     ways = [msgspec.to_builtins(each.to_json()) for each in found]
-    said = [*question.words(found)]
-    facts = {**question.facts, "ways": ways, "text": said}
+    said = [*question.text(found)]
+    facts = {"basis": msgspec.to_builtins(question.basis), **question.facts, "ways": ways, "text": said}
     where = f"results in {out}"
     if question.has_figure:
         style.save(ways_figure(found), [out / "advise.png"])

@@ -11,6 +11,7 @@ from test_kueue import SECOND_NS, queue, workload
 from analysis.advise.results import CandidateResult
 from analysis.advise.sites import DAYS, SiteQuestion, drawn, kueue_question
 from emulator.intervals import Spread
+from emulator.sites.basis import Basis, Gap
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
 from tests.commands import invoked, run_natjam
 from workloads.saved import write_saved
@@ -105,7 +106,26 @@ def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "advice/advise.json").read_text())
     assert json.loads(done.stdout) == kept
     assert kept["ways"][0]["minimum_runtime"] == "no preemption"
-    assert kept["text"][0].startswith("Without preemption urgent workloads wait ")
+    assert kept["text"] == ["Too few preemptions to tell: at most 0.25 a day; below 10 no way is named best."]
+
+
+def test_what_the_answer_rests_on_is_said_first(tmp_path: Path) -> None:
+    gap = Gap("fair sharing is not modelled", 1, "settings", "fairSharing: c.yaml:3")
+    day = arrivals()
+    write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(day), basis=Basis(decides=(gap,))), [])
+    arguments = ["advise", tmp_path / "mine.yaml", "--out", tmp_path / "advice"]
+    refused = run_natjam(*arguments, "--strict", status=1)
+    assert "--strict: the lines above" in refused.stderr
+    assert not (tmp_path / "advice/advise.json").exists()
+    done = run_natjam(*arguments)
+    head = "decides at this site and is not modelled, so the site may act otherwise:\n  1 setting: fair sharing is not"
+    assert done.stdout.startswith(head)
+    kept = json.loads((tmp_path / "advice/advise.json").read_text())
+    assert kept["basis"]["decides"][0]["reason"] == gap.reason
+    assert kept["text"][0].startswith("No preference: what decides at this site")
+    as_data = run_natjam(*arguments, "--json")
+    assert as_data.stderr.startswith("decides at this site and is not modelled")
+    assert json.loads(as_data.stdout) == kept
 
 
 @pytest.mark.parametrize("options", [["--seeds", "3"], ["--set", "seed=2"], ["--live"]])
