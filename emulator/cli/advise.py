@@ -141,7 +141,7 @@ def advise(
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
     assumed = [*assumptions(question, notes)]
     if not as_json:
-        _show_assumed(assumed)
+        _show_assumed(question, assumed)
     first = question.experiment.seed
     seeds_used = range(first, first + seeds)
     found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))
@@ -252,12 +252,15 @@ def _draw(found: CandidateResults, verdict: Verdict, out: Path) -> None:
     style.save(advice_figure(found, verdict), [out / "advise.png"])
 
 
-def _show_assumed(lines: Sequence[str]) -> None:
+def _show_assumed(question: Question, assumed: Sequence[str]) -> None:
     """What the answer rests on, before anything is simulated."""
-    console = results_console()
-    console.print("what is compared, and what was assumed:")
-    for line in lines:
-        console.print(Text(f"  {line}"), soft_wrap=True)
+    from analysis.advise.candidates import mechanisms_in_words
+
+    parts = {"what is compared, and what was assumed:": assumed, "what mechanisms do:": mechanisms_in_words(question)}
+    for title, lines in parts.items():
+        say(title)
+        for line in lines:
+            say(f"  {line}")
 
 
 def _show(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
     rows, jobs = [], []
     for mechanism, policies, production_s, others_s, lost_s, missed in described:
         one = Candidate({"mechanism": mechanism, "policies": policies})
-        measures = {"deadlines": 10, "missed": missed, "lost_s": lost_s, "lost_share": 0.0, "preempted": 100.0}
+        measures = {"deadlines": 10, "missed": missed, "lost_s": lost_s, "lost_share": lost_s / 1e5, "preempted": 100.0}
         rows.append(CandidateResult(one, measures))
         for seed in range(5):
             for name, is_production, mean_s in (("p", True, production_s), ("o", False, others_s)):
@@ -83,6 +84,18 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
             "checkpoint-a",
             {"kill": "work lost"},
             id="as good for all: the one that loses less",
+        ),
+        pytest.param(
+            [("kill", "a", 100, 100, 50_000, 0), ("checkpoint", "a", 100.8, 100, 10, 0)],
+            "kill-a",
+            {"checkpoint": "times"},
+            id="surely cheaper by less than a percent, though it loses more",
+        ),
+        pytest.param(
+            [("suspend", "a", 100.15, 100, 10, 0), ("checkpoint", "a", 100, 100, 20, 0)],
+            "checkpoint-a",
+            {"suspend": "nothing"},
+            id="a difference of work lost that is not shown is none: the cheaper one",
         ),
         pytest.param(
             [("kill", "a", 100, 90, 0, 3), ("checkpoint", "a", 100, 110, 0, 1)],
@@ -182,7 +195,7 @@ def test_nothing_is_named_best_where_what_is_missing_may_decide(
     assert verdict is not None
     assert verdict.is_preferred == (text is None)
     told = [*advice(found, verdict)]
-    assert told == text if text else "Choose kill (a)." in told
+    assert told == text if text else "Choose kill: a." in told
 
 
 # ---- what is compared ----
@@ -291,7 +304,9 @@ def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
     assert next(rival for rival in found["rivals"] if rival["name"] == "wait")["reason"] == "times"
     assert found["chosen"].partition("-")[0] in ("suspend", "checkpoint", "adaptive")
     assert result.output.index("cluster: 6 nodes, 48 containers") < result.output.index("what the rule decides by")
-    assert f"Choose {found['chosen'].partition('-')[0]}" in result.output
+    assert f"Choose {found['chosen'].partition('-')[0]}: most resources (mr), " in result.output
+    assert re.search(r"│ kill +│ most resources \(mr\) +│", result.output)
+    assert "  suspend: SIGTSTP and SIGCONT: the process stays in memory on its node." in result.output
     assert (out / "advise.png").stat().st_size > 10_000
     again = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out, "--json")
     assert json.loads(again.stdout) == found
