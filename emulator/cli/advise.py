@@ -40,6 +40,8 @@ class _Trace(Frozen):
     columns: dict[str, str]
     production: str | None
     seeds: int
+    again: str
+    """The command that gives the same advice with the experiment that is made."""
 
 
 _OF_A_SITE = ("file", "out", "as_json", "strict")
@@ -133,7 +135,9 @@ def advise(
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     notes: list[str] = []
-    options = _Trace(format, columns_of(columns), production, seeds)
+    again = f"natjam advise experiment.yaml --seeds {seeds}" + (f" --production {production}" if production else "")
+    again += "".join(f" --also {each}" for each in also or ())
+    options = _Trace(format, columns_of(columns), production, seeds, again)
     out, path, overrides = _prepared(context, file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
     head_answer(question.experiment.basis, strict, error=as_json)
@@ -199,12 +203,12 @@ def _prepared(
     with reading(file) as on_bytes:
         seeds, production = range(1, trace_options.seeds + 1), trace_options.production
         path, problems, assumed = experiment_of_trace(
-            file, known, trace_options.columns, overrides, seeds, out, on_bytes, production
+            file, known, trace_options.columns, overrides, seeds, out, on_bytes, production, trace_options.again
         )
     notes += assumed
     if problems.count:
         say(f"natjam: {file}: {problems.count:,} broken rows skipped", error=True)
-    return out, path, overrides
+    return out, path, []  # the file has them
 
 
 def _made(context: typer.Context, out: Path | None, file: Path) -> Path:

@@ -357,6 +357,27 @@ def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     assert question_of(tmp_path / "jobs.csv", tmp_path / "other", "long").queues == ("long", "short")
 
 
+def test_the_experiment_that_is_kept_gives_the_same_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        f"{100 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'production'}" for n in range(9)
+    ]
+    (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    settings = ("workload.trace.window_s=[200, 700]", "cluster.nodes=7", "seed=3", "scheduler.mechanism=kill")
+    given = [word for setting in settings for word in ("--set", setting)]
+    first = advise(tmp_path / "jobs.csv", "--seeds", "2", "--production", "short", *given, "--out", out)
+    assert first.exit_code == 0, first.output
+    assert "5 of the 9 jobs of jobs.csv, those submitted in its seconds 200 to 700" in first.output
+    command = (out / "experiment.yaml").read_text().splitlines()[1].partition("by: natjam ")[2]
+    monkeypatch.chdir(out)
+    again = invoked(*command.split(), "--out", tmp_path / "again")
+    assert again.exit_code == 0, again.output
+    before, after = kept_advice(out), kept_advice(tmp_path / "again")
+    assert len(before.pop("assumed")) > len(after.pop("assumed")), "the trace was cut before"
+    assert after == before
+    assert "short" in before["queues"][0]
+
+
 def test_the_rigid_jobs_of_a_trace_become_gangs_on_a_cluster_that_holds_them(tmp_path: Path) -> None:
     rows = [(1, 0, 60, 100), (2, 1800, 60, 1), (3, 3000, 30, 4)]
     swf = tmp_path / "site.swf"
