@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,9 +136,10 @@ def advise(
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     notes: list[str] = []
-    again = f"natjam advise experiment.yaml --seeds {seeds}" + (f" --production {production}" if production else "")
-    again += "".join(f" --also {each}" for each in also or ())
-    options = _Trace(format, columns_of(columns), production, seeds, again)
+    again = ["natjam", "advise", "experiment.yaml", "--seeds", str(seeds)]
+    again += ["--production", production] if production else []
+    again += [word for each in also or () for word in ("--also", each)]
+    options = _Trace(format, columns_of(columns), production, seeds, shlex.join(again))
     out, path, overrides = _prepared(context, file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
     head_answer(question.experiment.basis, strict, error=as_json)
