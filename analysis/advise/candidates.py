@@ -67,6 +67,12 @@ class Question:
     assumed: tuple[str, ...]
     """Assumed settings that differ from the experiment's, in words."""
 
+    @property
+    def first(self) -> frozenset[str]:
+        """The candidates of a first answer, by name: the mechanisms under the first policies."""
+        policies = {NO_POLICIES, next(one.policies for one in self.candidates if one.policies != NO_POLICIES)}
+        return frozenset(one.name for one in self.candidates if one.policies in policies)
+
     def variants(
         self, candidates: Sequence[Candidate], overrides: Sequence[str], seeds: Sequence[int]
     ) -> list[Variant]:

@@ -37,6 +37,8 @@ class CandidateResults:
     lost_work_s."""
     basis: Basis = field(default_factory=Basis)
     """What the experiment rests on."""
+    asked: tuple[int, int] = (0, 0)
+    """How many candidates and seeds there are in all."""
 
     def log_ratios(self, a: str, b: str, production: bool) -> Series:
         """For each seed, the mean over jobs of the logarithm of completion under ``a`` divided by that under ``b``."""
@@ -52,8 +54,12 @@ class CandidateResults:
 
 
 def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
-    """The results of a campaign of the candidates.  Raises ConfigError if a run's tables cannot be read."""
+    """The results of runs of a campaign of the candidates; its table may have others, too.
+
+    Raises ConfigError if a run's tables cannot be read.
+    """
     table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
+    table = table[table["run"].isin([run.name for run in result.runs])]
     ideal_s = _ideal_s(question, result)
     jobs = table[table["job"].notna()].rename(columns={"variant": "candidate", "job": "name"})
     jobs = jobs.join(ideal_s, on=["seed", "name"])

@@ -27,6 +27,7 @@ from enum import StrEnum
 
 from numpy.typing import ArrayLike
 
+from analysis.advise.answers import of_how_many
 from analysis.advise.candidates import WAIT, spelled_out
 from analysis.advise.outcomes import CandidateResults
 from analysis.advise.results import NO_POLICIES, CandidateResult, reasons_against_any
@@ -276,6 +277,7 @@ def advice(found: CandidateResults, verdict: Verdict) -> Iterator[str]:
 
     Where no candidate may be preferred, only the reasons.
     """
+    yield from of_how_many((len(found.rows), found.asked[0]), (verdict.seeds, found.asked[1]), "seeds")
     if verdict.reasons_against_any:
         yield from verdict.reasons_against_any
         return

@@ -13,6 +13,7 @@ from analysis.advise.sites import DAYS, SiteQuestion, drawn, kueue_question
 from emulator.intervals import Spread
 from emulator.sites.basis import Basis, Gap
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
+from tests.advice import played
 from tests.commands import invoked, run_natjam
 from workloads.saved import write_saved
 
@@ -32,7 +33,7 @@ def asked(day: list[Arrival]) -> SiteQuestion:
 
 def said(day: list[Arrival]) -> list[str]:
     question = asked(day)
-    return [*question.words([*question.results()])]
+    return [*question.words(question.results(played(question))[0])]
 
 
 def mean(found: CandidateResult, key: str) -> float:
@@ -42,11 +43,11 @@ def mean(found: CandidateResult, key: str) -> float:
 
 
 def test_what_a_minimum_runtime_means() -> None:
-    days: list[str] = []
     question = asked(arrivals())
-    found = {each.candidate.mechanism: each for each in question.results(lambda way: days.append(way.mechanism))}
+    results, days = question.results(played(question))
+    found = {each.candidate.mechanism: each for each in results}
     assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
-    assert len(days) == DAYS * len(found)
+    assert days == DAYS
     never, at_once, minute = found["no preemption"], found["0"], found["1 min"]
     assert (mean(never, "evictions"), mean(never, "lost_pod_h")) == (0, 0)
     assert mean(found["1 h"], "evictions") == 0, "all end before"
@@ -62,6 +63,22 @@ def test_what_a_minimum_runtime_means() -> None:
     assert evictions.low is not None
     assert evictions.low < evictions.mean
     assert {each.value("loops") for each in found.values()} == {0}
+
+
+def test_a_first_answer_is_of_some_days_and_ways_that_can_be_compared() -> None:
+    question = asked(arrivals())
+    whole = played(question)
+    assert question.results({}) == ([], 0)
+    first = {pair: whole[pair] for pair in whole if pair[0] in question.first and pair[1] < 3}
+    less = {pair: first[pair] for pair in list(first)[:-1]}
+    assert question.results(less) == ([], 0)
+    more = {**first, ("5-min", 0): whole["5-min", 0], ("0", 3): whole["0", 3]}
+    found, days = question.results(more)
+    assert ([each.candidate.mechanism for each in found], days) == (["no preemption", "0", "1 h"], 3)
+    more |= {("5-min", day): whole["5-min", day] for day in range(3)}
+    assert len(question.results(more)[0]) == 4
+    said = next(question.text(found, days))
+    assert said == "This is of 3 of 6 choices, and 3 of 20 days: more time may change it (--seconds)."
 
 
 def test_what_is_said_if_only_urgent_workloads_end() -> None:
