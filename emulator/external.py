@@ -37,7 +37,7 @@ _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LAST_OF_STDERR_BYTES = 2000
-_END_PATIENCE_REAL_S = 1.0
+_END_TIMEOUT_REAL_S = 1.0
 """A process that has closed its output has mostly ended; for so long it is waited for, to say how."""
 
 
@@ -52,7 +52,7 @@ class ExternalProcess:
 
     def __init__(self, outside: ExternalCommand) -> None:
         self._command = [sys.executable if part == PYTHON else part for part in outside.command]
-        self._patience_real_s = outside.answer_within_s
+        self._timeout_real_s = outside.answer_within_s
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
         self._unread = b""
@@ -120,18 +120,18 @@ class ExternalProcess:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        until_real_s = time.monotonic() + self._patience_real_s
+        until_real_s = time.monotonic() + self._timeout_real_s
         while True:
             while (line := self._next_line()) is not None:
                 done = self._done(line, question, now_ns)
                 if done is not None:
                     return lines, done
                 lines.append(line)
-            patience_real_s = until_real_s - time.monotonic()
-            if patience_real_s <= 0:
-                raise self._error(f"has not answered question {question} within {self._patience_real_s:g} s")
+            timeout_real_s = until_real_s - time.monotonic()
+            if timeout_real_s <= 0:
+                raise self._error(f"has not answered question {question} within {self._timeout_real_s:g} s")
             writing = [process.stdin] if left else []
-            readable, writable, _ = select.select([process.stdout], writing, [], patience_real_s)
+            readable, writable, _ = select.select([process.stdout], writing, [], timeout_real_s)
             if writable:
                 left = left[self._write(process.stdin, left) :]
             if readable:
@@ -180,7 +180,7 @@ class ExternalProcess:
         assert self._process is not None
         ending = os.pidfd_open(self._process.pid)
         try:
-            select.select([ending], [], [], _END_PATIENCE_REAL_S)
+            select.select([ending], [], [], _END_TIMEOUT_REAL_S)
             ended = os.waitid(os.P_PIDFD, ending, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         finally:
             os.close(ending)

@@ -31,7 +31,7 @@ from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 EXIT_CODE = 130
-END_PATIENCE_REAL_S = 8.0
+END_TIMEOUT_REAL_S = 8.0
 """Time from the first signal to the forced exit: cleaning up after a run takes two to four seconds."""
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HANDLED = (*_NUMBERS, signal.SIGALRM)
@@ -72,7 +72,7 @@ class _Interruption:
         if self.asked:
             return
         self.asked = True
-        self._deadline = threading.Timer(END_PATIENCE_REAL_S, _end_at_once)
+        self._deadline = threading.Timer(END_TIMEOUT_REAL_S, _end_at_once)
         self._deadline.daemon = True
         self._deadline.start()
         if not self.deferred:
@@ -183,12 +183,12 @@ def unheard_by_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def result_of(future: Future[T], patience_real_s: float = math.inf) -> T:
+def result_of(future: Future[T], timeout_real_s: float = math.inf) -> T:
     """Wait for the work of another thread, in a library that installs its own signal handlers: ours are put back often.
 
     Raises what the work raises, and TimeoutError if it has not ended in time.
     """
-    until_real_s = time.monotonic() + patience_real_s
+    until_real_s = time.monotonic() + timeout_real_s
     while not wait([future], _LOOK_REAL_S).done:
         _take_back()
         if time.monotonic() > until_real_s:

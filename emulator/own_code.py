@@ -17,11 +17,11 @@ import sys
 import threading
 from typing import NoReturn
 
-from emulator.interruption import END_PATIENCE_REAL_S, EXIT_CODE
+from emulator.interruption import END_TIMEOUT_REAL_S, EXIT_CODE
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DONE = b"done"
-PATIENCE_REAL_S = END_PATIENCE_REAL_S + 2
+TIMEOUT_REAL_S = END_TIMEOUT_REAL_S + 2
 """Time from the first signal to the end by force: a process that hears it ends before."""
 
 
@@ -75,7 +75,7 @@ def _wait(child: int, said: int) -> NoReturn:
     def pass_on(number: int, frame: object) -> None:
         os.kill(child, number)
         if not signal.getitimer(signal.ITIMER_REAL)[0]:
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE_REAL_S)
+            signal.setitimer(signal.ITIMER_REAL, TIMEOUT_REAL_S)
 
     def force(number: int, frame: object) -> None:
         nonlocal forced

@@ -18,7 +18,6 @@ from emulator.core.application_master.task import task_named
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
-from emulator.core.mechanisms import held_when_stopped
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, TaskOrder
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.resource_manager import ResourceManager
@@ -26,7 +25,6 @@ from emulator.core.settings import (
     MEMORY,
     VICTIMS,
     AvailabilitySettings,
-    News,
     NodeSettings,
     ProtocolSettings,
     QueueSettings,
@@ -35,6 +33,7 @@ from emulator.core.settings import (
     SpareAfter,
     SpeculationSettings,
     Trigger,
+    UpdateMode,
 )
 from emulator.costs.overheads import load_overheads, load_tier
 from emulator.experiment.availability import Transactional, capacity_of, forecast_of
@@ -43,6 +42,7 @@ from emulator.experiment.model import Cluster, Experiment, Scheduler
 from emulator.experiment.policies import find_policy
 from emulator.files.times import in_machine_units, seconds_to_ns
 from emulator.policies import axes as policies
+from emulator.policies.mechanism import held_when_stopped
 from emulator.policies.policy import Axis, Policy, PolicyT
 from emulator.policies.resources import WHOLE_PPM, vector_of
 from emulator.vocabulary import Frozen, Mechanism, Order, Tier
@@ -143,7 +143,7 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         protocol.model_copy(update=usual),
         heartbeat_ns=seconds_to_ns(experiment.heartbeat_s),
         speculation=None if speculation is None else in_machine_units(SpeculationSettings, speculation),
-        news=News(protocol.news),
+        news=UpdateMode(protocol.news),
     )
 
 

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 _SEGMENT = """
 const [attempt, state, run, done] = arguments;
@@ -59,7 +59,7 @@ class Browser:
 
     def wait_until(self, holds: Callable[[], Any]) -> Any:
         """Wait until ``holds`` returns something true, and return it.  Raises TimeoutException."""
-        return WebDriverWait(self.driver, PATIENCE_S, poll_frequency=0.05).until(lambda _: holds())
+        return WebDriverWait(self.driver, TIMEOUT_S, poll_frequency=0.05).until(lambda _: holds())
 
     def place_of(self, attempt: str, state: str, run: int = 0) -> tuple[float, float]:
         """The middle of an attempt's earliest segment in a state, in pixels from its canvas' upper left corner."""

@@ -26,7 +26,6 @@ from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
     AvailabilitySettings,
-    News,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -34,6 +33,7 @@ from emulator.core.settings import (
     SchedulerSettings,
     Settings,
     SpeculationSettings,
+    UpdateMode,
 )
 from emulator.errors import EndlessPreemptionError
 from emulator.policies import axes as policies
@@ -123,7 +123,7 @@ def make_settings(
             node_blacklist_failures=3,
             node_expiry_ns=600 * SECOND_NS,
             speculation=None if speculation is None else _speculation(**speculation),
-            news=News(news),
+            news=UpdateMode(news),
         ),
         overheads=overheads or OverheadSettings(),
         scheduler=SchedulerSettings(

@@ -19,12 +19,12 @@ from analysis.advise.results import NO_POLICIES, Candidate
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import Variant
 from emulator.core.job import JobSpec
-from emulator.core.mechanisms import TRAITS, makes_images
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
 from emulator.policies.axes import JOB_EVICTION, MECHANISM, TASK_EVICTION
+from emulator.policies.mechanism import TRAITS, makes_images
 from emulator.policies.policy import TakesBack
 from emulator.vocabulary import Mechanism, counted
 from workloads.schema import TraceEntry

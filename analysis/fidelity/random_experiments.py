@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from analysis.fidelity.figures import choices
-from emulator.core.mechanisms import makes_images
 from emulator.experiment.model import Experiment
 from emulator.policies import axes as policies
+from emulator.policies.mechanism import makes_images
 from emulator.policies.policy import SchedulerAllocation, ShareAllocation, TakesBack
 
 TIME_SCALE = 10.0

@@ -63,11 +63,11 @@ class RayWorkers:
         """See ``Workers``."""
         self._tasks[self._run.remote(list(batch), self._import_paths)] = list(batch)
 
-    def wait(self, patience_real_s: float) -> list[MadeRun]:
+    def wait(self, timeout_real_s: float) -> list[MadeRun]:
         """See ``Workers``."""
         from ray.exceptions import RayError
 
-        done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=patience_real_s)
+        done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=timeout_real_s)
         outcomes = []
         for reference in done:
             batch = self._tasks.pop(reference)

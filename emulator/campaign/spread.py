@@ -42,7 +42,7 @@ STATUS_PERIOD_REAL_S = 0.25
 _BATCH_REAL_S = 0.5
 _BATCHES_AHEAD = 2
 """Batches under way for each worker: one at work, one waiting."""
-_END_PATIENCE_REAL_S = 1.0
+_END_TIMEOUT_REAL_S = 1.0
 
 TaskT = TypeVar("TaskT")
 DoneT = TypeVar("DoneT")
@@ -59,8 +59,8 @@ class Workers(Protocol[_TaskT, DoneT]):
         """Give them tasks to do one after another."""
         ...
 
-    def wait(self, patience_real_s: float) -> list[DoneT]:
-        """What was done since the last call; waits up to ``patience_real_s`` if there is nothing.  Raises RunError."""
+    def wait(self, timeout_real_s: float) -> list[DoneT]:
+        """What was done since the last call; waits up to ``timeout_real_s`` if there is nothing.  Raises RunError."""
         ...
 
 
@@ -126,7 +126,7 @@ class ProcessWorkers(Generic[TaskT, DoneT]):
     def __exit__(self, *_: object) -> None:
         self._held.close()
         for worker in self._workers:
-            worker.process.join(_END_PATIENCE_REAL_S)
+            worker.process.join(_END_TIMEOUT_REAL_S)
             worker.process.kill()  # somebody has stopped it
             worker.process.join()
             worker.pipe.close()
@@ -137,11 +137,11 @@ class ProcessWorkers(Generic[TaskT, DoneT]):
         self._waiting.append(batch)
         self._hand_out()
 
-    def wait(self, patience_real_s: float) -> list[DoneT]:
+    def wait(self, timeout_real_s: float) -> list[DoneT]:
         """See ``Workers``."""
         at_work = {worker.pipe: worker for worker in self._workers if worker.is_at_work}
         done: list[DoneT] = []
-        for pipe in connection.wait(list(at_work), patience_real_s):
+        for pipe in connection.wait(list(at_work), timeout_real_s):
             worker = at_work[pipe]  # type: ignore[index]
             done += self._answer_of(worker)
             worker.is_at_work = False

@@ -148,7 +148,7 @@ class Invariants:
             self._look_at_start(address, len(placed), 0 if gang.disbands else tasks.needed)
 
     def _look_at_gang(self, application: Application) -> None:
-        count, pending = application.members + application.taken, application.requests.pending
+        count, pending = application.members + application.reclaimed, application.requests.pending
         needed = min(application.facts.gang or 0, count + pending)
         self._look_at_start(f"rm: {application.name}", count, needed)
 

@@ -112,9 +112,11 @@ def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...
     maker = PodMaker(classes, nodes, groups)
     objects = read_objects([path], KINDS, settings_of("kubernetes"))
     found = [each.pod for each in Pods(objects, maker).read() if not each.node and not each.ended]
+    left_out = [str(each) for each in maker.losses if each.effect is Effect.LEFT_OUT]
     if not found:
-        others = [f"does not take {each}" for each in objects.others]
-        left_out = [f"leaves out {each}" for each in maker.losses if each.effect is Effect.LEFT_OUT]
-        but = f"; natjam {', '.join((others + left_out)[:_MAX_NAMES])}" if others or left_out else ""
+        others = [f"does not take {each}" for each in objects.others] or [f"leaves out {each}" for each in left_out]
+        but = f"; natjam {', '.join(others[:_MAX_NAMES])}" if others else ""
         raise ConfigError(f"{path}: has no Pod, Job or Deployment with a pod that waits{but}")
+    for each in left_out:
+        warn(f"left out: {each}")
     return found[0], maker.partial.get(found[0].name, ())

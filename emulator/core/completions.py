@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Saved
 
 
 class RealCost(Frozen):

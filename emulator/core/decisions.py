@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from emulator.core.mechanisms import TRAITS
+from emulator.policies.mechanism import TRAITS
 from emulator.policies.policy import (
     LEAST_WAIT_NS,
     AllocationPolicy,

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from emulator.core.messages import Message
-from emulator.core.saved import Saved
 from emulator.policies.schedulers.protocol import Event
 from emulator.policies.views import JobView, MechanismDecision, TaskView
-from emulator.vocabulary import Frozen, Work
+from emulator.vocabulary import Frozen, Saved, Work
 
 
 class _Effect(Frozen, tag=True):

@@ -16,8 +16,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from emulator.core.completions import Completion
-from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Resources, TaskId, Work
+from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, Order, Resources, Saved, TaskId, Work
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"

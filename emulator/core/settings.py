@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
 from emulator.policies.capacity import Capacity
 from emulator.policies.fit import OFFERED
+from emulator.policies.mechanism import TRAITS
 from emulator.policies.policy import (
     AllocationPolicy,
     FitPolicy,
@@ -146,7 +146,7 @@ class SpeculationSettings:
     """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one always may."""
 
 
-class News(StrEnum):
+class UpdateMode(StrEnum):
     """How what has happened reaches the ResourceManager, and what it decides the others; each is a published protocol.
 
     Under every one of them heartbeats come periodically too, and repeat what was lost.
@@ -183,12 +183,12 @@ class ProtocolSettings:
     node_expiry_ns: int
     """A node not heard of for this long is lost."""
     speculation: SpeculationSettings | None = None
-    news: News = News.HEARTBEAT
+    news: UpdateMode = UpdateMode.HEARTBEAT
 
     @property
-    def at_once(self) -> bool:
+    def has_immediate_updates(self) -> bool:
         """Whether news are told at once."""
-        return self.news is News.AT_ONCE
+        return self.news is UpdateMode.AT_ONCE
 
     @property
     def retry_ns(self) -> int:
@@ -353,8 +353,8 @@ class Settings:
     def kill_after_ns(self) -> int:
         """How long the Preemptor waits for a container that a transactional workload wants before it has one killed.
 
-        A step is noted a run later, patience lost another run later, and the end of the container known a heartbeat
-        after that: all within the grace.
+        A step is recorded a run later, the timeout is over another run later, and the end of the container known a
+        heartbeat after that: all within the grace.
         """
         grace_ns = 0 if self.availability is None else self.availability.grace_ns
         return max(0, grace_ns - 2 * self.preemptor_period_ns - self.protocol.heartbeat_ns)

@@ -21,7 +21,7 @@ PREFIX = "natjam-"
 """The names of all groups that runs make begin with it; the run's id follows."""
 CPU_CONTROLLER = "cpu"
 _MOUNTS, _OWN = Path("/proc/self/mounts"), Path("/proc/self/cgroup")
-_GONE_PATIENCE_REAL_S = 5.0
+_GONE_TIMEOUT_REAL_S = 5.0
 _BETWEEN_TRIES_REAL_S = 0.02
 _FREEZING_REAL_S, _BETWEEN_LOOKS_REAL_S = 0.05, 0.0002
 _V2_FREEZER, _V1_FREEZER = "cgroup.freeze", "freezer.state"
@@ -159,7 +159,7 @@ def remove_groups(parent: Path, pattern: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    deadline = time.monotonic() + _GONE_PATIENCE_REAL_S
+    deadline = time.monotonic() + _GONE_TIMEOUT_REAL_S
     while True:
         try:
             folder.rmdir()

@@ -50,8 +50,8 @@ def scheme() -> str:
     return "https" if is_on() else "http"
 
 
-def connected(address: tuple[str, int], patience_real_s: float) -> socket.socket:
+def connected(address: tuple[str, int], timeout_real_s: float) -> socket.socket:
     """A connection to another machine.  Raises OSError."""
     encrypted = context(listens=False)
-    connection = socket.create_connection(address, patience_real_s)
+    connection = socket.create_connection(address, timeout_real_s)
     return connection if encrypted is None else encrypted.wrap_socket(connection, server_hostname=address[0])

@@ -39,8 +39,8 @@ HOST_VARIABLE = "NATJAM_HOST"
 _GOODBYE = b"goodbye\n"
 _DIRECTORY_PREFIX = "natjam-"
 _RUN_ID = re.compile("(ray-)?[0-9a-f]{8}")
-_PATIENCE_REAL_S = 10.0
-_OWN_END_PATIENCE_REAL_S = 2.0
+_TIMEOUT_REAL_S = 10.0
+_OWN_END_TIMEOUT_REAL_S = 2.0
 """For processes whose driver has told them to end: Ray tells the user about each one that is killed before."""
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
@@ -101,7 +101,7 @@ def end_run_processes(
     """
     belongings = _Belongings(run_id, host, directories, spared)
     killed: set[int] = set()
-    deadline = time.monotonic() + _PATIENCE_REAL_S
+    deadline = time.monotonic() + _TIMEOUT_REAL_S
     while time.monotonic() < deadline and (found := belongings.found()):
         for pid in found:
             if _kill(pid, belongings):
@@ -264,7 +264,7 @@ def main() -> int:
     written = [*arguments.dir, *arguments.kept]
     if clean:  # its processes have been notified to end
         belongings = _Belongings(arguments.run_id, arguments.host, written, driver)
-        deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
+        deadline = time.monotonic() + _OWN_END_TIMEOUT_REAL_S
         while time.monotonic() < deadline and belongings.found():
             time.sleep(_BETWEEN_ROUNDS_REAL_S)
     killed = end_run_processes(arguments.run_id, arguments.host, written, driver)

@@ -131,7 +131,7 @@ def _text(cluster: Mapping[str, Any], to_set: Sequence[str]) -> str:
 
 
 _CONNECT_REAL_S = 10
-_PATIENCE_REAL_S = 40.0
+_TIMEOUT_REAL_S = 40.0
 _SSH_PORT = "22"
 _ASKED = r"""
 for needed in openssl rsync; do command -v $needed >/dev/null || echo "lacks=$needed"; done
@@ -169,7 +169,7 @@ def known_host(name: str, user: str | None, key: str | None) -> Host:
         raise ConfigError(f"'{name}': is no name of a machine")
     options = [*(["-l", user] if user else []), *(["-i", key] if key else [])]
     try:
-        said = subprocess.run(["ssh", "-G", *options, name], capture_output=True, text=True, timeout=_PATIENCE_REAL_S)
+        said = subprocess.run(["ssh", "-G", *options, name], capture_output=True, text=True, timeout=_TIMEOUT_REAL_S)
     except FileNotFoundError:
         raise ConfigError("there is no ssh here; install the OpenSSH client") from None
     if said.returncode:
@@ -214,9 +214,9 @@ def _ask(host: Host, asked: str) -> Answer:
     key = ["-i", host.key] if host.key else []
     command = ["ssh", *options, *key, "-l", host.user, host.address, "bash -s"]
     try:
-        said = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_PATIENCE_REAL_S)
+        said = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_TIMEOUT_REAL_S)
     except subprocess.TimeoutExpired:
-        return Answer(host, (f"has not answered within {_PATIENCE_REAL_S:g} s",), "")
+        return Answer(host, (f"has not answered within {_TIMEOUT_REAL_S:g} s",), "")
     lines = said.stdout.splitlines()
     if "asked" not in lines:
         why = (said.stderr.strip().splitlines() or ["no reason given"])[-1]

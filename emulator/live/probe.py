@@ -216,9 +216,9 @@ def _forget_cached(folder: Path) -> None:
                 os.close(descriptor)
 
 
-_STOP_PATIENCE_REAL_S = 2.0
+_STOP_TIMEOUT_REAL_S = 2.0
 _STOP_TRIES = 3
-_END_PATIENCE_REAL_S = 10.0
+_END_TIMEOUT_REAL_S = 10.0
 _SPINNING_REAL_NS = 5_000_000
 _PAUSE_REAL_S = 0.0005
 _TOLD_CHARACTERS = 400
@@ -320,7 +320,7 @@ class ProbedProcess:
         return [process, *process.children(recursive=True)]
 
     def _reap(self, pid: int) -> None:
-        deadline = time.monotonic() + _END_PATIENCE_REAL_S
+        deadline = time.monotonic() + _END_TIMEOUT_REAL_S
         while time.monotonic() < deadline and os.path.exists(f"/proc/{pid}"):
             with suppress(ChildProcessError):  # our child only after its parent was reaped
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
@@ -330,7 +330,7 @@ class ProbedProcess:
         began_real_ns = time.monotonic_ns()
         with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        while (passed_real_ns := time.monotonic_ns() - began_real_ns) < _STOP_PATIENCE_REAL_S * 1e9:
+        while (passed_real_ns := time.monotonic_ns() - began_real_ns) < _STOP_TIMEOUT_REAL_S * 1e9:
             if self._changed(change | os.WEXITED):
                 return time.monotonic_ns() - began_real_ns
             if passed_real_ns > _SPINNING_REAL_NS:

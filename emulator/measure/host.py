@@ -23,7 +23,7 @@ from emulator.records.lag import LagRecord
 from emulator.sim.inputs import JobData
 from emulator.vocabulary import JobFacts, map_reduce
 
-_PATIENCE_REAL_S = 30.0
+_TIMEOUT_REAL_S = 30.0
 _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
 _SEED = 1
 _NETWORK_BYTES_REAL_S = 10**12
@@ -101,9 +101,9 @@ class MeasuredHost:
             RunError: the event does not come, or the container refuses.
         """
         try:
-            return await asyncio.wait_for(self._future(container, event), _PATIENCE_REAL_S)
+            return await asyncio.wait_for(self._future(container, event), _TIMEOUT_REAL_S)
         except TimeoutError:
-            raise RunError(f"the supervisor has said nothing of '{event}' for {_PATIENCE_REAL_S:g} s") from None
+            raise RunError(f"the supervisor has said nothing of '{event}' for {_TIMEOUT_REAL_S:g} s") from None
 
     async def last_answers(self, container: str, *events: str) -> list[dict[str, Any]]:
         """The last events of this container that are waited for, in order; it is then forgotten.  Raises RunError."""

@@ -12,7 +12,7 @@ from emulator.policies.policy import (
     SchedulerAllocation,
     ShareAllocation,
 )
-from emulator.policies.queues import HARD_CAP, SINGLE_QUEUE, SOFT_CAP, TWO_QUEUE
+from emulator.policies.queues import BY_QUEUES
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
 from emulator.policies.yarn import YARN_CAPACITY
@@ -50,10 +50,7 @@ def _slurm() -> SchedulerAllocation:
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
-        TWO_QUEUE,
-        SINGLE_QUEUE,
-        HARD_CAP,
-        SOFT_CAP,
+        *BY_QUEUES,
         YARN_CAPACITY,
         Elsewhere("external", _external),
         Elsewhere("kube-scheduler", _kube_scheduler),

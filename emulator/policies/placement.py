@@ -40,9 +40,9 @@ def prefer_local(
     old = view.node(suspended.node)
     if old is None or not old.alive:
         return _ELSEWHERE
-    patience_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
-    if view.now_ns < patience_ns:
-        return PlacementDecision(False, holds_until_ns=patience_ns)
+    timeout_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    if view.now_ns < timeout_ns:
+        return PlacementDecision(False, holds_until_ns=timeout_ns)
     if old.free:
         return _NOT_NOW
     if node.rack == old.rack:
@@ -75,9 +75,9 @@ def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: 
         return _ELSEWHERE
     if options.after == "wait":
         return _NOT_NOW
-    patience_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
-    if view.now_ns < patience_ns:
-        return PlacementDecision(False, holds_until_ns=patience_ns)
+    timeout_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    if view.now_ns < timeout_ns:
+        return PlacementDecision(False, holds_until_ns=timeout_ns)
     return _BEGIN_ANEW if suspended.stopped else _ELSEWHERE
 
 

@@ -61,6 +61,7 @@ HARD_CAP = AllocationPolicy(
     queues=QueueRules(maximum=Maximum.CAPACITY),
 )
 SOFT_CAP = AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", takes_back=TakesBack.NEVER)
+BY_QUEUES = (TWO_QUEUE, SINGLE_QUEUE, HARD_CAP, SOFT_CAP)
 
 
 def most_underserved(queues: Iterable[QueueView]) -> tuple[str, ...]:

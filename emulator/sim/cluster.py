@@ -74,7 +74,7 @@ class SimulatedCluster:
             self._end_application,
             self._at_once,
         )
-        self._outside = process_of(settings.scheduler.allocation)
+        self._external = process_of(settings.scheduler.allocation)
         self._recorders: dict[str, Recorder] = {}
         self._telling = False
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
@@ -107,18 +107,18 @@ class SimulatedCluster:
             each_slice()
             self.kernel.run(limit_ns, _SLICE_EVENTS)
         # The last ApplicationMaster exits when it hears that the end of its job was recorded.
-        patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
+        timeout_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
 
         def is_over() -> bool:
             next_ns = self.kernel.next_ns
-            return next_ns > (patience_ns if self.processes.tasks else self.kernel.now_ns)
+            return next_ns > (timeout_ns if self.processes.tasks else self.kernel.now_ns)
 
         self.kernel.run(limit_ns, until=is_over)
 
     def close(self) -> None:
         """End what it has started: the process of an allocation from outside."""
-        if self._outside is not None:
-            self._outside.close()
+        if self._external is not None:
+            self._external.close()
 
     def free(self) -> None:
         """Free all machines and processes: the tables of a large run need the memory.  The cluster cannot be used after
@@ -301,8 +301,8 @@ class SimulatedCluster:
         self.kernel.stop()
 
     def _ask_external_scheduler(self, address: str, effect: fx.AskExternalScheduler) -> None:
-        assert self._outside is not None, "no allocation from outside"
-        self.tell(address, self._outside.ask(effect))
+        assert self._external is not None, "no allocation from outside"
+        self.tell(address, self._external.ask(effect))
 
     def _explain(self, address: str, effect: fx.Effect) -> None:
         """Nothing to do: the journal has recorded it."""

@@ -9,8 +9,8 @@ from functools import partial
 from msgspec import structs
 
 from emulator.core.application_master.devices import DeviceQueue
-from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
 from emulator.sim.kernel import Kernel
+from emulator.vocabulary import KeyCheckpoint, ProcessImage, Saved
 
 NO_SPACE = "no space left on device"
 

@@ -132,7 +132,7 @@ class RelevantHeartbeats:
         self._manager: ResourceManager | None = None
         self._touched: dict[str, _MachineHeartbeats] = {}
         """Machines to check, because they got a message or the ResourceManager awaits them."""
-        self._nodes_told: dict[str, None] = {}
+        self._nodes_notified: dict[str, None] = {}
         """Nodes that the ResourceManager has heard from or lost."""
         self._free: list[tuple[tuple[int, int], _MachineHeartbeats]] = []
         """Nodes with a free container, in the order of their beats in a period, except those known to be too small."""
@@ -186,7 +186,7 @@ class RelevantHeartbeats:
                 self._touched[address] = awaited
                 self._catch_up(awaited)
         if isinstance(message, _OF_NODES):
-            self._nodes_told[message.node] = None
+            self._nodes_notified[message.node] = None
 
     def catch_up(self) -> None:
         """Plan the beats that may matter, in the present state."""
@@ -236,7 +236,7 @@ class RelevantHeartbeats:
 
     def _keep_free(self) -> None:
         """Take in what the ResourceManager has learnt of nodes, and what is asked of them."""
-        told, self._nodes_told = self._nodes_told, {}
+        told, self._nodes_notified = self._nodes_notified, {}
         if self._manager is None:
             return
         state = self._manager.state

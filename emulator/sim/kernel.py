@@ -76,14 +76,14 @@ class Kernel:
         """Let ``run`` return after the current event."""
         self.stopped = True
 
-    def run(self, limit_ns: int, most_events: int | None = None, until: Callable[[], bool] | None = None) -> None:
-        """Run until ``stop`` is called, or to the end of the instant in which ``until()`` holds or ``most_events`` are
+    def run(self, limit_ns: int, max_events: int | None = None, until: Callable[[], bool] | None = None) -> None:
+        """Run until ``stop`` is called, or to the end of the instant in which ``until()`` holds or ``max_events`` are
         done.
 
         Raises RuntimeError if nothing is left to do or ``limit_ns`` is passed.
         """
         soon, take = self._soon, self._soon.popleft
-        last = math.inf if most_events is None else self.events + most_events
+        last = math.inf if max_events is None else self.events + max_events
         self.stopped = False
         while self.events < last and not self.stopped and not (until is not None and until()):
             if not soon:

@@ -44,7 +44,7 @@ class NodeMemory:
     def write(self, container: str, size_bytes: int) -> Moved:
         """A process fills new memory."""
         process = self._touched(container)
-        paged_out_bytes = self._make_room(size_bytes, process)
+        paged_out_bytes = self._free_memory(size_bytes, process)
         process.resident_bytes += size_bytes
         self._free_bytes -= size_bytes
         return Moved(size_bytes, paged_out_bytes)
@@ -53,7 +53,7 @@ class NodeMemory:
         """A process reads all its memory."""
         process = self._touched(container)
         back_bytes = process.swapped_bytes
-        paged_out_bytes = self._make_room(back_bytes, process)
+        paged_out_bytes = self._free_memory(back_bytes, process)
         process.swapped_bytes = 0
         process.resident_bytes += back_bytes
         self._free_bytes -= back_bytes
@@ -64,7 +64,7 @@ class NodeMemory:
         if container in self._processes:
             self._touched(container).stopped = True
 
-    def go_on(self, container: str) -> int:
+    def resume(self, container: str) -> int:
         """A stopped process continues; returns how many bytes of its memory are in swap."""
         if container not in self._processes:
             return 0
@@ -84,7 +84,7 @@ class NodeMemory:
         self._processes[container] = process
         return process
 
-    def _make_room(self, wanted_bytes: int, for_whom: _Process) -> int:
+    def _free_memory(self, wanted_bytes: int, for_whom: _Process) -> int:
         """Page out other processes so that ``wanted_bytes`` fit; returns the bytes paged out, which may be fewer."""
         others = [process for process in self._processes.values() if process is not for_whom]
         short_bytes = lacking_bytes = max(0, wanted_bytes - self._free_bytes)

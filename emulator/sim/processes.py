@@ -37,7 +37,6 @@ from emulator.core.completions import (
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
-from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, LaunchTimes
 from emulator.sim.disks import NO_SPACE, VirtualDevices, VirtualDisks
@@ -45,7 +44,7 @@ from emulator.sim.inputs import VirtualInputs
 from emulator.sim.kernel import Kernel
 from emulator.sim.memory import Moved, VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
-from emulator.vocabulary import Tier, Work, transfer_ns
+from emulator.vocabulary import KeyCheckpoint, ProcessImage, Tier, Work, transfer_ns
 
 _SAY_AGAIN_NS = 5_000_000_000
 """How often a failed fetch of a map's output is reported, until other outputs are known."""
@@ -272,10 +271,10 @@ class VirtualProcesses:
             written = self.memory.of(task.node).write(container, task.launch.memory_bytes)
             if not isinstance(task.launch.saved, ProcessImage):  # the image has brought its memory back
                 task.setup_ns = self.memory.times.write_ns(written)
-                self._tell_paged(container, task, written, task.setup_ns)
+                self._report_paged(container, task, written, task.setup_ns)
         self._plan_end(container, task)
 
-    def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
+    def _report_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
         """Report the paging that a task begins now; a stop meanwhile is not counted."""
         if moved.paged_out_bytes or moved.paged_in_bytes:
             now_ns = self.kernel.now_ns
@@ -318,7 +317,7 @@ class VirtualProcesses:
         if task.launch.memory_bytes and task.check_ns is None:
             read = self.memory.of(task.node).read(container)
             task.check_ns = self.memory.times.read_ns(read)
-            self._tell_paged(container, task, read, task.check_ns)
+            self._report_paged(container, task, read, task.check_ns)
             self._plan_end(container, task)
             return
         task.committing, now_ns = True, self.kernel.now_ns
@@ -454,7 +453,7 @@ class VirtualProcesses:
         container = task.launch.container
         self.moved_ns = self.kernel.now_ns
         task.resume(self.moved_ns)
-        swapped_bytes = self.memory.of(task.node).go_on(container)
+        swapped_bytes = self.memory.of(task.node).resume(container)
         self.tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
         if task.first_key_ns is None:
             self._await_input(container)

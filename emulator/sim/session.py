@@ -34,7 +34,7 @@ from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
 
 STATUS_PERIOD_REAL_S = 0.25
-_PATIENCE_HEARTBEATS = 1000
+_TIMEOUT_HEARTBEATS = 1000
 """A run is given up only after at least this long without a move, because retries and time-outs take time."""
 _TIMES_SHOWING = 40
 """Wait before the next display, in multiples of the time that the last display took: large states are shown less
@@ -83,7 +83,7 @@ def simulate(
     costs = make_costs(run, draw)
     cluster = make_cluster(settings, run.jobs_by_name, in_order.held.append, costs, every_heartbeat=every_heartbeat)
     last_submit_ns = max(job.submit_ns for job in run.jobs)
-    patience_ns = max(run.task_timeout_ns, _PATIENCE_HEARTBEATS * settings.protocol.heartbeat_ns)
+    timeout_ns = max(run.task_timeout_ns, _TIMEOUT_HEARTBEATS * settings.protocol.heartbeat_ns)
 
     def look() -> None:
         in_order.pass_on(is_over=False)
@@ -91,7 +91,7 @@ def simulate(
         moved_ns = max(cluster.processes.moved_ns, last_submit_ns)
         if settings.availability is not None:
             moved_ns = max(moved_ns, settings.availability.settled_ns(moved_ns))
-        if cluster.kernel.now_ns - moved_ns > patience_ns:
+        if cluster.kernel.now_ns - moved_ns > timeout_ns:
             _check_not_stuck(cluster, moved_ns)
 
     try:

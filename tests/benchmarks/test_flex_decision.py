@@ -17,15 +17,15 @@ from emulator.vocabulary import JobFacts, map_reduce
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("count", "slots", "most_events"), [(172, 156, 12), (172, 2000, 12), (5000, 20_000, 20)])
-def test_decision(count: int, slots: int, most_events: int) -> None:
+@pytest.mark.parametrize(("count", "slots", "max_events"), [(172, 156, 12), (172, 2000, 12), (5000, 20_000, 20)])
+def test_decision(count: int, slots: int, max_events: int) -> None:
     view = _view(count, slots)
     assert len(flex(view).shares or ()) == count
     took_s = [cpu_s(lambda: flex(view)) for _ in range(20)]
     events = min(took_s) / min(cpu_s(lambda: bare_heap(10 * count)) for _ in range(20)) * 10
     best, middle = 1000 * min(took_s), 1000 * sorted(took_s)[10]
     print(f"\n{count} jobs, {slots} slots: {best:.2f} ms at best, median {middle:.2f} ms; {events:.1f} events a job")
-    assert events <= most_events
+    assert events <= max_events
 
 
 def _view(count: int, slots: int) -> ClusterView:

@@ -10,7 +10,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from tests.browsing import PATIENCE_S, Browser
+from tests.browsing import TIMEOUT_S, Browser
 from tests.second_chance import pytest_runtest_protocol
 
 __all__ = ["pytest_runtest_protocol"]
@@ -40,7 +40,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
     options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options, Service(driver))
-    opened.set_page_load_timeout(PATIENCE_S)
+    opened.set_page_load_timeout(TIMEOUT_S)
     yield opened
     opened.quit()
 

@@ -47,9 +47,9 @@ PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, 
 
 def even_nodes(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
     """A user's own placement, which says no to some nodes and yes to others, and changes its mind after a while."""
-    patience_ns = suspended.since_ns + 5 * SECOND_NS
+    timeout_ns = suspended.since_ns + 5 * SECOND_NS
     is_even = int(node.name.rpartition("-")[2]) % 2 == 0
-    return PlacementDecision(is_even or view.now_ns >= patience_ns, rank=int(not is_even), holds_until_ns=patience_ns)
+    return PlacementDecision(is_even or view.now_ns >= timeout_ns, rank=int(not is_even), holds_until_ns=timeout_ns)
 
 
 LOCAL = policies.PLACEMENT.by_name["local"]

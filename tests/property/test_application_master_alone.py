@@ -48,8 +48,7 @@ from emulator.core.messages import (
 )
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.measured import CostLedger
-from emulator.core.saved import KeyCheckpoint
-from emulator.vocabulary import JobFacts, Mechanism, Work, map_reduce
+from emulator.vocabulary import JobFacts, KeyCheckpoint, Mechanism, Work, map_reduce
 from tests.examples import examples_of
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE

@@ -66,7 +66,7 @@ def test_a_job_gives_the_first_tasks_in_its_order_that_are_enough_and_none_in_va
     chosen = owes.choose(tasks, order)
     for node in NODES:
         short = lacking(held[node], keeps[node]) if node in keeps else (0, 0)
-        assert owes.owed.get(node, (0, 0)) == short
+        assert owes.open_contracts.get(node, (0, 0)) == short
         here = [name for name in order if live[name].node == node]
         given = [name for name in chosen if live[name].node == node]
         sets = [subset for count in range(len(here) + 1) for subset in combinations(here, count)]

@@ -47,9 +47,8 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.node_manager.node_manager import NodeManager
-from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import REDUCE, Mechanism
+from emulator.vocabulary import REDUCE, KeyCheckpoint, Mechanism
 from tests.examples import examples_of
 
 FREE = RealCost(0)

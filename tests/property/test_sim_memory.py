@@ -24,11 +24,11 @@ def test_ram_is_never_over_committed_and_every_byte_is_somewhere(steps: list[tup
             held[who] = held.get(who, 0) + size
         elif step == "read" and who in held:
             assert memory.read(who).used_bytes == held[who]
-            assert memory.go_on(who) == 0
+            assert memory.resume(who) == 0
         elif step == "stop":
             memory.stop(who)
         elif step == "go on":
-            in_swap = {name: memory.go_on(name) for name in held}
+            in_swap = {name: memory.resume(name) for name in held}
             assert all(0 <= in_swap[name] <= held[name] for name in held)
             assert sum(held.values()) - sum(in_swap.values()) <= RAM
         elif step == "end":
@@ -42,7 +42,7 @@ def test_stopped_processes_leave_ram_first_the_first_stopped_before_others() -> 
     memory.stop("c")
     memory.stop("b")
     assert memory.write("d", 5) == Moved(5, paged_out_bytes=4)
-    assert (memory.go_on("c"), memory.go_on("b"), memory.go_on("a")) == (3, 1, 0)
+    assert (memory.resume("c"), memory.resume("b"), memory.resume("a")) == (3, 1, 0)
     assert memory.end("d") == 0
     assert memory.read("c") == Moved(3, paged_out_bytes=0, paged_in_bytes=3)
 

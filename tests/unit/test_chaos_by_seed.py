@@ -21,7 +21,6 @@ from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.core.saved import Saved
 from emulator.errors import RunError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -32,7 +31,7 @@ from emulator.resolved import make_machine, resolve
 from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
-from emulator.vocabulary import REDUCE, SECOND_NS, Work
+from emulator.vocabulary import REDUCE, SECOND_NS, Saved, Work
 from tests.commands import invoked, run_natjam
 from tests.examples import CHAOS_SEEDS, CHAOS_SEEDS_OF_FIG_4
 from tests.experiment_files import TURNS_OF_ONE, write

@@ -40,8 +40,7 @@ from emulator.core.messages import (
     Tick,
     TimerFired,
 )
-from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
-from emulator.vocabulary import MAP, REDUCE, Order, TaskId, Work
+from emulator.vocabulary import MAP, REDUCE, KeyCheckpoint, Order, ProcessImage, Saved, TaskId, Work
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 
@@ -189,9 +188,9 @@ def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
 def test_a_request_that_a_kill_has_paid_is_withdrawn() -> None:
     bench = Bench(reduces=2)
     bench.answer(reclaim=2)
-    assert bench.machine.tasks.releaser.debt == 2
+    assert bench.machine.tasks.releaser.open_contracts == 2
     bench.answer(withdrawn=1)
-    assert bench.machine.tasks.releaser.debt == 1
+    assert bench.machine.tasks.releaser.open_contracts == 1
 
 
 def test_a_container_that_is_asked_back_by_name_after_its_end_is_owed_no_more() -> None:

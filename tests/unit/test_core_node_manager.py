@@ -54,9 +54,8 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.node_manager.node_manager import NodeManager
-from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import REDUCE, JobFacts, Mechanism, map_reduce
+from emulator.vocabulary import REDUCE, JobFacts, KeyCheckpoint, Mechanism, map_reduce
 
 FREE = RealCost(0)
 CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")

@@ -295,13 +295,13 @@ def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
     settings = make_settings().nodes[0]
     node = Node(settings, finished_jobs=["a"])
-    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=10) == ("a",)
-    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=30) == ("a",)
-    assert node.ended_jobs_for(heard_id=30, heartbeat_id=31) == ()
+    assert node.ended_jobs_for(received_id=-1, heartbeat_id=10) == ("a",)
+    assert node.ended_jobs_for(received_id=-1, heartbeat_id=30) == ("a",)
+    assert node.ended_jobs_for(received_id=30, heartbeat_id=31) == ()
     node.finished_jobs.append("b")
-    assert node.ended_jobs_for(heard_id=10, heartbeat_id=20) == ()
-    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=20) == ("a",)  # as sent before it had heard anything
-    assert node.ended_jobs_for(heard_id=30, heartbeat_id=32) == ("b",)
+    assert node.ended_jobs_for(received_id=10, heartbeat_id=20) == ()
+    assert node.ended_jobs_for(received_id=-1, heartbeat_id=20) == ("a",)  # as sent before it had heard anything
+    assert node.ended_jobs_for(received_id=30, heartbeat_id=32) == ("b",)
 
 
 # ---- admission ----

@@ -8,9 +8,8 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.application_master.speculation import stragglers
 from emulator.core.application_master.task import AttemptState, RateEstimate, Task, TaskAttempt, TaskEvent, TaskState
-from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
-from emulator.vocabulary import REDUCE, TaskGroup, TaskId
+from emulator.vocabulary import REDUCE, KeyCheckpoint, TaskGroup, TaskId
 
 NOW_NS = 100 * SECOND_NS
 RULE = SpeculationSettings(margin_ppm=200_000, after_ns=60 * SECOND_NS, at_most_ppm=1_000_000)

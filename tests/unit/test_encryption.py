@@ -128,7 +128,7 @@ def test_a_link_is_only_for_who_has_a_certificate_of_the_authority(
     has: str,
 ) -> None:
     async def scenario(got: list[Batch], address: Address) -> None:
-        monkeypatch.setattr(links, "_HANDSHAKE_PATIENCE_REAL_S", 0.3)  # both sides may wait for the other
+        monkeypatch.setattr(links, "_HANDSHAKE_TIMEOUT_REAL_S", 0.3)  # both sides may wait for the other
         become({} if has == "none" else of_another_cluster)
         await _cannot_connect(got, address)
         assert not got

@@ -14,14 +14,13 @@ from emulator.core import messages as ms
 from emulator.core.completions import RealCost
 from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
-from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import OverheadSettings
 from emulator.records.history import History, ImageRow, Operation, OverheadTimes, PagingSpan, SuspendedSpan
 from emulator.records.history.attempt_names import AttemptNames, compressed, decompress
 from emulator.records.history.containers import OperationName
 from emulator.records.history.kept import KeptChoices
 from emulator.records.journal import JournalError, Record, merge
-from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, Mechanism, Work, map_reduce
+from emulator.vocabulary import MAP, MASTER, REDUCE, JobFacts, KeyCheckpoint, Mechanism, ProcessImage, Work, map_reduce
 from tests.histories import fold
 
 NATIVE = OverheadSettings()

@@ -131,7 +131,7 @@ def test_a_policy_that_never_comes_back_ends_with_the_command(
     settings = SMALL.replace("mechanism: suspend", "mechanism: hostile:mine").replace("native", "hadoop-0.23")
     (tmp_path / "mine.yaml").write_text(settings + "engine: sim\n")
     (tmp_path / "many.yaml").write_text("name: many\nexperiment: mine.yaml\nseeds: 2\n")
-    impatient = f"import emulator.own_code; emulator.own_code.PATIENCE_REAL_S = 0.2; {PROGRAM}"
+    impatient = f"import emulator.own_code; emulator.own_code.TIMEOUT_REAL_S = 0.2; {PROGRAM}"
     environment = {"PYTHONPATH": str(REPOSITORY), "PATH": "", "OF_TEST": str(tmp_path)}
     arguments = [sys.executable, "-c", impatient, *command.split()]
     with subprocess.Popen(arguments, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as process:

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from emulator.core.messages import Outcome
-from emulator.core.saved import Saved
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
@@ -20,7 +19,7 @@ from emulator.resolved import make_machine, resolve
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate, simulated_history
-from emulator.vocabulary import REDUCE, MeasuredCosts, Mechanism
+from emulator.vocabulary import REDUCE, MeasuredCosts, Mechanism, Saved
 from tests.histories import fold
 from tests.views import cluster, task_view
 

@@ -103,7 +103,7 @@ with i.interruptible():
 
 def test_what_does_not_come_to_its_end_is_ended() -> None:
     code = """
-i.END_PATIENCE_REAL_S = 0.2
+i.END_TIMEOUT_REAL_S = 0.2
 with i.interruptible(), i.deferred():
     print("begun")
     slow()

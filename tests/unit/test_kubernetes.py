@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.cycle import Decision, Outcome, cycle, leave, look, place, run_cycle, victims
+from emulator.policies.kubernetes.cycle import Decision, Outcome, cycle, flush, leave, place, run_cycle, victims
 from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
@@ -140,7 +140,7 @@ def test_a_pod_goes_to_the_emptiest_node_and_says_why() -> None:
         "used": 25 + 75 + 300,
         "empty": 50 + 75 + 300,
     }
-    assert {name: (each.filter, each.is_hard) for name, each in placement.misfits.items()} == {
+    assert {name: (each.filter, each.is_hard) for name, each in placement.fit_errors.items()} == {
         "cordoned": (Filter.UNSCHEDULABLE, True),
         "tainted": (Filter.TAINT, True),
         "slow": (Filter.SELECTOR, True),
@@ -293,5 +293,5 @@ def test_what_makes_one_that_is_set_aside_ready_again() -> None:
         assert isinstance(decision, Decision)
         assert decision.outcome is Outcome.FAILS
         assert [each.aside for each in leave(state, ["a"]).waiting] == [not wakes]
-        assert [each.aside for each in look(state, 301 * SECOND_NS).waiting] == [True]
-        assert [each.aside for each in look(state, 301 * SECOND_NS + 1).waiting] == [False]
+        assert [each.aside for each in flush(state, 301 * SECOND_NS).waiting] == [True]
+        assert [each.aside for each in flush(state, 301 * SECOND_NS + 1).waiting] == [False]

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from emulator.core.messages import ApplicationHeartbeat as Heartbeat
 from emulator.core.messages import Ask, ContainerReport, ContainerState, NodeHeartbeat, ResumeAsk, StartContainer
-from emulator.core.saved import KeyCheckpoint
 from emulator.live.hosts.links import Address, Batch, BatchError, LinkError, Links, decode_batch, encode_batch
 from emulator.live.hosts.plan import HOST, LaunchApplication, ProgressReadings
-from emulator.vocabulary import MAP, REDUCE, TaskId
+from emulator.vocabulary import MAP, REDUCE, KeyCheckpoint, TaskId
 
 SECRET = "a secret of this run"
 BATCH: Batch = [

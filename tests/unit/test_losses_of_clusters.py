@@ -158,6 +158,15 @@ def test_only_pods_that_are_there_count(tmp_path: Path) -> None:
     assert [gap.kind for gap in basis.decides] == ["jobs"]
 
 
+def test_pods_of_a_template_for_another_scheduler_are_not_made(tmp_path: Path) -> None:
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "d"}}
+    template = {"spec": {"containers": [], "schedulerName": "volcano"}}
+    found = read_kubernetes([written(tmp_path / "c.yaml", node("a"), {**deployment, "spec": {"template": template}})])
+    assert found.cluster.state.waiting == ()
+    (gap,) = found.cluster.basis.left_out
+    assert (gap.kind, gap.reason) == ("owners", "another scheduler places it (spec.schedulerName)")
+
+
 def test_an_owner_without_pods_is_left_out(tmp_path: Path) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "d"}}
     (gap,) = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner)]).cluster.basis.left_out
@@ -281,6 +290,9 @@ def test_who_says_first_what_of_a_manifest_is_not_modelled(tmp_path: Path) -> No
     assert second == "d/p (priority 0) goes to a"
     done = run_natjam("who", path, asked, "--strict", status=1)
     assert "d/p" not in done.stdout
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}}
+    done = run_natjam("who", path, written(asked, owner, pod("p")))
+    assert f"left out: StatefulSet s ({asked}:1): it has no pods" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -334,6 +346,12 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
             "node selectors do not choose",
         ),
         ("nodeLabels: {", "nodeTaints: [{key: spot}], nodeLabels: {", "1 of 1 flavors", "taints of flavors"),
+        (
+            "spec:\n  namespaceSelector",
+            "status: {conditions: [{type: Active, status: 'False'}]}\nspec:\n  namespaceSelector",
+            "1 of 1 queues",
+            "not active, says Kueue",
+        ),
         ("count: 2", "count: 2\n    minCount: 1", "1 of 1 workloads", "partial admission is not modelled"),
         ("  namespaceSelector", "  stopPolicy: HoldAndDrain\n  namespaceSelector", "1 of 1 queues", "(stopPolicy)"),
         ("queueName: q", "queueName: q\n  maximumExecutionTimeSeconds: 600", "1 of 1 workloads", "the longest time"),
@@ -410,6 +428,7 @@ def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
     ("old", "new"),
     [
         ("  namespaceSelector", "  stopPolicy: None\n  namespaceSelector"),
+        ("spec:\n  name", "status: {conditions: [{type: Active, status: 'True'}]}\nspec:\n  name"),
         ("containers:", "nodeSelector: {other: label}\n        containers:"),
         ("containers:", "tolerations: [{operator: Exists}]\n        containers:"),
         (

@@ -487,7 +487,7 @@ def test_on_a_node_that_is_lost_nothing_is_owed() -> None:
     bench = bench_of_sizes((4000, 4000), (3000, 3000))
     assert bench.told("fill", Ask()).keeps
     bench(NodeLost("node-1"))
-    assert not bench.machine.preemptor.owes_on_nodes
+    assert not bench.machine.preemptor.has_contracts_on_nodes
     assert bench.told("fill", Ask()).keeps == ()
 
 
@@ -516,5 +516,5 @@ def test_a_task_that_ends_by_itself_pays_what_its_job_owes() -> None:
     assert answer.keeps == (("node-1", (2000, 7000)),)
     held = next(iter(bench.machine.state.applications["fill"].victims))
     bench.node("node-1", ended(held))
-    assert bench.machine.preemptor.owed_by("fill") == {"node-1": (2000, 0)}
+    assert bench.machine.preemptor.open_amounts_of("fill") == {"node-1": (2000, 0)}
     assert bench.told("fill", Ask()).keeps == (("node-1", (2000, 4000)),)

@@ -29,7 +29,7 @@ class AtOnce:
         self.batches.append(len(batch))
         self._given.append(list(batch))
 
-    def wait(self, patience_real_s: float) -> list[int]:
+    def wait(self, timeout_real_s: float) -> list[int]:
         assert self._given, "it waits although nothing is under way"
         return [-task for task in self._given.popleft()]
 

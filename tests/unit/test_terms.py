@@ -177,13 +177,13 @@ def test_terms_hold_whatever_gets_lost(
     made = make_settings(nodes=2, containers=3, mechanism=mechanism, seed=seed)
     network = BadNetwork(seed, 15, 15, 4 * SECOND_NS) if faulty else None
     cluster = run_checked(made, (job, *urgent), bad_network=network, may_be_endless=mechanism == "kill")
-    told_ns: dict[str, int] = {}
+    reported_ns: dict[str, int] = {}
     for record in cluster.records:
         for effect in record.effects:
             if isinstance(effect, Terminate):
-                told_ns[effect.container] = record.t_ns
-            elif isinstance(effect, Kill) and effect.container in told_ns and not faulty:
-                assert record.t_ns - told_ns[effect.container] == grace_s * SECOND_NS
+                reported_ns[effect.container] = record.t_ns
+            elif isinstance(effect, Kill) and effect.container in reported_ns and not faulty:
+                assert record.t_ns - reported_ns[effect.container] == grace_s * SECOND_NS
             elif isinstance(effect, ExplainTaskEviction) and record.actor.startswith("am:") and gang is None:
                 victims = effect.candidates[: effect.victims]
                 assert all(record.t_ns - task.started_ns >= minimum_s * SECOND_NS for task in victims)

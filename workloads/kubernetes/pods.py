@@ -109,7 +109,7 @@ def _narrow(labels: dict[str, str], expressions: Iterable[api.Expression]) -> bo
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _ANTI_AFFINITY = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-_SPREAD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
+_SPREAD_OWNERS = {"ReplicaSet", "ReplicationController", "StatefulSet"}
 """Kinds whose pods kube-scheduler spreads by default."""
 _WHY_NO_GROUP = "its PodGroup is not in the files: it is placed without the others"
 Lost = Callable[[str, str], None]
@@ -164,10 +164,10 @@ class PodMaker:
         if spec.podGroupName and not pod.group:
             what = f"{found.name}.spec.schedulingGroup"
             losses.append(Loss(what, found.where, _WHY_NO_GROUP, Effect.DECIDES, api.Pod.COUNTED, name))
-        if isinstance(found.value, api.Deployment) or any(
-            each.kind in _SPREAD_OWNERS for each in found.value.ownerReferences
-        ):
-            lost("metadata.ownerReferences.kind", "ReplicaSet")
+        owners = ["ReplicaSet"] if isinstance(found.value, api.Deployment) else []
+        owners += (each.kind for each in found.value.ownerReferences)
+        if _SPREAD_OWNERS.intersection(owners):
+            lost("metadata.ownerReferences.kind", "")
         if _has_host_ports(spec):
             lost("spec.containers.ports.hostPort", "")
         if losses:

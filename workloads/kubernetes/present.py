@@ -20,6 +20,7 @@ _NOBODY: Owner = ("", "")
 _ENDED = ("Succeeded", "Failed")
 _MAKERS = ("StatefulSet", "DaemonSet", "ReplicationController")
 """Owners of which no pods are made."""
+_OWNERS = "owners"
 _WHY_NO_PODS = "it has no pods in the files, and natjam makes none of it"
 _WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
 """Owners whose new pod has the place of the old one, which has to be gone."""
@@ -90,7 +91,7 @@ class Pods:
         for other in self.objects.others:
             if other.kind in _MAKERS and (other.kind, other.name) not in owned:
                 what = f"{other.kind} {other.name}"
-                self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, "owners"))
+                self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, _OWNERS))
         for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
             for each in self.objects.of(kind):
                 self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)
@@ -102,11 +103,7 @@ class Pods:
         """Why a pod is not taken."""
         if pod.spec.nodeName and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
             return "its node is not in the files"
-        if pod.spec.nodeName or pod.phase in _ENDED:
-            return None
-        if pod.spec.schedulerName != "default-scheduler":
-            return "another scheduler places it (spec.schedulerName)"
-        return "it waits for its scheduling gates" if pod.spec.schedulingGates else None
+        return None if pod.spec.nodeName or pod.phase in _ENDED else _why_not_placed(pod.spec)
 
     def _present(self, found: Found[api.Pod]) -> Present:
         given, ended = found.value, found.value.phase in _ENDED
@@ -132,6 +129,10 @@ class Pods:
         """Pods from a template; they wait."""
         owner = found.value
         kind, name = owner.kind, owner.full_name
+        why_not = _why_not_placed(owner.podSpec)
+        if why_not:
+            self.maker.losses.append(found.left_out(why_not, _OWNERS))
+            return
         created_ns = found.time_ns("metadata.creationTimestamp", owner.creationTimestamp)
         for number in range(count):
             yield Present(
@@ -145,6 +146,13 @@ class Pods:
         if kind == "Job" and (owner.completions or 0) > owner.parallelism:
             value, table = str(owner.completions), settings_of("kubernetes")
             self.maker.losses.extend(found.lost(table, kind, "spec.completions", value, api.Job.COUNTED))
+
+
+def _why_not_placed(spec: api.PodSpec) -> str | None:
+    """Why kube-scheduler does not place a pod that waits; None: it does."""
+    if spec.schedulerName != "default-scheduler":
+        return "another scheduler places it (spec.schedulerName)"
+    return "it waits for its scheduling gates" if spec.schedulingGates else None
 
 
 def _pods_of_job(job: api.Job) -> int:

@@ -65,6 +65,7 @@ class ClusterQueue(Object, frozen=True):
     whenCanBorrow: str = at("spec.flavorFungibility.whenCanBorrow", "MayStopSearch")
     whenCanPreempt: str = at("spec.flavorFungibility.whenCanPreempt", "TryNextFlavor")
     weight: Quantity = at("spec.fairSharing.weight", 1)
+    conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
 class Cohort(Object, frozen=True):
@@ -82,6 +83,7 @@ class LocalQueue(Object, frozen=True, kw_only=True):
     COUNTED: ClassVar[str] = "local queues"
 
     clusterQueue: str = msgspec.field(name="spec.clusterQueue")
+    conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
 class ResourceFlavor(Object, frozen=True):

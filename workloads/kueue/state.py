@@ -67,9 +67,18 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     nodes, left_out = _nodes_of(found)
     apart = (api.WORKLOAD, api.CONFIGURATION)
     losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
-    losses += [*of_workloads, *left_out, *found.losses]
+    losses += [*_inactive(found), *of_workloads, *left_out, *found.losses]
     totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
+
+
+def _inactive(found: Objects) -> Iterator[Loss]:
+    """Queues that Kueue held inactive when the files were written: a flavor, or a check, was missing, for example."""
+    for each in (*found.of(api.CLUSTER_QUEUE), *found.of(api.LOCAL_QUEUE)):
+        if any(condition.type == "Active" and condition.status == "False" for condition in each.value.conditions):
+            yield from each.lost(
+                settings_of("kueue"), each.value.kind, "status.conditions", "Active=False", each.value.COUNTED
+            )
 
 
 def _of_configuration(found: Objects) -> Iterator[Loss]:

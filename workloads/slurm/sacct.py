@@ -1,8 +1,8 @@
 """Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
 
 A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps
-(``12.batch``) are no jobs.  Jobs that never ran, or have not ended, have no known length and are left out, each with its
-reason.
+(``12.batch``) are no jobs.  Jobs that never ran, or have not ended, have no known length and are left out, each with
+its reason.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ from emulator.core.application_master.task import (
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
 from emulator.core.machine import Arc, Phase, Stateful, StateMachine, Symbol
-from emulator.core.mechanisms import HELD_BY, TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     AllocatedContainer,
@@ -72,9 +71,9 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.saved import Saved
 from emulator.core.settings import Settings
-from emulator.vocabulary import Mechanism, Order, TaskId, Work
+from emulator.policies.mechanism import HELD_BY, TRAITS
+from emulator.vocabulary import Mechanism, Order, Saved, TaskId, Work
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
@@ -107,7 +106,7 @@ class ApplicationMaster(StateMachine, Stateful):
         self._spare_after = settings.scheduler.spare_after
         self._grace_ns = spec.facts.grace_ns
         self._registers_at_once = settings.overheads.amrm_client
-        self._tells_at_once = settings.protocol.at_once
+        self._updates_immediately = settings.protocol.has_immediate_updates
         self._protocol = settings.protocol
         self._heeds_refusals = settings.scheduler.mechanism.heeds_refusals
         self._spec = spec
@@ -128,7 +127,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message; see ``emulator.core.machine.Machine``."""
-        if not self._tells_at_once:
+        if not self._updates_immediately:
             return super().handle(message, now_ns)
         asks = self.tasks.asks
         answer_id = asks.answer_id
@@ -216,7 +215,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     @property
     def _has_open_contract(self) -> bool:
-        return self.tasks.releaser.has_open_contract or self._must_stop or self._goes_whole
+        return self.tasks.releaser.has_open_contract or self._must_stop or self._is_evicted_whole
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
@@ -369,7 +368,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _add_contract(self, victim: TaskAttempt) -> None:
         """A victim's container has not become free: if it was to pay a debt, another victim must."""
-        self.tasks.releaser.debt += victim.fulfils_contract
+        self.tasks.releaser.open_contracts += victim.fulfils_contract
 
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:
@@ -473,7 +472,7 @@ class ApplicationMaster(StateMachine, Stateful):
         if self.state is not JobState.RUNNING:
             return []
         effects = [] if self.tasks.gang is None else self._keep_whole(self.tasks.gang, now_ns)
-        if not (self.tasks.held or self.tasks.releaser.has_open_contract or self._goes_whole):
+        if not (self.tasks.held or self.tasks.releaser.has_open_contract or self._is_evicted_whole):
             return effects
         effects += self._evict(self._held_victims(now_ns), now_ns)
         return effects + self._read_to_release(now_ns)
@@ -483,13 +482,13 @@ class ApplicationMaster(StateMachine, Stateful):
         tasks, is_in = self.tasks, gang.is_in(self.tasks.live)
         if gang.was_in and not is_in:
             gang.disbands = False
-            tasks.releaser.debt = 0
+            tasks.releaser.open_contracts = 0
             tasks.releaser.named.clear()
             tasks.asks.mark_changed()
         gang.was_in = is_in
         if gang.has_lost and is_in and not gang.disbands:
-            to_give = tasks.releaser.debt + len(tasks.releaser.named.keys() & tasks.live.keys())
-            gang.disbands = gang.stays(tasks.live) - to_give < tasks.needed
+            to_give = tasks.releaser.open_contracts + len(tasks.releaser.named.keys() & tasks.live.keys())
+            gang.disbands = gang.retained(tasks.live) - to_give < tasks.needed
             tasks.asks.mark_changed()
         gang.has_lost = False
         launched = gang.being_launched(tasks.live) if gang.disbands else []
@@ -498,7 +497,7 @@ class ApplicationMaster(StateMachine, Stateful):
         return self._evict(launched, now_ns)
 
     @property
-    def _goes_whole(self) -> bool:
+    def _is_evicted_whole(self) -> bool:
         return self.tasks.gang is not None and self.tasks.gang.disbands
 
     def _candidates(self, now_ns: int) -> list[TaskAttempt]:
@@ -509,7 +508,7 @@ class ApplicationMaster(StateMachine, Stateful):
 
     def _read_to_release(self, now_ns: int) -> list[Effect]:
         self.tasks.releaser.forget_ended(self.tasks.live)
-        if not (self.tasks.releaser.has_open_contract or self._goes_whole):
+        if not (self.tasks.releaser.has_open_contract or self._is_evicted_whole):
             return []
         candidates = self._candidates(now_ns)
         if not candidates:
@@ -520,7 +519,7 @@ class ApplicationMaster(StateMachine, Stateful):
         if self.state is not JobState.RUNNING:
             return []
         self.tasks.releaser.read(message, self.tasks.live, now_ns)
-        choice = self.tasks.releaser.choose(self._candidates(now_ns), now_ns, self._goes_whole)
+        choice = self.tasks.releaser.choose(self._candidates(now_ns), now_ns, self._is_evicted_whole)
         self._rivals.speculate(now_ns)
         if choice is None:
             return []

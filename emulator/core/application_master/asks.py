@@ -34,12 +34,11 @@ from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.decisions import order_suspended
 from emulator.core.delivery import LatestValue
 from emulator.core.messages import AllocatedContainer, AllocateResponse, ApplicationHeartbeat, Ask, ResumeAsk
-from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings
 from emulator.policies.policy import Policy, ResumeOrder
 from emulator.policies.resources import fits
 from emulator.policies.views import SuspendedView
-from emulator.vocabulary import JobFacts, Resources, TaskId, Work
+from emulator.vocabulary import JobFacts, ProcessImage, Resources, TaskId, Work
 
 _IGNORED_FROM_PERCENT = 33
 

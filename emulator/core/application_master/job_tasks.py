@@ -39,9 +39,9 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
 from emulator.core.machine import Phase, Timers
-from emulator.core.mechanisms import TRAITS, applied_to
 from emulator.core.messages import SuspendContainer
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import TRAITS, applied_to
 from emulator.vocabulary import TaskGroup, TaskId, Work
 
 _PPM = 1_000_000
@@ -135,7 +135,7 @@ class Gang:
         return any(attempt.state is not AttemptState.SUSPENDED for attempt in live.values())
 
     @staticmethod
-    def stays(live: Mapping[str, TaskAttempt]) -> int:
+    def retained(live: Mapping[str, TaskAttempt]) -> int:
         """Number of tasks that have a container and are to keep it."""
         return len({attempt.task for attempt in live.values() if attempt.state not in _LEFT})
 
@@ -176,7 +176,7 @@ class JobTasks:
         self.timers = Timers()
         self._seed = settings.seed
         self._task_heartbeat_ns = settings.protocol.task_heartbeat_ns
-        self._at_once = settings.protocol.at_once
+        self._at_once = settings.protocol.has_immediate_updates
         self._at_a_task = 1 if settings.protocol.speculation is None else 2
         self._mechanisms = settings.scheduler.mechanism.among
 
@@ -249,7 +249,7 @@ class JobTasks:
             assert attempt.state not in ENDED, attempt.name
         for attempt in self.asks:
             assert self.of(attempt).state is not TaskState.SUCCEEDED, attempt.name
-        assert self.releaser.debt >= 0
+        assert self.releaser.open_contracts >= 0
         if self.gang is not None and not (self.failure or self.groups.done):
             self._validate_gang(self.gang)
 

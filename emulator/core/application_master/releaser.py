@@ -34,14 +34,13 @@ from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
-from emulator.core.mechanisms import TRAITS, applied_to, keeps_processes
 from emulator.core.messages import AllocateResponse, ProgressSamples
-from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.mechanism import TRAITS, applied_to, keeps_processes
 from emulator.policies.resources import irreducible, lacking, minus, total
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, Resources, Tier, Work
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, ProcessImage, Resources, Tier, Work
 
 
 class ChosenTasks(NamedTuple):
@@ -63,11 +62,11 @@ class NodeContractsOfJob:
         self._may_stop = keeps_processes(settings.scheduler.mechanism.among)
 
     @property
-    def owed(self) -> dict[str, Resources]:
+    def open_contracts(self) -> dict[str, Resources]:
         """By node, what is owed and no task is leaving for."""
         if not self.keeps:  # most often
             return {}
-        owed = {node: lacking(self._stays(node), keep) for node, keep in self.keeps.items()}
+        owed = {node: lacking(self._will_be_held(node), keep) for node, keep in self.keeps.items()}
         return {node: short for node, short in owed.items() if any(short)}
 
     def choose(self, tasks: Iterable[TaskView], order: Iterable[str]) -> tuple[str, ...]:
@@ -78,16 +77,16 @@ class NodeContractsOfJob:
         by_container = {task.container: task for task in tasks}
         in_order = [by_container[container] for container in order]
         chosen: list[TaskView] = []
-        for node, short in self.owed.items():
+        for node, short in self.open_contracts.items():
             chosen += irreducible(short, [task for task in in_order if task.node == node], self._frees) or ()
         return tuple([task.container for task in chosen])
 
-    def _stays(self, node: str) -> Resources:
+    def _will_be_held(self, node: str) -> Resources:
         """What the tasks there go on holding."""
         here = [attempt for attempt in self._live.values() if attempt.node == node]
-        return total((self._goes_on_holding(attempt) for attempt in here), self._nodes[node].resource_names)
+        return total((self._will_hold(attempt) for attempt in here), self._nodes[node].resource_names)
 
-    def _goes_on_holding(self, attempt: TaskAttempt) -> Resources:
+    def _will_hold(self, attempt: TaskAttempt) -> Resources:
         request, node = self._requests[attempt.group], self._nodes[attempt.node or ""]
         if attempt.state is AttemptState.COMMIT_PENDING:
             return (0,) * len(request)
@@ -109,8 +108,8 @@ class ImageCosts:
         self._facts = facts
         self._queues: dict[str, DeviceQueue] = {}
 
-    def weighed(self, task: TaskView, now_ns: int, told_ns: int | None = None) -> TaskView:
-        """The task with the cost of making an image of it now, if images can be made; ``told_ns``: the wait for the
+    def weighed(self, task: TaskView, now_ns: int, reported_ns: int | None = None) -> TaskView:
+        """The task with the cost of making an image of it now, if images can be made; ``reported_ns``: the wait for the
         device, where the ResourceManager has counted it."""
         tier = self._tier
         if tier is None:
@@ -119,7 +118,7 @@ class ImageCosts:
             return structs.replace(task, image_overhead_ns=0, image_memory_ns=0, image_dump_ns=0)
         dump_bytes = self._dump_bytes(tier, task)
         size_bytes = self._facts.footprint_bytes(task.group, task.task or 0, _done_ppm(task))
-        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if told_ns is None else told_ns
+        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns) if reported_ns is None else reported_ns
         overhead_ns, memory_ns = (
             image_overhead_ns(tier, written_bytes, size_bytes, queue_ns) for written_bytes in (dump_bytes, size_bytes)
         )
@@ -163,7 +162,7 @@ class Releaser:
     def __init__(self, facts: JobFacts, settings: Settings, live: Mapping[str, TaskAttempt]) -> None:
         self.job = facts.name
         self.on_nodes = NodeContractsOfJob(facts, settings, live)
-        self.debt = 0
+        self.open_contracts = 0
         """Containers asked back for which no victim has been chosen yet."""
         self.named: dict[str, int | None] = {}
         """Containers asked back by name that have not been made victims yet, and how long an image of them waits for
@@ -187,13 +186,13 @@ class Releaser:
     @property
     def has_open_contract(self) -> bool:
         """Whether containers are still to be given back."""
-        return bool(self.debt or self.named or self.on_nodes.owed)
+        return bool(self.open_contracts or self.named or self.on_nodes.open_contracts)
 
     def apply_response(self, answer: AllocateResponse) -> None:
         """Take what the answer asks back."""
         if answer.costs is not None:
             self.costs = answer.costs
-        self.debt = max(0, self.debt - answer.withdrawn) + answer.reclaim
+        self.open_contracts = max(0, self.open_contracts - answer.withdrawn) + answer.reclaim
         self.named.update(dict.fromkeys(answer.named))
         self.named.update(answer.device_queues)
         self.on_nodes.keeps = dict(answer.keeps)
@@ -234,8 +233,8 @@ class Releaser:
         Named containers that are not among ``candidates`` either end by themselves or are not given back.  Those whose
         wait for the device was said stay named until they can be given.
         """
-        if not (whole or self.debt or self.named):
-            owed = self.on_nodes.owed
+        if not (whole or self.open_contracts or self.named):
+            owed = self.on_nodes.open_contracts
             candidates = [attempt for attempt in candidates if attempt.node in owed]
         if not candidates:
             return None
@@ -245,8 +244,8 @@ class Releaser:
         order = self._in_order(view, tasks, () if whole else named)
         if whole:  # nobody is spared
             order += tuple(task.container for task in tasks if task.container not in order)
-        going = order if whole or named or self.debt else self.on_nodes.choose(tasks, order)
-        most = len(going) if whole or named else self.debt or len(going)
+        going = order if whole or named or self.open_contracts else self.on_nodes.choose(tasks, order)
+        most = len(going) if whole or named else self.open_contracts or len(going)
         chosen = self._with_mechanisms(view, tasks, going, most, whole)
         self.named = {name: wait for name, wait in self.named.items() if wait is not None and name not in named}
         if not chosen:
@@ -254,9 +253,9 @@ class Releaser:
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
-            pays_debt = not named and self.debt > 0
+            pays_debt = not named and self.open_contracts > 0
             victim.take(AttemptEvent.CHOOSE, decision.mechanism, pays_debt)
-            self.debt -= pays_debt
+            self.open_contracts -= pays_debt
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
@@ -270,14 +269,14 @@ class Releaser:
         return named or order_tasks(self._eviction, view, tasks, random)
 
     def _with_mechanisms(
-        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int, whole: bool
+        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], limit: int, whole: bool
     ) -> list[tuple[str, MechanismDecision]]:
         """At most ``most`` containers of ``order``, each with its mechanism; tasks to be waited for are left out.  If
         the ``whole`` job goes, they are killed, and so are tasks that a node has refused to stop."""
         by_container = {task.container: task for task in tasks}
         chosen: list[tuple[str, MechanismDecision]] = []
         for container in order:
-            if len(chosen) == most:
+            if len(chosen) == limit:
                 break
             task = self._weighed(by_container[container], view.now_ns)  # images chosen before it may queue
             decision = self._own or choose_mechanism(self._mechanism, view, task, self._has_device)

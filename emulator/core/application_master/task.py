@@ -31,8 +31,7 @@ from typing import ClassVar
 from emulator.core.job import JobSpec
 from emulator.core.machine import Arc, Stateful, Symbol
 from emulator.core.messages import AllocatedContainer, ResumeContainer, StartContainer, SuspendContainer
-from emulator.core.saved import Saved
-from emulator.vocabulary import MAP, REDUCE, Frozen, Mechanism, TaskGroup, TaskId, Work
+from emulator.vocabulary import MAP, REDUCE, Frozen, Mechanism, Saved, TaskGroup, TaskId, Work
 
 
 class AttemptState(Symbol):
@@ -227,8 +226,8 @@ class TaskAttempt(Stateful):
     def _launched(self, now_ns: int) -> None:
         self.was_launched, self.running_since_ns = True, now_ns
 
-    def _chosen(self, mechanism: Mechanism, pays_debt: bool = False) -> None:
-        self.mechanism, self.fulfils_contract = mechanism, pays_debt
+    def _chosen(self, mechanism: Mechanism, fulfils_contract: bool = False) -> None:
+        self.mechanism, self.fulfils_contract = mechanism, fulfils_contract
 
     def _asked(self, now_ns: int) -> SuspendContainer:
         container, _ = self.place

@@ -40,9 +40,8 @@ from emulator.core.messages import (
     ResumeContainer,
     StartContainer,
 )
-from emulator.core.saved import Saved
 from emulator.core.settings import OverheadSettings
-from emulator.vocabulary import Work
+from emulator.vocabulary import Saved, Work
 
 _S = ContainerState
 StateCompletion: TypeAlias = (
@@ -83,7 +82,7 @@ class Container(Stateful):
     """See ``ContainerReport``."""
     slot_free_ns: int | None = None
     """When the ResourceManager may know that the slot is free; None while it is in use."""
-    stays_ns: int = 0
+    release_delay_ns: int = 0
     """How long it stays taken after its end, if it is killed."""
     in_grace: bool = False
     """Whether it is to end, and was not sent SIGKILL yet."""
@@ -99,7 +98,7 @@ class Container(Stateful):
             state=_S.DONE,
             outcome=Outcome.KILLED,
             reason=kill.why,
-            stays_ns=kill.stays_ns,
+            release_delay_ns=kill.stays_ns,
         )
 
     def handle(self, event: StateCompletion | KillContainer | ResumeContainer | Effect, now_ns: int) -> list[Effect]:
@@ -158,7 +157,7 @@ class Container(Stateful):
         self.saved = checkpointed.saved
 
     def _kill(self, kill: KillContainer, now_ns: int) -> list[Effect]:
-        self.reason, self.stays_ns = kill.why, kill.stays_ns
+        self.reason, self.release_delay_ns = kill.why, kill.stays_ns
         return [Kill(self.id)]
 
     def _terminate(self, kill: KillContainer, now_ns: int) -> list[Effect]:
@@ -189,7 +188,7 @@ class Container(Stateful):
     def release_delay_after_kill_ns(self, profile: OverheadSettings) -> int:
         """How long it stays taken once it has been killed: as ordered, or until what it has written is removed."""
         wrote = self.work is not Work.MASTER and self.first_key_ns is not None
-        return max(self.stays_ns, profile.cleanup_ns if wrote else 0)
+        return max(self.release_delay_ns, profile.cleanup_ns if wrote else 0)
 
     def report(self, node: str) -> ContainerReport:
         """Its whole state, as sent from ``node``."""

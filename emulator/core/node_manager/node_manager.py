@@ -34,7 +34,6 @@ from emulator.core.completions import (
     TerminateFailed,
 )
 from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
-from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     ContainerReported,
@@ -58,9 +57,9 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import InsufficientResourcesError, NodeLedger
 from emulator.core.node_manager.container import Container, StateCompletion, first_key_at_ns
 from emulator.core.node_manager.status_updater import NodeStatusUpdater
-from emulator.core.saved import ProcessImage
-from emulator.core.settings import News, NodeSettings, Settings
-from emulator.vocabulary import Work
+from emulator.core.settings import NodeSettings, Settings, UpdateMode
+from emulator.policies.mechanism import TRAITS
+from emulator.vocabulary import ProcessImage, Work
 
 
 class NodeManager(StateMachine):
@@ -77,7 +76,7 @@ class NodeManager(StateMachine):
         """Ended containers of ended jobs, whose end the ResourceManager knows."""
         self._updates = NodeStatusUpdater(node.name)
         self._overheads = settings.overheads
-        self._tells_at_once = settings.protocol.news is not News.HEARTBEAT
+        self._updates_immediately = settings.protocol.news is not UpdateMode.HEARTBEAT
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
 
@@ -298,7 +297,7 @@ class NodeManager(StateMachine):
         elif container.outcome is Outcome.KILLED and was_taken and stays_ns:
             container.slot_free_ns = now_ns + stays_ns
         else:
-            return [*effects, *self._heartbeat(now_ns)] if self._tells_at_once else effects
+            return [*effects, *self._heartbeat(now_ns)] if self._updates_immediately else effects
         return [*effects, self._timers.set(f"release {container.id}", container.slot_free_ns)]
 
     def _report_change(self, container: Container) -> list[fx.Effect]:

@@ -29,7 +29,7 @@ class Admission:
     def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, per_master: int = 1) -> None:
         """``per_master``: what a master takes of its queue's maximum."""
         self._per_master = per_master
-        self._outside = unmanaged_masters
+        self._unmanaged = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
         self._admitted: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
@@ -63,10 +63,10 @@ class Admission:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
-            in_queue = self._outside or self._fits_queue(queue, application)
+            in_queue = self._unmanaged or self._fits_queue(queue, application)
             # what would block a more urgent job is not given to others: it would only be displaced again
             least = min(least, containers(application)) if in_queue else least
-            if in_queue and (self._outside or self._masters < self._max_masters(queue, least, application)):
+            if in_queue and (self._unmanaged or self._masters < self._max_masters(queue, least, application)):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
@@ -126,12 +126,12 @@ class Admission:
     def next_to_fail(self, containers: int) -> Application | None:
         """The job to give up because lost nodes left too few ``containers``: the youngest of the least urgent queue.
         The first to go are gangs that are larger than what is left."""
-        own_master = 0 if self._outside else 1
+        own_master = 0 if self._unmanaged else 1
         jobs: list[Application] = []
         if containers < self._largest + own_master:
             jobs = [job for job in self._all() if containers < (job.facts.gang or 1) + own_master]
         if not jobs:
-            if self._outside or self._masters + max(self._gangs.values(), default=1) <= containers:
+            if self._unmanaged or self._masters + max(self._gangs.values(), default=1) <= containers:
                 return None
             jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
         return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)

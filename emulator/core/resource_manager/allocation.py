@@ -44,7 +44,7 @@ class SchedulerEventType(Symbol):
 class SchedulerEvent(NamedTuple):
     """One question to an allocation."""
 
-    occasion: SchedulerEventType
+    type: SchedulerEventType
     now_ns: int
     node: Node | None = None
     """The node that sent the heartbeat."""
@@ -84,7 +84,7 @@ class StrictContract(NamedTuple):
     """This container must be given."""
 
     held: HeldContainer
-    stays_ns: int = 0
+    release_delay_ns: int = 0
     """How long it stays taken after its process has been killed."""
     queue_ns: int | None = None
     """How long an image of it waits for the device of its node, if that is counted."""
@@ -123,11 +123,11 @@ class Allocation(Protocol):
         """Grows when it remembers something new, so that the message which led to it is not left out."""
         ...
 
-    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
+    def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """From when on it must be asked on such an occasion; None: not unless something changes.  Never too late."""
         ...
 
-    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+    def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
         """What is given and reclaimed now.  Raises PolicyError."""
         ...
 

@@ -45,7 +45,7 @@ class Allocator:
             image_bytes = application.requests.resumes[grant.task][0].image_bytes
             node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)
         since_ns, container = _remove_request(grant)
-        ready_ns = max(since_ns, free_ns, state.room_ns)
+        ready_ns = max(since_ns, free_ns, state.capacity_freed_ns)
         held = state.containers.get(container) if container else None
         if held is None:
             held = self._new_container(grant, request, now_ns)

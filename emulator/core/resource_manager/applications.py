@@ -100,9 +100,9 @@ class MasterUpdates:
 
     # ---- telling it ----
 
-    def is_awaited(self, heard_id: int) -> bool:
+    def is_awaited(self, received_id: int) -> bool:
         """Whether the next heartbeat gets an answer, if the last answer heard is ``heard_id``."""
-        return self._waits or self._answers.unacknowledged(heard_id) is not None
+        return self._waits or self._answers.unacknowledged(received_id) is not None
 
     @property
     def _waits(self) -> bool:
@@ -127,17 +127,17 @@ class MasterUpdates:
             self._changed.append(self._address)
         return is_new
 
-    def undelivered(self, heard_id: int) -> list[AllocatedContainer]:
+    def undelivered(self, received_id: int) -> list[AllocatedContainer]:
         """Allocations that are not known to an ApplicationMaster whose last answer is ``heard_id``."""
-        again = self._answers.unacknowledged(heard_id)
+        again = self._answers.unacknowledged(received_id)
         return [*(again.allocated if again else ()), *self._allocated]
 
     def answer(
-        self, heard_id: int, costs: Callable[[], MeasuredCosts], keeps: tuple[tuple[str, Resources], ...] = ()
+        self, received_id: int, costs: Callable[[], MeasuredCosts], keeps: tuple[tuple[str, Resources], ...] = ()
     ) -> AllocateResponse | None:
         """The answer to a heartbeat: the last one again if it was not heard, else a new one, else None; ``keeps``: see
         ``Answer``."""
-        again = self._answers.unacknowledged(heard_id)
+        again = self._answers.unacknowledged(received_id)
         if again is not None or not self._waits:
             return again
         number = self._answers.number + 1
@@ -179,9 +179,9 @@ class HeldContainer:
     """See ``AllocatedContainer``; higher each time, because its node tells a resume from an earlier one by it."""
     request: Resources = ()
     """What it asked for; empty where all containers have one size."""
-    taken: bool = False
+    is_reclaimed: bool = False
     """Whether it has been reclaimed by name: it counts as gone, although its node still holds it."""
-    given_up: bool = False
+    is_abandoned: bool = False
     """Whether its stopped process will be killed because it waited too long to resume."""
     revision: int = 0
     """Revision of the newest report; reports that are not newer are ignored."""
@@ -347,10 +347,10 @@ class Node(Stateful):
         self.free = minus(self.free, needs)
         return since_ns, owner
 
-    def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
+    def ended_jobs_for(self, received_id: int, heartbeat_id: int) -> tuple[str, ...]:
         """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the
         others."""
-        again = self.ended.unacknowledged(heard_id)
+        again = self.ended.unacknowledged(received_id)
         # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
         if again is None and self.finished_jobs and heartbeat_id > self.answered_id:
             again = self.ended.send(heartbeat_id, tuple(self.finished_jobs))
@@ -462,14 +462,14 @@ class Application:
     """Work done by its tasks, by the name of their group."""
     tasks_hold: Resources = ()
     """What the containers of its tasks hold together; empty where all containers have one size."""
-    wants: Resources = ()
+    requested: Resources = ()
     """What it asks for beside that."""
     victims: dict[str, HeldContainer] = field(default_factory=dict)
     """By container: tasks in a slot, of the groups that can be victims."""
-    taken: int = 0
+    reclaimed: int = 0
     """Number of these tasks reclaimed by name."""
     last_heartbeat_id: int = -1
-    heard_ns: int | None = None
+    last_heartbeat_ns: int | None = None
     """When its ApplicationMaster was first heard from."""
     progress_ppm: int | None = None
     """As last reported."""
@@ -501,7 +501,7 @@ class Application:
     @property
     def members(self) -> int:
         """Tasks that hold a container, without those reclaimed by name."""
-        return self.slots - self.held[MASTER] - self.taken
+        return self.slots - self.held[MASTER] - self.reclaimed
 
     @property
     def must_start_whole(self) -> bool:
@@ -521,14 +521,14 @@ class Application:
     @property
     def protected_until_ns(self) -> list[int]:
         """When each task that can be a victim has run for its job's minimum."""
-        return [held.slot_ns + self.facts.minimum_runtime_ns for held in self.victims.values() if not held.taken]
+        return [held.slot_ns + self.facts.minimum_runtime_ns for held in self.victims.values() if not held.is_reclaimed]
 
     def reclaimable(self, now_ns: int) -> int:
         """Tasks that can be reclaimed now.  A gang that goes whole can be taken only when none of it is protected."""
         if not self.facts.minimum_runtime_ns:
-            return len(self.victims) - self.taken
+            return len(self.victims) - self.reclaimed
         protected = sum(until_ns > now_ns for until_ns in self.protected_until_ns)
-        return 0 if protected and self.is_evicted_whole else len(self.victims) - self.taken - protected
+        return 0 if protected and self.is_evicted_whole else len(self.victims) - self.reclaimed - protected
 
     @property
     def maps_wait(self) -> bool:

@@ -42,7 +42,6 @@ from emulator.core.decisions import allocate, order_tasks, takes
 from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import (
     Contract,
     Decision,
@@ -54,6 +53,7 @@ from emulator.core.resource_manager.allocation import (
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.offers import TASKS, ByContract, Components, Offer
 from emulator.core.resource_manager.reclaim import ReclaimContainers, ReclaimOnNodes
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.policy import Pace, PacedAllocation, Reads
 from emulator.policies.resources import fits, minus, total
 from emulator.policies.views import AllocationDecision, ClusterView, Take, TaskView
@@ -308,28 +308,28 @@ class ByRounds:
         self._candidates = Candidates(pace)
         self._explains = needs_no_job(self._scheduler.mechanism.among)
         """Whether nobody else will explain: a job that is asked explains what it gives."""
-        self._whys: list[Effect] = []
+        self._reasons: list[Effect] = []
 
     @property
     def changes(self) -> int:
         """See ``Allocation``."""
         return self._rounds_that_changed + self._offers.changes
 
-    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
+    def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``."""
-        if occasion is SchedulerEventType.TIME:
+        if event_type is SchedulerEventType.TIME:
             return now_ns if self._scheduler.preempts and self._state.queues.pending else None
-        return self._offers.asked_ns(occasion, now_ns)
+        return self._offers.due_ns(event_type, now_ns)
 
-    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+    def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.occasion is SchedulerEventType.TIME:
-            return self._round(asked.now_ns, asked.planned_ns)
-        return self._offers.decide(asked)
+        if event.type is SchedulerEventType.TIME:
+            return self._round(event.now_ns, event.planned_ns)
+        return self._offers.decide(event)
 
     def _round(self, now_ns: int, planned_ns: int) -> Iterator[StrictContract]:
         """One round; the times on the list are planned times."""
-        if self.asked_ns(SchedulerEventType.TIME, now_ns) is None:
+        if self.due_ns(SchedulerEventType.TIME, now_ns) is None:
             return
         view = self._state.view(now_ns)
         chosen, among = dict[str, _ChosenFrom](), RoundVictims()
@@ -343,7 +343,7 @@ class ByRounds:
             if self._explains:
                 tasks, order = chosen[container]
                 in_order = (held.id, *(other for other in order if other != held.id))
-                self._whys.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
+                self._reasons.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
             yield StrictContract(held)
 
     def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: RoundVictims) -> None:
@@ -377,5 +377,5 @@ class ByRounds:
 
     def explain(self) -> list[Effect]:
         """See ``Allocation``."""
-        whys, self._whys = self._whys, []
+        whys, self._reasons = self._reasons, []
         return [*self._offers.explain(), *whys]

@@ -66,21 +66,21 @@ class ByScheduler:
 
     # ---- an allocation ----
 
-    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
+    def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``: whenever anything has changed."""
-        return None if occasion in (SchedulerEventType.HEARTBEAT, SchedulerEventType.TIME) else now_ns
+        return None if event_type in (SchedulerEventType.HEARTBEAT, SchedulerEventType.TIME) else now_ns
 
-    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+    def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``.  It takes in its messages first: it is asked after every message, and then decides."""
-        match asked.message:
+        match event.message:
             case TimerFired() as fired:
                 self._is_due |= self._timers.take(fired)
             case ExternalDecisions(question=question) as answer if question == self._question:
                 self._answer = answer
-        if asked.occasion is SchedulerEventType.START:
-            self._start(asked.now_ns)
-        elif asked.message is None and self.asked_ns(asked.occasion, asked.now_ns) is not None:
-            return self._decide(asked.now_ns)
+        if event.type is SchedulerEventType.START:
+            self._start(event.now_ns)
+        elif event.message is None and self.due_ns(event.type, event.now_ns) is not None:
+            return self._decide(event.now_ns)
         return iter(())
 
     def explain(self) -> list[Effect]:

@@ -138,21 +138,22 @@ class Instance:
         """Containers that it holds for such tasks."""
         return sum([application.held[group.name] for group in application.of_work(self.works)])
 
-    def wanted(self, application: Application) -> int:
+    def requested(self, application: Application) -> int:
         """Containers that it wants for such tasks."""
         return sum([application.requests.wanted(group.name) for group in application.of_work(self.works)])
 
     def below(self, applications: Iterable[Application]) -> list[Application]:
         """Jobs that want more and hold less than their share, the most underallocated first."""
-        return sorted((each for each in applications if self._wants(each) and self.lacking(each) > 0), key=self._rank)
+        below = (each for each in applications if self._has_requests(each) and self.lacking(each) > 0)
+        return sorted(below, key=self._rank)
 
     def others(self, applications: Iterable[Application]) -> list[Application]:
         """Jobs that want more and hold their share or more, below their maximum, in the same order."""
-        found = (each for each in applications if self._wants(each) and self.lacking(each) <= 0)
+        found = (each for each in applications if self._has_requests(each) and self.lacking(each) <= 0)
         return sorted((each for each in found if self.held(each) < each.facts.most_containers), key=self._rank)
 
-    def _wants(self, application: Application) -> bool:
-        return self.wanted(application) > 0
+    def _has_requests(self, application: Application) -> bool:
+        return self.requested(application) > 0
 
     def _rank(self, application: Application) -> tuple[int, int, int]:
         """Sort key: the part of its share that a job holds."""
@@ -224,11 +225,11 @@ class ByShares(ByContract):
         """See ``Allocation``: each answer of the policy may change what is given from then on."""
         return super().changes + self._shares.asked
 
-    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+    def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.occasion is SchedulerEventType.CAPACITY:
+        if event.type is SchedulerEventType.CAPACITY:
             self._shares.ask_again()
-        return super().decide(asked)
+        return super().decide(event)
 
     def _choose(self, offer: Offer) -> Sequence[Grant]:
         node = offer.node
@@ -288,7 +289,7 @@ class ByShares(ByContract):
         masters = [each for each in applications if each.requests.application_master is not None]
         for application in [*masters, *instance.below(applications)]:
             requests = application.requests
-            movable = min(requests.for_any_node, instance.wanted(application))
+            movable = min(requests.for_any_node, instance.requested(application))
             lacking = 1 if application in masters else min(movable, instance.lacking(application))
             for _ in range(lacking - self._preemptor.outstanding(application.name)):
                 if not surplus:

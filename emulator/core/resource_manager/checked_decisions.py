@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from emulator.core.effects import Effect, ExplainScheduler
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.offers import TASKS, Components, Offer, Offers
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.schedulers.protocol import (
     CancelJob,
     Done,
@@ -87,7 +87,7 @@ class CheckedDecisions:
             raise InvalidDecisionError(
                 f"{name} holds a task of group {held.group.name}, which is no victim (scheduler.victims)"
             )
-        if held.taken or not self._state.on_slot(held):
+        if held.is_reclaimed or not self._state.on_slot(held):
             raise InvalidDecisionError(f"{name} has been taken back already")
         return held
 
@@ -96,7 +96,7 @@ class CheckedDecisions:
         if self._offers.gangs.waits(application):
             self._check_gang(application, now_ns)
         grant = self._single(application, give, now_ns)
-        self._check_room([grant])
+        self._check_fits([grant])
         return grant._replace(beside=give.beside)
 
     def _single(self, application: Application, give: GrantContainer, now_ns: int) -> Grant:
@@ -128,9 +128,9 @@ class CheckedDecisions:
         for (group, task), count in Counter(tasks).items():
             if count > (1 if task is not None else len(requests.since[group])):
                 raise InvalidDecisionError(f"{application.name} waits for fewer containers for group {group}")
-        self._check_room(grants)
+        self._check_fits(grants)
 
-    def _check_room(self, grants: Sequence[Grant]) -> None:
+    def _check_fits(self, grants: Sequence[Grant]) -> None:
         """There is room for all of these together."""
         state, at_node = self._state, dict[str, list[Resources]]()
         if state.used + len(grants) > state.limit:

@@ -80,7 +80,7 @@ class ClusterState:
             self.limit = UNLIMITED  # the nodes themselves are the limit
         self.queue_share_of_master = self._queue_share(settings.master_request)
         """What an ApplicationMaster in a container takes of its queue's maximum."""
-        self.room_ns = 0
+        self.capacity_freed_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self.changes = 0
         """How many messages have changed the ResourceManager."""
@@ -231,7 +231,7 @@ class ClusterState:
     def is_stopped_at(self, container: str, node: Node) -> bool:
         """Whether the process can resume there; not before its node has reported that it stopped."""
         held = self.containers.get(container)
-        return held is not None and held.node == node.name and not held.given_up and not self.on_slot(held)
+        return held is not None and held.node == node.name and not held.is_abandoned and not self.on_slot(held)
 
     # ---- parts of views ----
 
@@ -263,7 +263,7 @@ class ClusterState:
                 request=held.request,
             )
             for held in application.containers.values()
-            if self.on_slot(held) and not held.taken and held.group is not MASTER_GROUP
+            if self.on_slot(held) and not held.is_reclaimed and held.group is not MASTER_GROUP
         )
 
     def may_be_victim(self, task: TaskView, now_ns: int) -> bool:
@@ -345,6 +345,6 @@ class ClusterState:
             mine = by_job.get(application.name, [])
             assert application.slots == len(mine), application.name
             assert +application.held == Counter(c.group.name for c in mine), application.name
-            assert application.taken == sum(c.taken for c in mine), application.name
+            assert application.reclaimed == sum(c.is_reclaimed for c in mine), application.name
             victims = {c.id for c in mine if self._settings.scheduler.may_take(c.group)}
             assert application.victims.keys() == victims, application.name

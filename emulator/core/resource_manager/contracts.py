@@ -43,12 +43,12 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.effects import TRANSACTIONAL, Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import keeps_processes, needs_no_job
 from emulator.core.messages import AllocateResponse, KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import keeps_processes, needs_no_job
 from emulator.policies.resources import common, irreducible, lacking, minus, plus, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources
@@ -213,7 +213,7 @@ class Preemptor:
     # ---- on nodes ----
 
     @property
-    def owes_on_nodes(self) -> bool:
+    def has_contracts_on_nodes(self) -> bool:
         """Whether any job owes something of a node."""
         return bool(self._on_nodes)
 
@@ -226,28 +226,28 @@ class Preemptor:
         """``victim`` owes so much more of the node."""
         self._on_nodes.append(OpenContract(victim, now_ns, grace_ns, node=node, amount=amount))
 
-    def owing(self) -> list[str]:
+    def jobs_with_contracts(self) -> list[str]:
         """Jobs that owe something of a node."""
         return list(dict.fromkeys(each.victim for each in self._on_nodes))
 
-    def owed_on(self) -> list[str]:
+    def nodes_with_contracts(self) -> list[str]:
         """Nodes of which something is owed."""
         return list(dict.fromkeys(each.node for each in self._on_nodes))
 
-    def owed_by(self, job: str) -> dict[str, Resources]:
+    def open_amounts_of(self, job: str) -> dict[str, Resources]:
         """What the job owes, by node."""
-        owed: dict[str, Resources] = {}
+        amounts: dict[str, Resources] = {}
         for each in self._on_nodes:
             if each.victim == job:
-                owed[each.node] = plus(owed[each.node], each.amount) if each.node in owed else each.amount
-        return owed
+                amounts[each.node] = plus(amounts[each.node], each.amount) if each.node in amounts else each.amount
+        return amounts
 
     def freed(self, job: str, node: str, amount: Resources) -> None:
         """The job has left so much of the node."""
         for each in self._on_nodes:
             if (each.victim, each.node) == (job, node):
                 each.amount, amount = lacking(each.amount, amount), lacking(amount, each.amount)
-        self._keep_those_that_owe()
+        self._retain_open()
 
     def lower(self, node: str, needed: Resources) -> list[str]:
         """No more than this is still needed there; returns the jobs that owe less now."""
@@ -260,7 +260,7 @@ class Preemptor:
                     each.amount = amount
                     spared.append(each.victim)
         self.changes += len(spared)
-        self._keep_those_that_owe()
+        self._retain_open()
         return spared
 
     def forget_node(self, node: str) -> None:
@@ -273,7 +273,7 @@ class Preemptor:
         self._on_nodes = [each for each in self._on_nodes if self._expires_ns(each) > now_ns]
         return late
 
-    def _keep_those_that_owe(self) -> None:
+    def _retain_open(self) -> None:
         self._on_nodes = [each for each in self._on_nodes if any(each.amount)]
 
 
@@ -332,27 +332,27 @@ class Contracts:
         if application.is_evicted_whole:
             going += [each for each in application.containers.values() if each.id in application.victims]
         for each in going:
-            if not each.taken:
+            if not each.is_reclaimed:
                 self._reclaim(application, each, contract, now_ns)
 
     def forget_job(self, application: Application) -> None:
         """The job has ended: all that it owes, and more, is being killed."""
-        owed = self._preemptor.owed_by(application.name)
+        owed = self._preemptor.open_amounts_of(application.name)
         self._preemptor.forget_job(application.name)
         for held in application.containers.values():
-            held.taken = held.taken or (held.node in owed and self._state.on_slot(held))
+            held.is_reclaimed = held.is_reclaimed or (held.node in owed and self._state.on_slot(held))
 
     def _reclaim(self, application: Application, held: HeldContainer, contract: StrictContract, now_ns: int) -> None:
         self._count_as_removed(application, held)
         if self._nodes_kill:
-            self._kill_later(held, contract.stays_ns)
+            self._kill_later(held, contract.release_delay_ns)
             return
         self._asked_ns[held.id] = now_ns + self._grace_ns(held)
         application.news.ask_by_name(held.id, contract.queue_ns if held is contract.held else None)
 
     def _count_as_removed(self, application: Application, held: HeldContainer) -> None:
-        held.taken = True
-        application.taken += 1
+        held.is_reclaimed = True
+        application.reclaimed += 1
         self._state.queues.update(application)
 
     def _grace_ns(self, held: HeldContainer | None) -> int:
@@ -360,9 +360,9 @@ class Contracts:
         application = None if held is None else self._state.applications.get(held.job)
         return 0 if application is None else application.facts.grace_ns
 
-    def _kill_later(self, held: HeldContainer, stays_ns: int = 0) -> None:
+    def _kill_later(self, held: HeldContainer, release_delay_ns: int = 0) -> None:
         node = self._state.nodes[held.node]
-        node.to_kill[held.id] = stays_ns
+        node.to_kill[held.id] = release_delay_ns
         self._state.awaited.newly_awaited.append(node.address)
 
     # ---- what was not given in time ----
@@ -371,11 +371,11 @@ class Contracts:
         """Kill what was not given in time; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
         expired = self._preemptor.expire(now_ns, lambda entry: self._kill_one(entry, now_ns, effects))
-        lost_patience = self._time_out(now_ns)
+        timed_out = self._time_out(now_ns)
         late = self._preemptor.expire_on_nodes(now_ns)
         for contract in late:
             effects += self._kill_on_node(contract, now_ns)
-        return effects if expired or lost_patience or late else None
+        return effects if expired or timed_out or late else None
 
     def _kill_one(self, entry: OpenContract, now_ns: int, effects: list[Effect]) -> bool:
         """Kill the container named, or the victim job's first in the task eviction order; returns whether there was
@@ -443,7 +443,7 @@ class Contracts:
         for container in late:
             del self._asked_ns[container]
             held = self._state.containers.get(container)
-            if held is not None and held.taken:
+            if held is not None and held.is_reclaimed:
                 self._kill_later(held)
         return bool(late)
 
@@ -454,7 +454,7 @@ class Contracts:
         effects: list[Effect] = []
         for container, stays_ns in node.to_kill.items():
             held = self._state.containers.get(container)
-            if held is not None and held.taken:
+            if held is not None and held.is_reclaimed:
                 grace_ns = self._grace_ns(held) if self._nodes_kill else 0
                 kill = KillContainer(held.id, held.job, PREEMPTED, stays_ns, grace_ns)
                 effects.append(self._orders.send(held.id, held.node, kill, now_ns))
@@ -465,20 +465,20 @@ class Contracts:
 
     def freed(self, node: Node, held: HeldContainer, amount: Resources) -> None:
         """A container there has left, or has given back so much."""
-        if not self._preemptor.owes_on_nodes or held.group is MASTER_GROUP:
+        if not self._preemptor.has_contracts_on_nodes or held.group is MASTER_GROUP:
             return
-        if not held.taken:
+        if not held.is_reclaimed:
             self._preemptor.freed(held.job, node.name, amount)
-        elif node.name in self._preemptor.owed_by(held.job):
+        elif node.name in self._preemptor.open_amounts_of(held.job):
             self._state.applications[
                 held.job
             ].news.reduce_contract()  # it has left what it may keep, and has paid nothing
 
-    def answer(self, application: Application, heard_id: int) -> AllocateResponse | None:
+    def answer(self, application: Application, received_id: int) -> AllocateResponse | None:
         """The answer to a heartbeat of the job (``MasterUpdates.answer``), with what it may keep of nodes."""
-        owed = self._preemptor.owed_by(application.name)
+        owed = self._preemptor.open_amounts_of(application.name)
         keeps = tuple((node, minus(self._held_by_tasks(application, node), more)) for node, more in owed.items())
-        return application.news.answer(heard_id, self._state.costs.measured, keeps)
+        return application.news.answer(received_id, self._state.costs.measured, keeps)
 
     def _held_by_tasks(self, application: Application, node: str) -> Resources:
         """What the job's tasks hold of the node, also those taken by name, and stopped processes."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import compress
 
-from emulator.core.mechanisms import stopping
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import Changes, ClusterState
 from emulator.core.resource_manager.gangs import Gangs
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import stopping
 from emulator.policies.resources import named
 from emulator.policies.schedulers.protocol import (
     VERSION,

@@ -72,7 +72,7 @@ class Gangs:
         self._any_node = next(iter(state.nodes.values()))
         self._short: dict[str, tuple[int, int]] = {}
         """What was last explained of each waiting gang: containers that it needs at once, and those that are free."""
-        self._whys: list[Effect] = []
+        self._reasons: list[Effect] = []
 
     @staticmethod
     def waits(application: Application) -> bool:
@@ -204,11 +204,11 @@ class Gangs:
         if self._short.get(application.name) != short:
             self._short[application.name] = short
             self.explained += 1
-            self._whys.append(ExplainGang(application.name, *short))
+            self._reasons.append(ExplainGang(application.name, *short))
 
     def explain(self) -> list[Effect]:
         """Explanations since the last call."""
-        whys, self._whys = self._whys, []
+        whys, self._reasons = self._reasons, []
         return whys
 
 

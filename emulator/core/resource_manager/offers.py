@@ -93,12 +93,12 @@ class Offers:
     """The offers of an allocation that answers nodes' heartbeats (see the module's theory of operation)."""
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor) -> None:
-        self.given_up = 0
+        self.abandoned = 0
         """Stopped processes that were given up because their tasks resume elsewhere."""
         self._placement = settings.scheduler.placement
         self._fit = settings.scheduler.fit
         one_rack = len({node.rack for node in settings.nodes}) == 1
-        self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
+        self._remote_nodes_are_equal = self._placement.strangers_are_alike and one_rack
         self._has_sizes = settings.has_sizes
         self._state = state
         self.reservations = Reservations(settings, state, preemptor)
@@ -115,7 +115,7 @@ class Offers:
             offer = Offer(node, state.view(now_ns), given)
             grants = choose(offer)
             if not grants:
-                another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
+                another = offer.is_for_others or (offer.is_declined and not self._remote_nodes_are_equal)
                 if state.awaited.selection_left_out:
                     return  # another beat may still get one
                 if not another:
@@ -158,14 +158,14 @@ class Offers:
         that no gang holds and that the job does not avoid."""
         request, state = application.request_for(group), self._state
         if self._fit.takes_the_offer:
-            return offer.node if self._has_room(application, group, offer.node) else None
+            return offer.node if self._fits(application, group, offer.node) else None
         avoided = application.requests.avoided if group is not MASTER_GROUP else ()
         nodes = [
             node
             for node in state.nodes.values()
             if node.is_free
             and node.has_free(group.work)
-            and self._has_room(application, group, node)
+            and self._fits(application, group, node)
             and node.name not in avoided
         ]
         if offer.hold is not None:
@@ -175,7 +175,7 @@ class Offers:
             return None
         return state.nodes[choose_node(self._fit, offer.view, request, views, offer.node_view)]
 
-    def _has_room(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
+    def _fits(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
         """Whether the node has room that is not reserved for others; ``resumes``: for a process stopped there."""
         kept = self.reservations.kept_from(application, group, node)
         return node.fits(node.needs(group.work, application.request_for(group), resumes), kept)
@@ -213,7 +213,7 @@ class Offers:
         for resume, since_ns in application.requests.resumes.values():
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None and self._placement.gives_up:
-                self._consider_giving_up(application, resume, since_ns, offer)
+                self._consider_abandoning(application, resume, since_ns, offer)
         return ()
 
     def _first_new(self, application: Application, groups: tuple[TaskGroup, ...], offer: Offer) -> Grant | None:
@@ -241,14 +241,14 @@ class Offers:
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._state.is_stopped_at(resume.container, offer.node):
-                    if self._has_room(application, groups[task.group], offer.node, resumes=True):
+                    if self._fits(application, groups[task.group], offer.node, resumes=True):
                         return task
                     continue
                 if self._placement.gives_up:
-                    self._consider_giving_up(application, resume, since_ns, offer)
+                    self._consider_abandoning(application, resume, since_ns, offer)
                 continue
             if task.group not in rooms:
-                rooms[task.group] = self._has_room(application, groups[task.group], offer.node)
+                rooms[task.group] = self._fits(application, groups[task.group], offer.node)
             if offer.node.name in application.requests.avoided or not rooms[task.group]:
                 offer.is_for_others = True
                 continue
@@ -267,19 +267,19 @@ class Offers:
                 best = (decision.rank, task)
         return None if best is None else best[1]
 
-    def _consider_giving_up(self, application: Application, resume: ResumeAsk, since_ns: int, offer: Offer) -> None:
+    def _consider_abandoning(self, application: Application, resume: ResumeAsk, since_ns: int, offer: Offer) -> None:
         """Ask the placement policy whether to give up a process that is stopped on another node.  Its ApplicationMaster
         asks for a container for another attempt only when the end of the process is known."""
         held = self._state.containers.get(resume.container or "")
-        if held is None or held.given_up or resume.node == offer.node.name:
+        if held is None or held.is_abandoned or resume.node == offer.node.name:
             return
         decision = place(self._placement, offer.view, _suspended_view(application, resume, since_ns), offer.node_view)
         offer.holds_until(decision.holds_until_ns)
         if not decision.gives_up:
             offer.is_declined = True
             return
-        held.given_up = True
-        self.given_up += 1
+        held.is_abandoned = True
+        self.abandoned += 1
         why = f"given up: {resume.node} had no room for it in time"
         application.news.order(TaskOrder(resume.task, Order.KILL, held.id, why))
 
@@ -305,7 +305,7 @@ class Components(NamedTuple):
     settings: Settings
     state: ClusterState
     preemptor: Preemptor
-    withholding: TransactionalLoad
+    transactional: TransactionalLoad
 
 
 class ByContract(ABC):
@@ -316,7 +316,7 @@ class ByContract(ABC):
         self._preempts = self._scheduler.preempts
         self._state = parts.state
         self._preemptor = parts.preemptor
-        self._withholding = parts.withholding
+        self._transactional = parts.transactional
         self._offers = Offers(parts.settings, parts.state, parts.preemptor)
         self._victim_jobs = VictimJobs(parts.settings, parts.state, parts.preemptor)
 
@@ -325,27 +325,27 @@ class ByContract(ABC):
         """See ``Allocation``."""
         offers, reservations = self._offers, self._offers.reservations
         return (
-            offers.given_up + offers.gangs.explained + reservations.made + reservations.ended + self._preemptor.changes
+            offers.abandoned + offers.gangs.explained + reservations.made + reservations.ended + self._preemptor.changes
         )
 
-    def asked_ns(self, occasion: SchedulerEventType, now_ns: int) -> int | None:
+    def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``."""
-        if occasion is SchedulerEventType.HEARTBEAT:
+        if event_type is SchedulerEventType.HEARTBEAT:
             return self._offers.due_ns(now_ns)
-        if occasion is not SchedulerEventType.TIME or not self._preempts:
+        if event_type is not SchedulerEventType.TIME or not self._preempts:
             return None
-        return now_ns if self._withholding.shortfall > 0 else self._lack_due_ns(now_ns)
+        return now_ns if self._transactional.shortfall > 0 else self._lack_due_ns(now_ns)
 
-    def decide(self, asked: SchedulerEvent) -> Iterator[Decision]:
+    def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
         """See ``Allocation``."""
-        if asked.node is not None:
-            return self._offers.answer(asked.node, asked.now_ns, self._choose)
-        return self._reclaim(asked.now_ns) if asked.occasion is SchedulerEventType.TIME else iter(())
+        if event.node is not None:
+            return self._offers.answer(event.node, event.now_ns, self._choose)
+        return self._reclaim(event.now_ns) if event.type is SchedulerEventType.TIME else iter(())
 
     def _reclaim(self, now_ns: int) -> Iterator[Decision]:
-        if self.asked_ns(SchedulerEventType.TIME, now_ns) != now_ns:
+        if self.due_ns(SchedulerEventType.TIME, now_ns) != now_ns:
             return
-        yield from self._withholding.contracts(self._jobs_with_victims(now_ns), self._victim_jobs, now_ns)
+        yield from self._transactional.contracts(self._jobs_with_victims(now_ns), self._victim_jobs, now_ns)
         if self._lack_due_ns(now_ns) == now_ns:
             yield from self._for_jobs(now_ns)
 

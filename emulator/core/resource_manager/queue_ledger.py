@@ -75,7 +75,7 @@ class _Recorded:
     key: tuple[Any, int] | None
     used: int = 0
     pending: int = 0
-    wants: tuple[bool, bool, bool] = (False, False, False)
+    has_requests: tuple[bool, bool, bool] = (False, False, False)
     gives: tuple[int, int, int | None] = (0, 0, None)
     """Tasks that it could give, containers that it wants on any node, and its progress."""
 
@@ -115,7 +115,7 @@ class QueueLedger:
 
     def add(self, application: Application) -> None:
         """A job was submitted."""
-        application.tasks_hold = application.wants = self._nothing
+        application.tasks_hold = application.requested = self._nothing
         view = job_view(application, application.submit_ns)
         key = None if self._key is None else (self._key(view), application.order)
         self._recorded[application.name] = _Recorded(key)
@@ -126,19 +126,22 @@ class QueueLedger:
         """Record what ``application`` holds and wants now."""
         application.view = None
         if self._whole:
-            self._note_sizes(application)
+            self._record_sizes(application)
         self._mark_changed(application)
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
         if application.facts.gang is not None:
             self._record_gang(application)
-        gives = (application.running_victims - application.taken, requests.for_any_node, application.progress_ppm)
+        gives = (application.running_victims - application.reclaimed, requests.for_any_node, application.progress_ppm)
         noted = self._recorded[application.name]
         if gives != noted.gives:
             noted.gives = gives
             self.changes += 1
         self._record(
-            application, application.slots - application.taken, pending, (pending > 0, resuming > 0, pending > resuming)
+            application,
+            application.slots - application.reclaimed,
+            pending,
+            (pending > 0, resuming > 0, pending > resuming),
         )
 
     def _record_gang(self, application: Application) -> None:
@@ -166,9 +169,9 @@ class QueueLedger:
         if self.touched is not None:
             self.touched[application.name] = None
 
-    def _record(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
+    def _record(self, application: Application, used: int, pending: int, has_requests: tuple[bool, bool, bool]) -> None:
         queue, noted = self._queues[application.queue], self._recorded[application.name]
-        if (used, pending, wants) == (noted.used, noted.pending, noted.wants):
+        if (used, pending, has_requests) == (noted.used, noted.pending, noted.has_requests):
             return
         self.changes += 1
         self._views.pop(application.queue, None)
@@ -176,11 +179,11 @@ class QueueLedger:
         queue.pending += pending - noted.pending
         self.pending += pending - noted.pending
         noted.used, noted.pending = used, pending
-        if noted.key is not None and wants != noted.wants:
-            for jobs, wanted, before in zip(queue.lists, wants, noted.wants, strict=True):
+        if noted.key is not None and has_requests != noted.has_requests:
+            for jobs, wanted, before in zip(queue.lists, has_requests, noted.has_requests, strict=True):
                 if wanted != before:
                     jobs.keep(noted.key, application, wanted)
-            noted.wants = wants
+            noted.has_requests = has_requests
 
     def pending_in(self, queue: str) -> int:
         """Number of containers that the jobs of a queue ask for."""
@@ -224,7 +227,7 @@ class QueueLedger:
         found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
         for application in applications:
             used, pending = found[application.queue]
-            held = application.slots - application.taken
+            held = application.slots - application.reclaimed
             found[application.queue] = used + held, pending + application.requests.pending
             if self._whole:
                 assert self._parts.get(application.name, (self._nothing, self._nothing)) == self._all_of(application)
@@ -247,23 +250,23 @@ class QueueLedger:
 
     # ---- several sizes ----
 
-    def _note_sizes(self, application: Application) -> None:
+    def _record_sizes(self, application: Application) -> None:
         tasks_hold, wanted, sizes = self._of_tasks(application)
         held = tasks_hold
         if masters := application.held[MASTER]:
             held = plus(held, times(masters, application.master_request))
-        application.tasks_hold, application.wants = tasks_hold, wanted
+        application.tasks_hold, application.requested = tasks_hold, wanted
         self._change(application, (held, wanted))
         self._ask(application, sizes)
 
-    def may_serve(self, room: Resources) -> bool:
+    def may_serve(self, free: Resources) -> bool:
         """Whether the container of any job that waits could have this room."""
-        return any(fits(size, room) for size in self._asking)
+        return any(fits(size, free) for size in self._asking)
 
-    def asks_for_more(self, application: Application, room: Resources) -> bool:
+    def asks_for_more(self, application: Application, free: Resources) -> bool:
         """Whether a job waits for containers of which none could have this room."""
         sizes = self._asked[application.name]
-        return bool(sizes) and not any(fits(size, room) for size in sizes)
+        return bool(sizes) and not any(fits(size, free) for size in sizes)
 
     def _of_tasks(self, application: Application) -> tuple[Resources, Resources, set[Resources]]:
         """What a job's tasks hold, without stopped processes and what was reclaimed by name; what the job asks for
@@ -284,8 +287,8 @@ class QueueLedger:
                 sizes.add(request)
             if count := waiting + suspended.get(name, 0):
                 wanted = plus(wanted, times(count, request))
-        for container in application.containers.values() if application.taken else ():
-            if container.taken:
+        for container in application.containers.values() if application.reclaimed else ():
+            if container.is_reclaimed:
                 held = minus(held, container.request)
         return held, wanted, sizes
 
@@ -321,12 +324,12 @@ def job_view(application: Application, now_ns: int) -> JobView:
     """A job as policies see it.  Cached until the next ``QueueLedger.note``, unless it changes with time."""
     if application.view is not None:
         return application.view
-    progress, heard_ns = application.progress_ppm, application.heard_ns
+    progress, heard_ns = application.progress_ppm, application.last_heartbeat_ns
     view = JobView(
         facts=application.facts,
         order=application.order,
         submit_ns=application.submit_ns,
-        containers=application.slots - application.taken,
+        containers=application.slots - application.reclaimed,
         reclaimable=application.reclaimable(now_ns),
         pending=application.requests.pending,
         progress_ppm=progress,
@@ -334,7 +337,7 @@ def job_view(application: Application, now_ns: int) -> JobView:
         members=0 if application.facts.gang is None else application.members,
         at_once=application.requests.at_once,
         tasks_hold=application.tasks_hold,
-        wanted=application.wants,
+        wanted=application.requested,
     )
     if progress is None and not application.facts.minimum_runtime_ns:
         application.view = view

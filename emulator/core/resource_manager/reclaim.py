@@ -33,12 +33,12 @@ from msgspec.structs import replace
 from emulator.core.decisions import choose_job, order_jobs, order_tasks
 from emulator.core.explanation import JobChoice, explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.mechanisms import needs_no_job
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.offers import Components, Offers
 from emulator.core.resource_manager.reservations import requested_anywhere
 from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
+from emulator.policies.mechanism import needs_no_job
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
 from emulator.policies.views import JobView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
@@ -83,13 +83,13 @@ class ReclaimContainers(_Reclaim):
         Returns whether jobs of further queues may reclaim too.  They may not if a gang holds what is free, because it
         would keep what is reclaimed as well.
         """
-        room = queue.maximum - queue.used
+        growth = queue.maximum - queue.used
         possible: list[dict[str, JobView]] | None = None
         view = self._state.view(now_ns)
         for application in self._state.waiting(queue.name, view).jobs:
             outstanding = self._preemptor.outstanding(application.name)
             is_gang = self._offers.gangs.waits(application)
-            lacking = self._lacking(application, room) - outstanding
+            lacking = self._lacking(application, growth) - outstanding
             while lacking > 0:
                 if possible is None:
                     possible = [self._victim_jobs.among(self._state.queues.job_views(name, now_ns)) for name in victims]
@@ -102,22 +102,22 @@ class ReclaimContainers(_Reclaim):
                 yield from contracts
                 outstanding, lacking = outstanding + len(contracts), lacking - len(contracts)
             if is_gang:
-                return application.requests.at_once > room
-            room -= outstanding
+                return application.requests.at_once > growth
+            growth -= outstanding
         return True
 
-    def _lacking(self, application: Application, room: int | None = None) -> int:
+    def _lacking(self, application: Application, growth: int | None = None) -> int:
         """Containers to reclaim for the job, if its queue may grow by ``room``.
 
         Only a gang takes containers back while others are free: it holds these, and they are too few for it.
         """
         requests = application.requests
         if requests.at_once:
-            fits = (room is None or requests.at_once <= room) and self._offers.gangs.waits(application)
+            fits = (growth is None or requests.at_once <= growth) and self._offers.gangs.waits(application)
             return self._offers.gangs.lacking(application) if fits else 0
         if not self._state.is_full:
             return 0
-        return requests.for_any_node if room is None else min(requests.for_any_node, room)
+        return requests.for_any_node if growth is None else min(requests.for_any_node, growth)
 
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract, None, bool]:
         """The first waiting job takes from the jobs after it that have something to give (natjam, section 4).
@@ -159,7 +159,7 @@ class _FreeCapacity(NamedTuple):
 
     free: dict[str, Resources]
     """What nobody has, or will get."""
-    coming: dict[str, Resources]
+    expected: dict[str, Resources]
     """What will be free beside that, of the nodes where that is something."""
 
 
@@ -191,7 +191,7 @@ class ReclaimOnNodes(_Reclaim):
 
         ``has_requests``: jobs that may reclaim wait for containers.
         """
-        return has_requests or self._preemptor.owes_on_nodes or self._reservations.lasts_until_ns is not None
+        return has_requests or self._preemptor.has_contracts_on_nodes or self._reservations.lasts_until_ns is not None
 
     def begin(self, now_ns: int) -> None:
         """A run begins."""
@@ -263,7 +263,7 @@ class ReclaimOnNodes(_Reclaim):
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
-        going = self._reservations.being_evicted(view.name, now_ns) if self._preemptor.owes_on_nodes else []
+        going = self._reservations.being_evicted(view.name, now_ns) if self._preemptor.has_contracts_on_nodes else []
         if not going:
             return view
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
@@ -298,7 +298,7 @@ class ReclaimOnNodes(_Reclaim):
         alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
         if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
             return False
-        trial = _FreeCapacity(dict(self._capacity.free), dict(self._capacity.coming))
+        trial = _FreeCapacity(dict(self._capacity.free), dict(self._capacity.expected))
         places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
         if len(places) < len(groups):
             if alone is not None:
@@ -306,7 +306,7 @@ class ReclaimOnNodes(_Reclaim):
             return False
         yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
         self._capacity = trial
-        if any(taken.tasks for _, taken in places):
+        if any(victims.tasks for _, victims in places):
             self._forget_ranks()
         return True
 
@@ -325,18 +325,18 @@ class ReclaimOnNodes(_Reclaim):
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
             fitting = [name for name, room in free.items() if fits(request, room)]
-            taken = NodeVictims(fitting[0], ()) if fitting else None
-            if taken is None:
+            victims = NodeVictims(fitting[0], ()) if fitting else None
+            if victims is None:
                 left = [task for task in ranked() if task.container not in gone]
-                coming = {name: plus(free[name], more) for name, more in trial.coming.items() if name in free}
+                coming = {name: plus(free[name], more) for name, more in trial.expected.items() if name in free}
                 spare = {**free, **coming}
                 across_jobs = self._victim_jobs.tasks is not None
-                taken = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
-            if taken is None:
+                victims = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
+            if victims is None:
                 return
-            trial.free[taken.node] = minus(trial.free[taken.node], request)
-            self._go(taken, trial, gone)
-            yield group, taken
+            trial.free[victims.node] = minus(trial.free[victims.node], request)
+            self._go(victims, trial, gone)
+            yield group, victims
 
     def _ranked_once(self, names: tuple[tuple[str, ...], ...], jobs: _Jobs, now_ns: int) -> list[TaskView]:
         if names not in self._ranks:
@@ -347,19 +347,20 @@ class ReclaimOnNodes(_Reclaim):
         self._ranks.clear()
         self._impossible.clear()
 
-    def _go(self, taken: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
+    def _go(self, victims: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""
-        for task in taken.tasks:
+        for task in victims.tasks:
             going = [self._state.containers[task.container]]
             application = self._state.applications[task.job]
             left = application.members - sum(name in application.victims for name in gone)
             if application.facts.gang is not None and left <= application.facts.gang:
-                going += [held for held in application.victims.values() if not held.taken]
+                going += [held for held in application.victims.values() if not held.is_reclaimed]
             for held in going:
                 if held.id not in gone:
                     gone.add(held.id)
                     more = self._reservations.frees(held)
-                    rooms.coming[held.node] = plus(rooms.coming[held.node], more) if held.node in rooms.coming else more
+                    there, node = rooms.expected, held.node
+                    there[node] = plus(there[node], more) if node in there else more
 
     def _carry_out(
         self,
@@ -370,21 +371,23 @@ class ReclaimOnNodes(_Reclaim):
         now_ns: int,
     ) -> Iterator[Contract | StrictContract]:
         """Ask for it, and keep the room, also what is free of it: a gang needs it with the rest."""
-        graces_ns = {self._state.applications[task.job].facts.grace_ns for _, taken in places for task in taken.tasks}
+        graces_ns = {
+            self._state.applications[task.job].facts.grace_ns for _, victims in places for task in victims.tasks
+        }
         if not graces_ns:
             return
-        for group, taken in places:
-            if taken.tasks:
-                self._record_reason(application, group, jobs, ranked, taken, now_ns)
-            self._reservations.make(application, group, taken.node, now_ns, max(graces_ns))
-        for _, taken in places:
-            left = taken.short
-            for job in dict.fromkeys(task.job for task in taken.tasks):
-                going = [task for task in taken.tasks if task.job == job]
+        for group, victims in places:
+            if victims.tasks:
+                self._record_reason(application, group, jobs, ranked, victims, now_ns)
+            self._reservations.make(application, group, victims.node, now_ns, max(graces_ns))
+        for _, victims in places:
+            left = victims.short
+            for job in dict.fromkeys(task.job for task in victims.tasks):
+                going = [task for task in victims.tasks if task.job == job]
                 amount = common(left, total(map(self._frees, going), self._names))
                 left = minus(left, amount)
                 if not self._names_tasks(job):
-                    yield Contract(application.name, job, node=taken.node, amount=amount)
+                    yield Contract(application.name, job, node=victims.node, amount=amount)
                     continue
                 for task in going:
                     queue_ns = None if self._victim_jobs.tasks is None else self._victim_jobs.tasks.queue_up(task)
@@ -426,19 +429,19 @@ class ReclaimOnNodes(_Reclaim):
         group: TaskGroup,
         jobs: _Jobs,
         ranked: Sequence[TaskView],
-        taken: NodeVictims,
+        victims: NodeVictims,
         now_ns: int,
     ) -> None:
-        short = f"{group.name} lacks {written(taken.short, self._names)} on {taken.node}"
+        short = f"{group.name} lacks {written(victims.short, self._names)} on {victims.node}"
         queues = {job.name: of_queue for of_queue in jobs for job in of_queue}
-        for task in taken.tasks:
+        for task in victims.tasks:
             among = queues[task.job]
             self._victim_jobs.choices.append(
                 JobChoice(application.name, among[0].facts.queue, task.job, now_ns, among, short)
             )
-        jobs_named = [job for job in dict.fromkeys(task.job for task in taken.tasks) if self._names_tasks(job)]
+        jobs_named = [job for job in dict.fromkeys(task.job for task in victims.tasks) if self._names_tasks(job)]
         for victim in jobs_named if self._explains_tasks else ():
-            going = [task.container for task in taken.tasks if task.job == victim]
+            going = [task.container for task in victims.tasks if task.job == victim]
             tasks = [task for task in ranked if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
             self._victim_jobs.reasons.append(

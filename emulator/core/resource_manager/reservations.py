@@ -24,12 +24,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from emulator.core.mechanisms import keeps_processes
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
+from emulator.policies.mechanism import keeps_processes
 from emulator.policies.resources import irreducible, lacking, minus, plus, total
 from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, TaskGroup
@@ -125,27 +125,29 @@ class Reservations:
         something."""
         containers = self._state.containers
         going = (
-            containers[task.container] for job in self._preemptor.owing() for task in self.being_evicted(job, now_ns)
+            containers[task.container]
+            for job in self._preemptor.jobs_with_contracts()
+            for task in self.being_evicted(job, now_ns)
         )
         return self._by_node([*self._reclaimed(), *going])
 
     def being_evicted(self, job: str, now_ns: int) -> list[TaskView]:
         """The tasks of the job that go for what it owes on nodes, as far as is known here: its ApplicationMaster
         chooses."""
-        owed = self._preemptor.owed_by(job)
-        if not owed:
+        amounts = self._preemptor.open_amounts_of(job)
+        if not amounts:
             return []
-        there = (task for task in self._state.task_views(job, now_ns) if task.node in owed)
+        there = (task for task in self._state.task_views(job, now_ns) if task.node in amounts)
         tasks = [task for task in there if self._state.may_be_victim(task, now_ns)]
         going: list[TaskView] = []
-        for node, amount in owed.items():
+        for node, amount in amounts.items():
             here = tuple([task for task in tasks if task.node == node])
             enough = irreducible(amount, here, lambda task: self.frees(self._state.containers[task.container]))
             going += here if enough is None else enough
         return going
 
     def _reclaimed(self) -> list[HeldContainer]:
-        return [container for container in self._state.containers.values() if container.taken]
+        return [container for container in self._state.containers.values() if container.is_reclaimed]
 
     def _by_node(self, containers: Iterable[HeldContainer]) -> dict[str, Resources]:
         """What these make free of each node."""
@@ -178,10 +180,10 @@ class Reservations:
                 if place is not None:
                     del self._all[place]
 
-    def retain(self, wanted: Callable[[Reservation], bool]) -> None:
+    def retain(self, is_wanted: Callable[[Reservation], bool]) -> None:
         """Forget those that have ended, and those that are not ``wanted``."""
         before = len(self._all)
-        self._all = [each for each in self.standing() if wanted(each)]
+        self._all = [each for each in self.standing() if is_wanted(each)]
         self.ended += before - len(self._all)
 
     def update(self, now_ns: int) -> None:
@@ -189,7 +191,7 @@ class Reservations:
         needed any more of what they were asked for."""
         if self._all:
             self._update(now_ns)
-        if self._preemptor.owes_on_nodes:
+        if self._preemptor.has_contracts_on_nodes:
             self._release()
 
     def _update(self, now_ns: int) -> None:
@@ -205,7 +207,7 @@ class Reservations:
 
     def _release(self) -> None:
         free, taken = self.free(), self._by_node(self._reclaimed())
-        for node in self._preemptor.owed_on():
+        for node in self._preemptor.nodes_with_contracts():
             there = plus(free[node], taken[node]) if node in taken else free[node]
             for job in self._preemptor.lower(node, lacking((0,) * len(there), there)):
                 self._state.applications[job].news.reduce_contract()

@@ -104,9 +104,9 @@ class ResourceManager(StateMachine):
         self._orders = CommandLedger(settings.protocol.retry_ns, start_ns)
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
-        self._withholding = TransactionalLoad(settings, self.state, self.preemptor, self._orders)
-        self._allocation = strategy(Components(settings, self.state, self.preemptor, self._withholding))
-        self._tells_at_once = settings.protocol.at_once
+        self._transactional = TransactionalLoad(settings, self.state, self.preemptor, self._orders)
+        self._allocation = strategy(Components(settings, self.state, self.preemptor, self._transactional))
+        self._updates_immediately = settings.protocol.has_immediate_updates
         self._unmanaged_masters = any(node.unmanaged_masters for node in settings.nodes)
         self._master_request = settings.master_request
         self._admission = Admission(
@@ -127,25 +127,25 @@ class ResourceManager(StateMachine):
         if self.revision != revision:
             self.state.changes += 1
             occasion = SchedulerEventType.FREED if type(message) in _FREES else SchedulerEventType.ARRIVAL
-            if self._allocation.asked_ns(occasion, now_ns) == now_ns:
+            if self._allocation.due_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(SchedulerEvent(occasion, now_ns)) or ()
             attention.changed()
-            if self._tells_at_once:
+            if self._updates_immediately:
                 effects += self._notify(now_ns)
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When something may have to be reclaimed; see ``emulator.core.machine.PeriodicMachine``."""
-        first_ns = self._allocation.asked_ns(SchedulerEventType.TIME, now_ns)
+        first_ns = self._allocation.due_ns(SchedulerEventType.TIME, now_ns)
         if first_ns == now_ns:
             return now_ns
-        for part in (self._contracts, self._orders, self._recovery, self._withholding):
+        for part in (self._contracts, self._orders, self._recovery, self._transactional):
             due_ns = part.due_ns
             if due_ns is not None and (first_ns is None or due_ns < first_ns):
                 first_ns = due_ns
         return first_ns
 
-    def awaits(self, address: str, heard_id: int) -> bool:
+    def awaits(self, address: str, received_id: int) -> bool:
         """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
         role, name = address[:3], address[3:]
         if role == "nm:":
@@ -154,13 +154,13 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(name)
         if application is None:
             return name in self._ended
-        unheard = self._tells_at_once and application.news.has_unacknowledged
-        return unheard or application.news.is_awaited(heard_id) or application.master in self._orders
+        unheard = self._updates_immediately and application.news.has_unacknowledged
+        return unheard or application.news.is_awaited(received_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
         be given unless something changes."""
-        return self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns)
+        return self._allocation.due_ns(SchedulerEventType.HEARTBEAT, now_ns)
 
     def _ask(self, asked: SchedulerEvent) -> list[Effect] | None:
         """Ask the allocation and carry out what it decides; None: it has decided nothing and remembers nothing new."""
@@ -171,8 +171,8 @@ class ResourceManager(StateMachine):
             if isinstance(decision, Grant):
                 effects += self._allocator.allocate(decision, asked.now_ns)
             elif isinstance(decision, Cancel):
-                application, why_killed = decision.application, decision.why_killed
-                effects += self._end(application, decision.state, asked.now_ns, decision.why, why_killed=why_killed)
+                application, kill_reason = decision.application, decision.why_killed
+                effects += self._end(application, decision.state, asked.now_ns, decision.why, kill_reason=kill_reason)
                 effects += self._admit(asked.now_ns)
             else:
                 self._contracts.make(decision, asked.now_ns)
@@ -198,11 +198,11 @@ class ResourceManager(StateMachine):
         """Offer the containers of every free node, in the order in which they came free."""
         effects: list[Effect] = []
         attention, has_given = self.state.awaited, False
-        if not attention.awaited and self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns) != now_ns:
+        if not attention.awaited and self._allocation.due_ns(SchedulerEventType.HEARTBEAT, now_ns) != now_ns:
             return effects
         for name in list(self.state.free_nodes):
             node = self.state.nodes[name]
-            is_due = self._allocation.asked_ns(SchedulerEventType.HEARTBEAT, now_ns) == now_ns
+            is_due = self._allocation.due_ns(SchedulerEventType.HEARTBEAT, now_ns) == now_ns
             if (not is_due or node.address in attention.too_small) and node.address not in attention.awaited:
                 continue
             attention.arrived(node.address)
@@ -223,7 +223,7 @@ class ResourceManager(StateMachine):
         return [*begun, *(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
-        stepped = self._withholding.step(now_ns)
+        stepped = self._transactional.step(now_ns)
         if stepped:
             self._ask(SchedulerEvent(SchedulerEventType.CAPACITY, now_ns))
         admitted = self._admit(now_ns) if stepped else []
@@ -301,7 +301,7 @@ class ResourceManager(StateMachine):
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.news.reclaim - self.preemptor.requested_from(application.name))
         application.news.reclaim -= surplus
-        heard = self._tells_at_once and application.news.acknowledge(message.answer_id)
+        heard = self._updates_immediately and application.news.acknowledge(message.answer_id)
         answer = self._contracts.answer(application, message.answer_id)
         if answer is None and message.is_empty and not (started or surplus or heard):
             self.skip_journal()
@@ -311,8 +311,8 @@ class ResourceManager(StateMachine):
         """Replace what the job wants by ``ask``."""
         application.last_heartbeat_id = message.id
         application.progress_ppm = message.progress_ppm
-        if application.heard_ns is None:
-            application.heard_ns = now_ns
+        if application.last_heartbeat_ns is None:
+            application.last_heartbeat_ns = now_ns
         application.requests.replace(message, application.news.undelivered(message.answer_id), now_ns)
         self.state.queues.update(application)
         for resume in ask.resumes:
@@ -386,31 +386,31 @@ class ResourceManager(StateMachine):
             application.news.ended(report)
         return []
 
-    def _capacity_freed(self, held: HeldContainer, was_in: bool, room: Resources, now_ns: int) -> None:
+    def _capacity_freed(self, held: HeldContainer, was_in: bool, capacity: Resources, now_ns: int) -> None:
         """A process has left its container (if it ``was_in`` one), or given back ``room``: a stopped one may still hold
         some.  Where containers have several sizes, the room has no former owner: many containers make it free."""
-        if not was_in and not any(room):
+        if not was_in and not any(capacity):
             return
         owner, gangs = held.job, self.state.queues.gangs
         if gangs and self.state.used <= self.state.limit and self.preemptor.kept(owner, gangs):
             owner = None
         node = self.state.nodes[held.node]
-        if node.freed(now_ns, None if node.settings.resources else owner, room):
+        if node.freed(now_ns, None if node.settings.resources else owner, capacity):
             self.state.has_free(node)
-            self._contracts.freed(node, held, room)
+            self._contracts.freed(node, held, capacity)
 
     def _slot_freed(
         self, held: HeldContainer, application: Application | None, report: ContainerReport, now_ns: int
     ) -> None:
-        taken, held.taken = held.taken, False
+        taken, held.is_reclaimed = held.is_reclaimed, False
         self.state.used -= 1
-        self._withholding.freed(held.job, now_ns)
+        self._transactional.freed(held.job, now_ns)
         if application is not None:
             application.slots -= 1
             application.held[held.group.name] -= 1
             self.state.work.left(application, held, report, now_ns)
             application.victims.pop(held.id, None)
-            application.taken -= taken
+            application.reclaimed -= taken
             self.state.queues.update(application)
 
     # ---- ApplicationMasters ----
@@ -470,7 +470,7 @@ class ResourceManager(StateMachine):
         now_ns: int,
         reason: str,
         finish_ns: int | None = None,
-        why_killed: str = JOB_ENDED,
+        kill_reason: str = JOB_ENDED,
     ) -> list[Effect]:
         """The job has ended (committed at ``finish_ns``, else now): take away whatever it still holds."""
         del self.state.applications[application.name]
@@ -484,7 +484,7 @@ class ResourceManager(StateMachine):
         for held in application.containers.values():
             if held.group is MASTER_GROUP and state is JobState.SUCCEEDED:
                 continue  # it exits by itself
-            kill = KillContainer(held.id, application.name, why_killed)
+            kill = KillContainer(held.id, application.name, kill_reason)
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
         self._ended[application.name] = finished

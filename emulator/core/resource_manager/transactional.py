@@ -50,7 +50,7 @@ class TransactionalLoad:
         was_full = self._state.used >= self._state.limit
         self._state.limit = self._availability.capacity.at(now_ns)
         if was_full and self._state.used < self._state.limit:
-            self._state.room_ns = now_ns
+            self._state.capacity_freed_ns = now_ns
         self._preemptor.withdraw_surplus(TRANSACTIONAL, self._state.surplus)
         return True
 
@@ -83,6 +83,6 @@ class TransactionalLoad:
     def freed(self, former_owner: str, now_ns: int) -> None:
         """A container has become free: if there is, or was until now, a surplus, it is withheld."""
         if self._state.used == self._state.limit - 1:
-            self._state.room_ns = now_ns
+            self._state.capacity_freed_ns = now_ns
         if self._state.used >= self._state.limit:
             self._preemptor.allocated(TRANSACTIONAL, former_owner, self._state.surplus)

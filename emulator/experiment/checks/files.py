@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core.job import PYTHON
-from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration_file import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads, load_tier
 from emulator.errors import ConfigError
@@ -22,6 +21,7 @@ from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies import axes as policies
 from emulator.policies.fit import OFFERED
+from emulator.policies.mechanism import TRAITS
 from emulator.policies.policy import Axis, SchedulerAllocation, ShareAllocation
 from emulator.storage.objects import is_object_url
 from emulator.vocabulary import Mechanism

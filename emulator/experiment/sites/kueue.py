@@ -24,7 +24,7 @@ from workloads.saved import taken_over
 
 _USUAL = ("cpu", "memory_gb")
 """Resources of which a task asks for some if nothing is said, where nodes have them."""
-_PATIENCE_S = 3600.0
+_TIMEOUT_S = 3600.0
 """What is stopped or saved may take so long: Kueue has no limit, as it ends what it evicts."""
 
 
@@ -51,7 +51,7 @@ def kueue_site(document: Document) -> Site:
         },
         usual={
             "scheduler": {"mechanism": "kill", "allocation": {"release_s": 0.0}},
-            "protocol": {"kill_timeout_s": _PATIENCE_S},
+            "protocol": {"kill_timeout_s": _TIMEOUT_S},
             "cluster": {"max_suspended_per_node": 100_000, "suspended_hold": tuple(holds)},
         },
     )

@@ -32,8 +32,8 @@ CRIU_VARIABLE = "NATJAM_CRIU"
 CLOCKS_FILE = "timens-0.img"
 """The file of criu that has the clocks at the dump.  criu makes a time namespace of them, in which CLOCK_MONOTONIC goes
 on from there for the restored process; without the file, the process has the clocks of its machine."""
-_CHECK_PATIENCE_REAL_S = 20.0
-_PATIENCE_REAL_S = 600.0
+_CHECK_TIMEOUT_REAL_S = 20.0
+_TIMEOUT_REAL_S = 600.0
 _OUTSIDE = "the session of this shell began outside its pid namespace: call natjam by 'setsid -w'"
 _HARMLESS = "RLIMIT_NOFILE"
 _PREFIX = re.compile(r"^\(\d+\.\d+\)\s*|^\s*\d+:\s*")
@@ -81,14 +81,14 @@ def _candidates() -> Iterator[str]:
 
 def _examine(path: str) -> CriuFound:
     try:
-        number = re.search(r"Version:\s*(\S+)", _run([path, "--version"], _CHECK_PATIENCE_REAL_S).stdout)
+        number = re.search(r"Version:\s*(\S+)", _run([path, "--version"], _CHECK_TIMEOUT_REAL_S).stdout)
         if number is None:
             return CriuFound(path, None, "it does not answer --version as criu does")
         if os.geteuid() != 0:
             return CriuFound(path, number[1], "it needs root")
-        check = _run([path, "check"], _CHECK_PATIENCE_REAL_S)
+        check = _run([path, "check"], _CHECK_TIMEOUT_REAL_S)
     except TimeoutError:
-        return CriuFound(path, None, f"it does not answer within {_CHECK_PATIENCE_REAL_S:g} s")
+        return CriuFound(path, None, f"it does not answer within {_CHECK_TIMEOUT_REAL_S:g} s")
     except OSError as error:
         return CriuFound(path, None, f"it cannot be run: {error.strerror}")
     if check.returncode == 0:
@@ -98,10 +98,10 @@ def _examine(path: str) -> CriuFound:
 
 def tracks_memory(path: str) -> bool:
     """Whether the kernel has soft-dirty bits, according to ``criu check``.  Raises OSError."""
-    return _run([path, "check", "--feature", "mem_dirty_track"], _CHECK_PATIENCE_REAL_S).returncode == 0
+    return _run([path, "check", "--feature", "mem_dirty_track"], _CHECK_TIMEOUT_REAL_S).returncode == 0
 
 
-def _run(command: list[str], patience_real_s: float) -> CompletedProcess[str]:
+def _run(command: list[str], timeout_real_s: float) -> CompletedProcess[str]:
     import subprocess  # here, because it imports threading, with which each fork of a supervisor takes 0.4 ms more
 
     try:
@@ -111,7 +111,7 @@ def _run(command: list[str], patience_real_s: float) -> CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=patience_real_s,
+            timeout=timeout_real_s,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -167,9 +167,9 @@ def _work_beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
 def _carry_out(command: list[str], work: str) -> None:
     action = command[1]
     try:
-        done = _run(command, _PATIENCE_REAL_S)
+        done = _run(command, _TIMEOUT_REAL_S)
     except TimeoutError:
-        raise DumpError(f"criu {action} took longer than {_PATIENCE_REAL_S:g} s") from None
+        raise DumpError(f"criu {action} took longer than {_TIMEOUT_REAL_S:g} s") from None
     if done.returncode:
         log = Path(work, "log")
         text = log.read_text(errors="replace") if log.exists() else done.stderr

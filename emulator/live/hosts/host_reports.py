@@ -71,7 +71,7 @@ class JournalStream:
             self._sink.flush()
 
 
-_LINK_PATIENCE_REAL_S = 5.0
+_LINK_TIMEOUT_REAL_S = 5.0
 """A host whose link is broken has probably died; that is noticed within this time."""
 
 
@@ -85,7 +85,7 @@ class Standstill:
     """
 
     def __init__(self, patience_real_ns: int) -> None:
-        self._patience_real_ns = patience_real_ns
+        self._timeout_real_ns = patience_real_ns
         self._moves: int | None = None
         self._moved_real_ns = 0
         self.since_ns = 0
@@ -102,7 +102,7 @@ class Standstill:
         """
         if moves != self._moves or not has_work:
             self._moves, self._moved_real_ns, self.since_ns = moves, now_real_ns, now_ns
-        return now_real_ns - self._moved_real_ns > self._patience_real_ns
+        return now_real_ns - self._moved_real_ns > self._timeout_real_ns
 
 
 class HostReports:
@@ -146,7 +146,7 @@ class HostReports:
             if status.fatal:
                 raise RunError(f"the run was ended by {host}: {status.fatal}")
         for (host, peer), since_real_s in self._broken_since_real_s.items():
-            if not dead & {host, peer} and time.monotonic() - since_real_s > _LINK_PATIENCE_REAL_S:
+            if not dead & {host, peer} and time.monotonic() - since_real_s > _LINK_TIMEOUT_REAL_S:
                 raise RunError(f"the connection from {host} to {peer} has broken, and both are alive")
 
     @property

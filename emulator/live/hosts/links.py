@@ -58,7 +58,7 @@ Address = tuple[str, int]
 """Where a host listens: IP address and port."""
 
 _HANDSHAKE_BYTES = 1024
-_HANDSHAKE_PATIENCE_REAL_S = 10.0
+_HANDSHAKE_TIMEOUT_REAL_S = 10.0
 _BATCH_BYTES = 1 << 28
 
 
@@ -101,7 +101,7 @@ class Links:
         ready = asyncio.get_running_loop().create_future()
         outgoing = _Outgoing(ready, _Proofs(self._secret, self._name, peer), partial(self._lost, peer))
         try:
-            await asyncio.wait_for(_open(outgoing, address), _HANDSHAKE_PATIENCE_REAL_S)
+            await asyncio.wait_for(_open(outgoing, address), _HANDSHAKE_TIMEOUT_REAL_S)
         except (OSError, LinkError) as error:
             raise LinkError(f"cannot reach {peer} at {address[0]}:{address[1]}: {error or 'no answer'}") from error
         self._outgoing[peer] = outgoing
@@ -170,7 +170,7 @@ class _Lines(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._deadline = asyncio.get_running_loop().call_later(_HANDSHAKE_PATIENCE_REAL_S, self.close)
+        self._deadline = asyncio.get_running_loop().call_later(_HANDSHAKE_TIMEOUT_REAL_S, self.close)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -32,13 +32,12 @@ from emulator.core.completions import (
     TerminateFailed,
 )
 from emulator.core.messages import Message
-from emulator.core.saved import KeyCheckpoint
 from emulator.live.clock import ScaledClock
 from emulator.live.hosts.node_images import NodeImages
 from emulator.live.memory.nodes import NodeMemories
 from emulator.live.tasks.progress_page import ProgressPage
 from emulator.records.lag import LagRecorder
-from emulator.vocabulary import Resources, Work
+from emulator.vocabulary import KeyCheckpoint, Resources, Work
 
 
 @dataclass(slots=True)

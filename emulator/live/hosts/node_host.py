@@ -36,10 +36,8 @@ from emulator.core.completions import (
     TerminateFailed,
 )
 from emulator.core.machine import PeriodicMachine
-from emulator.core.mechanisms import makes_images
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.node_manager.node_manager import NodeManager
-from emulator.core.saved import KeyCheckpoint
 from emulator.live.beat import gap
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.node_events import ContainerProcess, NodeEvents
@@ -63,9 +61,10 @@ from emulator.live.tasks.checkpoint import CheckpointFile
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters
 from emulator.live.tasks.progress_page import ProgressPage, WorkState
 from emulator.live.tasks.supervisor_client import SupervisorClient
+from emulator.policies.mechanism import makes_images
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
-from emulator.vocabulary import Resources, Work
+from emulator.vocabulary import KeyCheckpoint, Resources, Work
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""

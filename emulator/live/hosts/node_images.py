@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
-from emulator.core.saved import ProcessImage
 from emulator.errors import RunError
 from emulator.live.dumpers.criu import CriuDumper, find_criu, why_no_criu
 from emulator.live.dumpers.pages import PagesDumper
@@ -21,7 +20,7 @@ from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
 from emulator.storage.places import IMAGES_DIRECTORY
-from emulator.vocabulary import Work, transfer_ns
+from emulator.vocabulary import ProcessImage, Work, transfer_ns
 
 _FIRST_PID = 300
 _PIDS_A_SUPERVISOR = 4000

@@ -26,7 +26,7 @@ class ResourceManagerHost(MachineHost):
         self._manager: ResourceManager | None = None
         self._client: Client | None = None
         self._expiry_ns = self.settings.protocol.node_expiry_ns
-        self._outside = process_of(self.settings.scheduler.allocation)
+        self._external = process_of(self.settings.scheduler.allocation)
         self._last_heartbeat_ns: dict[str, int] = {}
         """Last heartbeat of each node that is not gone."""
 
@@ -76,9 +76,9 @@ class ResourceManagerHost(MachineHost):
 
     async def _ask_external_scheduler(self, address: str, effect: AskExternalScheduler) -> None:
         """Ask the process beside the loop, which goes on meanwhile."""
-        assert self._outside is not None, "no allocation from outside"
+        assert self._external is not None, "no allocation from outside"
         try:
-            answer = await asyncio.to_thread(self._outside.ask, effect)
+            answer = await asyncio.to_thread(self._external.ask, effect)
         except Exception:
             if self.finished.is_set():
                 return  # it was asked when the run had ended, and was ended with it
@@ -86,8 +86,8 @@ class ResourceManagerHost(MachineHost):
         self.tell(address, answer)
 
     def _end_external_scheduler(self) -> None:
-        if self._outside is not None:
-            self._outside.kill()
+        if self._external is not None:
+            self._external.kill()
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run; those who wait for its end stop waiting."""

@@ -20,8 +20,8 @@ from emulator.live.tasks.kept_files import kept_files
 from emulator.live.tasks.shuffle import BACKLOG
 from emulator.live.tasks.supervisor_client import environment_without_token
 
-_START_PATIENCE_REAL_S = 30.0
-_END_PATIENCE_REAL_S = 5.0
+_START_TIMEOUT_REAL_S = 30.0
+_END_TIMEOUT_REAL_S = 5.0
 
 
 class ServiceProcess:
@@ -66,7 +66,7 @@ class ServiceProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(self._secret.encode() + b"\n")
-        line = await asyncio.wait_for(process.stdout.readline(), _START_PATIENCE_REAL_S)
+        line = await asyncio.wait_for(process.stdout.readline(), _START_TIMEOUT_REAL_S)
         if not line:
             raise RuntimeError(f"{self._module} ended with status {await process.wait()}")
         return json.loads(line)
@@ -93,8 +93,8 @@ class ServiceProcess:
             self._socket.close()
         process.stdin.close()
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), _END_PATIENCE_REAL_S)
-            await asyncio.wait_for(process.wait(), _END_PATIENCE_REAL_S)
+            line = await asyncio.wait_for(process.stdout.readline(), _END_TIMEOUT_REAL_S)
+            await asyncio.wait_for(process.wait(), _END_TIMEOUT_REAL_S)
         except TimeoutError:
             process.kill()
             await process.wait()

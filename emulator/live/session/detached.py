@@ -33,7 +33,7 @@ from emulator.records.summary import FAILED, failures
 _COMMAND = "emulator.cli.script"
 """A process that becomes a command of natjam; called by its name, because the command line is above this."""
 ENDED = "natjam: ended with exit status "
-_STOP_PATIENCE_REAL_S = 30.0
+_STOP_TIMEOUT_REAL_S = 30.0
 _LOOK_REAL_S = 0.1
 _LAST_FILES = (SUMMARY_NAME, "campaign.parquet", "calibration.yaml")
 """What a run, a campaign and a measurement write last."""
@@ -195,8 +195,8 @@ def stop(directory: Path) -> None:
             os.kill(pid, signal.SIGTERM)
     except PermissionError:
         raise RunError(f"{directory}: is another user's run, who alone can stop it") from None
-    until_real_s = time.monotonic() + _STOP_PATIENCE_REAL_S
+    until_real_s = time.monotonic() + _STOP_TIMEOUT_REAL_S
     while process_of(directory) is not None:
         if time.monotonic() > until_real_s:
-            raise RunError(f"{directory}: has not ended within {_STOP_PATIENCE_REAL_S:g} s (process {pid})")
+            raise RunError(f"{directory}: has not ended within {_STOP_TIMEOUT_REAL_S:g} s (process {pid})")
         time.sleep(_LOOK_REAL_S)

@@ -45,7 +45,7 @@ from emulator.vocabulary import Frozen, JobFacts, Order, TaskId
 
 _LINK_NAME = "live"
 _ENDPOINT_NAME = "orders.json"
-_PATIENCE_REAL_S = 10.0
+_TIMEOUT_REAL_S = 10.0
 _POLL_REAL_S = 0.2
 
 
@@ -103,7 +103,7 @@ def give(directory: Path, name: str, order: Order) -> str:
 
 def _awaited(order: Order, before: TaskStatus, now: TaskStatus, records: JournalTail) -> str:
     """What has come of an order that was sent.  Raises RunError if it is refused or not taken in time."""
-    until_real_s = time.monotonic() + _PATIENCE_REAL_S
+    until_real_s = time.monotonic() + _TIMEOUT_REAL_S
     while True:
         time.sleep(_POLL_REAL_S)
         now.take(records.news())
@@ -112,7 +112,7 @@ def _awaited(order: Order, before: TaskStatus, now: TaskStatus, records: Journal
             return told
         if is_late:
             taken = "taken, and not carried out yet" if is_taken else "not been taken"
-            raise RunError(f"{now.name}: the order has {taken} after {_PATIENCE_REAL_S:g} s: {now.said}")
+            raise RunError(f"{now.name}: the order has {taken} after {_TIMEOUT_REAL_S:g} s: {now.said}")
 
 
 def _outcome(order: Order, before: TaskStatus, now: TaskStatus) -> str | None:

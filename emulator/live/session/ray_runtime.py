@@ -44,15 +44,15 @@ from emulator.interruption import check_interrupted, deferred, interruptible, re
 from emulator.live import encryption
 from emulator.live.janitor import RUN_VARIABLE, Janitor, clean_up, end_run_processes, run_directory, start_janitor
 
-_REACH_PATIENCE_REAL_S = 5.0
-_END_PATIENCE_REAL_S = 15.0
+_REACH_TIMEOUT_REAL_S = 5.0
+_END_TIMEOUT_REAL_S = 15.0
 """For Ray to end by itself; usually it takes one or two seconds."""
 _LOOK_REAL_S = 0.1
 _LEAST_OPEN_FILES = 1024
 """What processes usually may have, unless somebody has lowered it."""
 _LEAST_PROCESSES, _LIKELY_ENOUGH_PROCESSES = 256, 4096
 """Threads count.  On two cores those of Ray are 154, before there is any host or task."""
-_FORCED_PATIENCE_REAL_S = 5.0
+_FORCED_TIMEOUT_REAL_S = 5.0
 """For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
 _OF_RAY = "r"
@@ -155,14 +155,14 @@ class RayRuntime:
             self._held.callback(_set_variable, name, os.environ.get(name))
             os.environ[name] = value
 
-    def answer(self, call: Callable[[], Any], patience_real_s: float) -> Any:
+    def answer(self, call: Callable[[], Any], timeout_real_s: float) -> Any:
         """The result of a call that waits for Ray's own processes.
 
         Raises TimeoutError if they do not answer in time, KeyboardInterrupt, and what the call raises.
         """
         assert self._thread is not None
         called = self._thread.submit(call)
-        until_real_s = time.monotonic() + patience_real_s
+        until_real_s = time.monotonic() + timeout_real_s
         while not called.done():
             check_interrupted()
             if time.monotonic() > until_real_s:
@@ -201,7 +201,7 @@ class RayRuntime:
         assert self._thread is not None
         called = self._thread.submit(call)
         try:
-            result_of(called, 0.0 if self.hangs else _END_PATIENCE_REAL_S)
+            result_of(called, 0.0 if self.hangs else _END_TIMEOUT_REAL_S)
         except TimeoutError:
             self.hangs = True
         return called
@@ -249,7 +249,7 @@ def _give_up_unless(ended: Future[Any], ray: Any) -> None:
     """Wait a little for a call that has to do with processes which are dead now."""
     global _stuck
     try:
-        result_of(ended, _FORCED_PATIENCE_REAL_S)
+        result_of(ended, _FORCED_TIMEOUT_REAL_S)
     except TimeoutError:
         _stuck = True
         atexit.unregister(ray.shutdown)  # it would wait for that call
@@ -361,7 +361,7 @@ def check_reachable(address: str) -> None:
     if not host or not port.isdecimal():
         return  # "auto", or a form that Ray must check
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _REACH_PATIENCE_REAL_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_REAL_S).close()
     except OSError as error:
         raise RunError(f"cannot reach the cluster at RAY_ADDRESS={address}: {error.strerror or error}") from None
 

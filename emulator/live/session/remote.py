@@ -21,7 +21,7 @@ from emulator.interruption import check_interrupted
 RUNS = "natjam-runs"
 """Directory of the runs, in the home directory of the cluster's user."""
 _PERIOD_REAL_S = 3.0
-_CONNECT_PATIENCE_REAL_S = 120.0
+_CONNECT_TIMEOUT_REAL_S = 120.0
 _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
 """Waits between tries to reach a cluster that was reached before."""
 _MAX_SENT_BYTES = 100 * 2**20
@@ -106,7 +106,7 @@ class RemoteCluster:
             command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.DEVNULL, env=environment
         )
         try:
-            said, _ = process.communicate(timeout=_CONNECT_PATIENCE_REAL_S)
+            said, _ = process.communicate(timeout=_CONNECT_TIMEOUT_REAL_S)
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"the cluster of {self.file} has not answered in time") from None
         finally:

@@ -15,8 +15,8 @@ from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE
 
 LOOK_PERIOD_REAL_S = 0.3
 """Who waits for an answer looks this often whether the run was interrupted."""
-START_PATIENCE_REAL_S = 60.0
-ANSWER_PATIENCE_REAL_S = 30.0
+START_TIMEOUT_REAL_S = 60.0
+ANSWER_TIMEOUT_REAL_S = 30.0
 
 
 class HostGone(RunError):
@@ -91,22 +91,22 @@ class RunHosts:
         references = {name: call(handle, name) for name, handle in self._handles.items()}
         return {name: self.result(reference, f"{doing} {name}") for name, reference in references.items()}
 
-    def result(self, reference: Any, doing: str, patience_real_s: float = START_PATIENCE_REAL_S) -> Any:
+    def result(self, reference: Any, doing: str, timeout_real_s: float = START_TIMEOUT_REAL_S) -> Any:
         """The result of a call.  Raises HostGone, or RunError if the call failed; both say what was being done."""
         from ray.exceptions import RayActorError, RayTaskError
 
         try:
-            return self.raw_result(reference, patience_real_s)
+            return self.raw_result(reference, timeout_real_s)
         except RayTaskError as error:
             raise RunError(f"{doing} failed: {error.cause}") from error
         except TimeoutError:
-            raise HostGone(f"{doing} failed: no answer within {patience_real_s:g} s") from None
+            raise HostGone(f"{doing} failed: no answer within {timeout_real_s:g} s") from None
         except RayActorError as error:
             raise HostGone(f"{doing} failed: {type(error).__name__}: {error}") from error
 
-    def raw_result(self, reference: Any, patience_real_s: float) -> Any:
+    def raw_result(self, reference: Any, timeout_real_s: float) -> Any:
         """The result of a call, unless the run is interrupted.  Raises TimeoutError, and Ray's errors."""
-        until_real_s = time.monotonic() + patience_real_s
+        until_real_s = time.monotonic() + timeout_real_s
         while not self._ray.wait([reference], timeout=LOOK_PERIOD_REAL_S)[0]:
             check_interrupted()
             if time.monotonic() > until_real_s:
@@ -119,7 +119,7 @@ class RunHosts:
 
         with contextlib.suppress(TimeoutError):
             try:
-                self.raw_result(self._handles[name].monotonic_real_ns.remote(), ANSWER_PATIENCE_REAL_S)
+                self.raw_result(self._handles[name].monotonic_real_ns.remote(), ANSWER_TIMEOUT_REAL_S)
             except RayActorError:
                 return False
         return True

@@ -37,7 +37,7 @@ from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.janitor import end_left_over_runs, run_directory, start_janitor
 from emulator.live.session.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.session.ray_runtime import RayRuntime, leave_nothing, ray_of_a_run
-from emulator.live.session.run_hosts import ANSWER_PATIENCE_REAL_S, LOOK_PERIOD_REAL_S, HostGone, RunHosts
+from emulator.live.session.run_hosts import ANSWER_TIMEOUT_REAL_S, LOOK_PERIOD_REAL_S, HostGone, RunHosts
 from emulator.live.session.web import web_service
 from emulator.own_packages import of_the_same_name
 from emulator.records.gaps import LongestGaps
@@ -106,7 +106,7 @@ _SUCCESSORS = 3
 """So many are tried for a host that has died: a new one may die before it has taken over."""
 _MAX_DEATHS = 10
 """A host that dies more often is not replaced any more: what kills it, such as a policy, may do so without end."""
-_SUCCESSOR_PATIENCE_REAL_S = 20.0
+_SUCCESSOR_TIMEOUT_REAL_S = 20.0
 """A successor has started by then: Ray tells nobody of a process that dies while it is being made an actor."""
 
 
@@ -291,7 +291,7 @@ class LiveSession:
         died: dict[str, Exception] = {}
         for name, reference in asked.items():
             try:
-                status = self._hosts.raw_result(reference, ANSWER_PATIENCE_REAL_S)
+                status = self._hosts.raw_result(reference, ANSWER_TIMEOUT_REAL_S)
             except RayActorError as error:
                 died[name] = error
                 if name in plan.node_hosts:
@@ -300,7 +300,7 @@ class LiveSession:
             except RayTaskError as error:
                 raise RunError(f"{name} failed: {error.cause}") from error
             except TimeoutError:
-                silent = RunError(f"{name} has not answered for {ANSWER_PATIENCE_REAL_S:g} s")
+                silent = RunError(f"{name} has not answered for {ANSWER_TIMEOUT_REAL_S:g} s")
                 if name not in plan.node_hosts:
                     raise silent from None
                 assert self._runtime is not None
@@ -332,11 +332,11 @@ class LiveSession:
     def _create_successor(self, name: str, plan: RunPlan) -> None:
         assert self._runtime is not None
         try:
-            self._runtime.answer(lambda: self._hosts.create_successor(name, plan), _SUCCESSOR_PATIENCE_REAL_S)
+            self._runtime.answer(lambda: self._hosts.create_successor(name, plan), _SUCCESSOR_TIMEOUT_REAL_S)
         except TimeoutError:
             raise RunError(
                 f"{name} has died and cannot be replaced: Ray's own processes have not answered for "
-                f"{_SUCCESSOR_PATIENCE_REAL_S:g} s"
+                f"{_SUCCESSOR_TIMEOUT_REAL_S:g} s"
             ) from None
 
     def _node_host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
@@ -363,7 +363,7 @@ class LiveSession:
     def _take_over(self, name: str, plan: RunPlan) -> None:
         """Let the new host of that name continue where the dead one stopped, and tell the others."""
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
-        opened = self._hosts.result(self._open(name, plan), doing, _SUCCESSOR_PATIENCE_REAL_S)
+        opened = self._hosts.result(self._open(name, plan), doing, _SUCCESSOR_TIMEOUT_REAL_S)
         self._addresses[name] = opened.address
         living = (n for n in self._addresses if n == name or (n not in self._lost and self._hosts.lives(n)))
         others = {n: self._addresses[n] for n in living}

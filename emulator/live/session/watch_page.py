@@ -25,7 +25,7 @@ from emulator.live.tasks.supervisor_client import TOKEN_VARIABLES
 from emulator.live.tasks.task import pack
 from emulator.resolved import nodes_of
 
-_END_PATIENCE_REAL_S = 5.0
+_END_TIMEOUT_REAL_S = 5.0
 
 
 class WatchPage:
@@ -60,7 +60,7 @@ class WatchPage:
     ) -> None:
         self._outgoing.put(None)
         try:
-            self._process.wait(_END_PATIENCE_REAL_S)
+            self._process.wait(_END_TIMEOUT_REAL_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -38,7 +38,7 @@ from emulator.policies.capacity import Capacity, Step
 from emulator.resolved import Resolved
 from emulator.vocabulary import Frozen
 
-_PATIENCE_REAL_S = 30.0
+_TIMEOUT_REAL_S = 30.0
 _LAST_ANSWERS_REAL_S = 10.0
 _BACKLOG = 1024
 
@@ -97,7 +97,7 @@ def web_service(run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[dic
             process.stdin.flush()
         yield facts
         with suppress(subprocess.TimeoutExpired):
-            facts |= json.loads(process.communicate(timeout=_PATIENCE_REAL_S)[0] or b"{}")
+            facts |= json.loads(process.communicate(timeout=_TIMEOUT_REAL_S)[0] or b"{}")
         if not facts:
             raise RunError("the web service of cluster.availability.transactional did not last until the end")
     finally:
@@ -108,7 +108,7 @@ def web_service(run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[dic
 class _Page(BaseHTTPRequestHandler):
     """Answers after ``request_real_s`` of processor time."""
 
-    timeout = _PATIENCE_REAL_S  # of whoever connects and asks nothing
+    timeout = _TIMEOUT_REAL_S  # of whoever connects and asks nothing
     request_real_s: ClassVar[float]
 
     def do_GET(self) -> None:

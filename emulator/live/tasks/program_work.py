@@ -34,7 +34,7 @@ from emulator.live.tasks.task import EXIT_DONE, EXIT_IO_FAILED, failure_reason
 _BETWEEN_ROUNDS_REAL_NS = 1_000_000
 _LOOK_REAL_NS = 1_000_000_000
 """Between two looks at who runs of a suspended attempt; each reads some files of the kernel for each member."""
-_END_PATIENCE_REAL_NS = 10_000_000_000
+_END_TIMEOUT_REAL_NS = 10_000_000_000
 """What is not gone this long after it was first killed hangs in the kernel, or is another user's."""
 
 Done = Callable[[int | None, str], None]
@@ -157,7 +157,7 @@ class ProgramWork:
         """The program itself has ended: end the others, commit what it has written, and call ``done``."""
         attempt = self._attempts[container.id]
         attempt.code, attempt.done = code, done
-        attempt.give_up_real_ns = time.monotonic_ns() + _END_PATIENCE_REAL_NS
+        attempt.give_up_real_ns = time.monotonic_ns() + _END_TIMEOUT_REAL_NS
         self._end_round(attempt)
 
     def forget(self, container: ContainerProcess) -> None:

@@ -62,13 +62,13 @@ class StartQueue:
     late.  One after the other, the same work is done at the same time, most of it earlier, and the run queue is short.
 
     A task has *settled* when its launch work is done, or when it waits for another (for map outputs, for example).  A
-    task that takes longer than ``patience_real_ns`` loses its turn to the next one but continues; it may be waiting for
+    task that takes longer than ``timeout_real_ns`` loses its turn to the next one but continues; it may be waiting for
     the network.
     """
 
-    def __init__(self, width: int, patience_real_ns: int = 200_000_000) -> None:
+    def __init__(self, width: int, timeout_real_ns: int = 200_000_000) -> None:
         self._width = width
-        self._patience_real_ns = patience_real_ns
+        self._timeout_real_ns = timeout_real_ns
         self._waiting: dict[str, ContainerProcess] = {}
         """By container id, the next one first."""
         self._until_real_ns: dict[str, int] = {}
@@ -84,7 +84,7 @@ class StartQueue:
             return None
         container = self._waiting.pop(next(iter(self._waiting)))
         self.settled(container)
-        self._until_real_ns[container.id] = now_real_ns + self._patience_real_ns
+        self._until_real_ns[container.id] = now_real_ns + self._timeout_real_ns
         return container
 
     def settled(self, container: ContainerProcess) -> None:
@@ -117,8 +117,8 @@ class StartQueue:
 
 _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 16
-_FLUSH_PATIENCE_REAL_NS = 2_000_000_000
-_STOP_PATIENCE_REAL_NS = 1_000_000_000
+_FLUSH_TIMEOUT_REAL_NS = 2_000_000_000
+_STOP_TIMEOUT_REAL_NS = 1_000_000_000
 """A program that has not stopped this long after SIGTSTP gets SIGSTOP."""
 _LOOSE_REAL_NS = 20_000_000
 """How long a program that does not stop is let go on before it gets SIGSTOP again."""
@@ -223,7 +223,7 @@ class Supervisor:
             return False
         now_real_ns = time.monotonic_ns()
         self._reaped_all_real_ns = self._reaped_all_real_ns or now_real_ns
-        return not self._outbox or now_real_ns - self._reaped_all_real_ns > _FLUSH_PATIENCE_REAL_NS
+        return not self._outbox or now_real_ns - self._reaped_all_real_ns > _FLUSH_TIMEOUT_REAL_NS
 
     def _install_signals(self) -> None:
         def terminate(_signal: int, _frame: object) -> None:
@@ -451,7 +451,7 @@ class Supervisor:
             if number == signal.SIGTERM:
                 self._advance(container)  # nothing is to be waited for
             if container.is_program and number == SUSPEND:
-                self._after(_STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
+                self._after(_STOP_TIMEOUT_REAL_NS, lambda: self._insist(container))
 
     def _signal(self, container: ContainerProcess, number: int) -> None:
         """Send a signal: for a program to its process group, and to what else belongs to it."""
@@ -465,7 +465,7 @@ class Supervisor:
         """Stop a program that ignores SIGTSTP."""
         if self._is_to_stop(container):
             self._signal(container, signal.SIGSTOP)
-            self._after(_STOP_PATIENCE_REAL_NS, lambda: self._loosen(container))
+            self._after(_STOP_TIMEOUT_REAL_NS, lambda: self._loosen(container))
 
     def _loosen(self, container: ContainerProcess) -> None:
         """Let a program that has not stopped go on for a moment.

@@ -30,7 +30,7 @@ from emulator.live.tasks.task import pack
 TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """With these, a process could command the run's Ray; processes that do not use Ray do not get them."""
 
-_START_PATIENCE_REAL_S = 30.0
+_START_TIMEOUT_REAL_S = 30.0
 _KEPT_ERROR_LINES = 20
 _MAX_AHEAD = 48
 """Processes made ahead; each has some 3 MB of its own.  The papers' clusters have as many containers."""
@@ -115,7 +115,7 @@ class SupervisorClient:
             await self._loop.connect_read_pipe(lambda: _Events(self._receive, self._drained), process.stdout)
             self._pipe, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
             self._watcher = self._loop.create_task(self._watch())
-            await asyncio.wait_for(asyncio.shield(self._ready), _START_PATIENCE_REAL_S)
+            await asyncio.wait_for(asyncio.shield(self._ready), _START_TIMEOUT_REAL_S)
         except BaseException:
             await self.close(0.0)
             raise

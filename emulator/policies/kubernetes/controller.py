@@ -44,7 +44,7 @@ class Controller:
         """Run so far."""
         self.now_ns = 0
         """With the microseconds that events take within an instant."""
-        self.look_ns: int | None = None
+        self.flush_ns: int | None = None
         """When ``look`` is to be called; None: it was not planned."""
         self.instant_ns = 0
         """That of ``begin``."""
@@ -96,15 +96,15 @@ class Controller:
 
         Returns when it is; None: there are none, or it was planned before.
         """
-        if self.look_ns is not None or not self.queue.has_aside:
+        if self.flush_ns is not None or not self.queue.has_unschedulable:
             return None
-        self.look_ns = (self.instant_ns // _LOOK_NS + 1) * _LOOK_NS
-        return self.look_ns
+        self.flush_ns = (self.instant_ns // _LOOK_NS + 1) * _LOOK_NS
+        return self.flush_ns
 
     def flush(self) -> None:
         """Those are ready who have been set aside for long."""
-        self.look_ns = None
-        self.queue.look(self.step())
+        self.flush_ns = None
+        self.queue.flush(self.step())
 
     def count_eviction(self, first: str) -> None:
         """``first``, or a pod that came in its place, is evicted.  Raises SchedulerError: too often at one instant.

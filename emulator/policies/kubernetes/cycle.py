@@ -105,13 +105,13 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
         snapshot.nominate(pod, pending.nominated, None)
         snapshot.add(Bound(pod, placement.node, now_ns))
         return Decision(pod, Outcome.BOUND, placement)
-    preemption = preempt_in(snapshot, pod, pending.nominated, placement.misfits, ties, now_ns)
+    preemption = preempt_in(snapshot, pod, pending.nominated, placement.fit_errors, ties, now_ns)
     evicted = _evict(snapshot, () if preemption.chosen is None else preemption.chosen.victims)
-    may_fit = any(not each.is_hard for each in placement.misfits.values())
-    _set_aside(snapshot, queue, pending, preemption, now_ns, may_fit)
+    may_fit = any(not each.is_hard for each in placement.fit_errors.values())
+    _mark_unschedulable(snapshot, queue, pending, preemption, now_ns, may_fit)
     if evicted:
         for name in preemption.cleared:
-            snapshot.nominate(snapshot.rooms[preemption.node or ""].nominated[name], preemption.node, None)
+            snapshot.nominate(snapshot.node_infos[preemption.node or ""].nominated[name], preemption.node, None)
             queue.nomination_lost(queue.denominate(name))
     outcome = Outcome.FAILS if preemption.node is None else Outcome.PREEMPTS
     return Decision(pod, outcome, placement, preemption, evicted)
@@ -141,7 +141,7 @@ def _evict(snapshot: Snapshot, victims: Iterable[Bound]) -> tuple[str, ...]:
     return tuple(victim.pod.name for victim in going)
 
 
-def _set_aside(
+def _mark_unschedulable(
     snapshot: Snapshot, queue: Queue, pending: Pending, preemption: Preemption, now_ns: int, may_fit: bool
 ) -> None:
     """The pod waits; with victims, nominated to their node."""
@@ -173,7 +173,7 @@ def victims(state: State, pod: Pod, ties: Ties) -> Preemption:
     placement = place_in(snapshot, pod, node, ties)
     if placement.node is not None:
         raise ValueError(f"pod {pod.name} fits on {placement.node}: it preempts nobody")
-    return preempt_in(snapshot, pod, node, placement.misfits, ties)
+    return preempt_in(snapshot, pod, node, placement.fit_errors, ties)
 
 
 def nominated(state: State, pod: Pod) -> str | None:
@@ -203,10 +203,10 @@ def leave(state: State, names: Iterable[str]) -> State:
     return _state_after(state, snapshot, queue)
 
 
-def look(state: State, now_ns: int) -> State:
+def flush(state: State, now_ns: int) -> State:
     """The state when those are ready whose last attempt is more than five minutes ago."""
     queue = Queue(state.waiting)
-    queue.look(now_ns)
+    queue.flush(now_ns)
     return replace(state, waiting=queue.pending())
 
 

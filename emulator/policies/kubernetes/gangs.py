@@ -170,13 +170,13 @@ def _units(bound: Iterable[Bound], groups: Iterable[Group]) -> list[Unit]:
     return [*(Unit(tuple(pods), whole[name].priority) for name, pods in members.items()), *units]
 
 
-def _preempt(trial: _DryRun, lower: Sequence[Unit], nominated: Mapping[str, str], now_ns: int) -> GangDecision:
+def _preempt(dry_run: _DryRun, lower: Sequence[Unit], nominated: Mapping[str, str], now_ns: int) -> GangDecision:
     """Take all units away, and put back whoever leaves the gang fitting: those that a budget protects first."""
-    snapshot, terms = trial.snapshot, trial.snapshot.terms
+    snapshot, terms = dry_run.snapshot, dry_run.snapshot.terms
     for unit in lower:
-        trial.take(unit)
-    if not trial.fits:
-        return GangDecision(trial.gang, GangOutcome.NO_FIT)
+        dry_run.take(unit)
+    if not dry_run.fits:
+        return GangDecision(dry_run.gang, GangOutcome.NO_FIT)
     protected = _violating_units(snapshot, lower)
     order = list(lower)
     if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
@@ -184,14 +184,14 @@ def _preempt(trial: _DryRun, lower: Sequence[Unit], nominated: Mapping[str, str]
     order.sort(key=lambda unit: unit.names not in protected)
     victims: list[Unit] = []
     for unit in order:
-        trial.put_back(unit)
-        if not trial.fits:
-            trial.take(unit)
+        dry_run.put_back(unit)
+        if not dry_run.fits:
+            dry_run.take(unit)
             victims.append(unit)
     victims.sort(key=lambda unit: unit.importance)
     taken = tuple(unit for unit in victims if unit.names in protected)
     spared = tuple(unit for unit in order if unit not in victims)
-    return GangDecision(trial.gang, GangOutcome.PREEMPTS, {}, nominated, tuple(victims), taken, spared)
+    return GangDecision(dry_run.gang, GangOutcome.PREEMPTS, {}, nominated, tuple(victims), taken, spared)
 
 
 def _violating_units(snapshot: Snapshot, units: Iterable[Unit]) -> set[tuple[str, ...]]:

@@ -23,7 +23,7 @@ class Placement(Frozen):
     """None: it fits nowhere."""
     scores: Mapping[str, Score] = {}
     """The score of each node where it fits, in the scheduler's order; none if there was no choice."""
-    misfits: Mapping[str, FitError] = {}
+    fit_errors: Mapping[str, FitError] = {}
     """Why it does not fit on the others."""
     was_nominated: bool = False
     """It has made room on this node before, and gets it whatever the scores."""
@@ -36,23 +36,23 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
     """
     view = snapshot.view(pod)
     answers = snapshot.fit_errors(view)
-    if nominated in snapshot.rooms:
-        own = snapshot.fit_error(snapshot.rooms[nominated], pod, view.closed)
+    if nominated in snapshot.node_infos:
+        own = snapshot.fit_error(snapshot.node_infos[nominated], pod, view.closed)
         if own is None:
             return Placement(pod, nominated, was_nominated=True)
         answers = {**answers, nominated: own}
-    fitting, misfits = view.made_of("fits", answers, _split)
+    fitting, fit_errors = view.made_of("fits", answers, _split)
     if len(fitting) < 2:
-        return Placement(pod, fitting[0] if fitting else None, {}, misfits)
-    scores = score([snapshot.rooms[name] for name in fitting], pod)
+        return Placement(pod, fitting[0] if fitting else None, {}, fit_errors)
+    scores = score([snapshot.node_infos[name] for name in fitting], pod)
     node = ties([(name, each.total) for name, each in scores.items()])
-    return Placement(pod, node, scores, misfits)
+    return Placement(pod, node, scores, fit_errors)
 
 
 def _split(answers: Mapping[str, FitError | None]) -> tuple[list[str], Mapping[str, FitError]]:
     """The nodes that fit, and why the others do not."""
-    misfits = {name: misfit for name, misfit in answers.items() if misfit is not None}
-    return [name for name in answers if name not in misfits], misfits
+    fit_errors = {name: misfit for name, misfit in answers.items() if misfit is not None}
+    return [name for name in answers if name not in fit_errors], fit_errors
 
 
 DEFAULTS = {"cpu": 100, "memory": 200 << 20}
@@ -76,9 +76,9 @@ class Score(Frozen):
         return self.least_allocated + self.balanced + self.taints
 
 
-def score(rooms: Sequence[NodeInfo], pod: Pod) -> dict[str, Score]:
+def score(node_infos: Sequence[NodeInfo], pod: Pod) -> dict[str, Score]:
     """The scores of the nodes where the pod fits, by name, in their order."""
-    disliked = [_disliked(room.node, pod) for room in rooms]
+    disliked = [_disliked(room.node, pod) for room in node_infos]
     most = max(disliked, default=0)
     return {
         room.node.name: Score(
@@ -86,7 +86,7 @@ def score(rooms: Sequence[NodeInfo], pod: Pod) -> dict[str, Score]:
             _balanced(room, pod),
             TAINT_WEIGHT * (100 - (100 * count // most if most else 0)),
         )
-        for room, count in zip(rooms, disliked, strict=True)
+        for room, count in zip(node_infos, disliked, strict=True)
     }
 
 
@@ -99,20 +99,20 @@ def _disliked(node: Node, pod: Pod) -> int:
     return sum(taint.effect is Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint) for taint in node.taints)
 
 
-def _least_allocated(room: NodeInfo, pod: Pod) -> int:
+def _least_allocated(node_info: NodeInfo, pod: Pod) -> int:
     parts = []
     for resource, asked in scored_requests(pod).items():
-        capacity = room.node.allocatable.get(resource, 0)
+        capacity = node_info.node.allocatable.get(resource, 0)
         if capacity:
-            left = capacity - room.used[resource] - room.defaulted[resource] * DEFAULTS[resource] - asked
+            left = capacity - node_info.used[resource] - node_info.defaulted[resource] * DEFAULTS[resource] - asked
             parts.append(max(left, 0) * 100 // capacity)
     return sum(parts) // len(parts) if parts else 0
 
 
-def _balanced(room: NodeInfo, pod: Pod) -> int:
+def _balanced(node_info: NodeInfo, pod: Pod) -> int:
     if not any(pod.requests.get(resource) for resource in DEFAULTS):
         return 0
-    before, after = _evenness(room, {}), _evenness(room, pod.requests)
+    before, after = _evenness(node_info, {}), _evenness(node_info, pod.requests)
     return 50 + int((50 + after - before) / 2)
 
 

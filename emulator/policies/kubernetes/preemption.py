@@ -70,7 +70,7 @@ class Preemption(Frozen):
     node: str | None = None
     candidates: tuple[Candidate, ...] = ()
     """Every node where it would help, in the scheduler's order."""
-    misfits: Mapping[str, FitError] = {}
+    fit_errors: Mapping[str, FitError] = {}
     """Why the pod does not fit on the others, with all of lower priority gone if that was tried."""
     untried: tuple[str, ...] = ()
     """The other nodes, which have no pod of lower priority."""
@@ -95,7 +95,7 @@ class Preemption(Frozen):
 class _Untried(Frozen):
     """A node with nobody of lower priority."""
 
-    misfit: FitError
+    fit_error: FitError
 
 
 _Answer = Candidate | FitError | _Untried
@@ -103,23 +103,23 @@ _Sorted = tuple[tuple[Candidate, ...], Mapping[str, FitError], tuple[str, ...]]
 
 
 def preempt_in(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError], ties: Ties, now_ns: int = 0
+    snapshot: Snapshot, pod: Pod, nominated: str | None, fit_errors: Mapping[str, FitError], ties: Ties, now_ns: int = 0
 ) -> Preemption:
     """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
 
     Above 100 nodes kube-scheduler looks for some candidates only; here all nodes are looked at.
     """
     if pod.policy is Policy.NEVER:
-        return Preemption(pod, Verdict.NEVER, misfits=misfits)
-    if _victims_are_going(snapshot, pod, nominated, misfits):
-        return Preemption(pod, Verdict.WAITS, misfits=misfits)
-    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, misfits, now_ns)
+        return Preemption(pod, Verdict.NEVER, fit_errors=fit_errors)
+    if _victims_are_going(snapshot, pod, nominated, fit_errors):
+        return Preemption(pod, Verdict.WAITS, fit_errors=fit_errors)
+    candidates, useless, untried = _look_at_all(snapshot, pod, nominated, fit_errors, now_ns)
     if not candidates:
-        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=untried)
+        return Preemption(pod, Verdict.NO_CANDIDATE, fit_errors=useless, untried=untried)
     if snapshot.terms.victims is not Victims.IMPORTANCE:
         candidates = tuple(replace(each, cost=_cost(snapshot, each, now_ns)) for each in candidates)
     node = _choose(candidates, ties)
-    cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
+    cleared = (each.name for each in snapshot.node_infos[node].nominated.values() if each.priority < pod.priority)
     return Preemption(pod, Verdict.PREEMPTS, node, candidates, useless, untried, tuple(cleared))
 
 
@@ -128,7 +128,7 @@ def _cost(snapshot: Snapshot, candidate: Candidate, now_ns: int) -> int:
 
 
 def _look_at_all(
-    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError], now_ns: int
+    snapshot: Snapshot, pod: Pod, nominated: str | None, fit_errors: Mapping[str, FitError], now_ns: int
 ) -> _Sorted:
     """The candidates; why not the others; and which of the others were not tried."""
     view = snapshot.view(pod)
@@ -137,17 +137,17 @@ def _look_at_all(
     def ask(name: str, of: Pod, misfit: FitError) -> _Answer:
         if misfit.is_hard:
             return misfit
-        return _candidate(snapshot, snapshot.rooms[name], of, misfit, view.closed, now_ns)
+        return _candidate(snapshot, snapshot.node_infos[name], of, misfit, view.closed, now_ns)
 
     def ask_for_any(name: str) -> _Answer | None:
         misfit = others[name]
         return misfit and ask(name, view.pod, misfit)
 
     if snapshot.terms.victims is Victims.LEAST_WORK_LOST:  # who loses least changes with time
-        return _sort_out({name: ask(name, pod, misfit) for name, misfit in misfits.items()})
+        return _sort_out({name: ask(name, pod, misfit) for name, misfit in fit_errors.items()})
     answers = snapshot.victims(view, ask_for_any)
-    if nominated in snapshot.rooms:
-        answers = {**answers, nominated: ask(nominated, pod, misfits[nominated])}
+    if nominated in snapshot.node_infos:
+        answers = {**answers, nominated: ask(nominated, pod, fit_errors[nominated])}
     return view.made_of("victims", answers, _sort_out)
 
 
@@ -160,7 +160,7 @@ def _sort_out(answers: Mapping[str, _Answer | None]) -> _Sorted:
             candidates.append(each)
         elif isinstance(each, _Untried):
             untried.append(name)
-            useless[name] = each.misfit
+            useless[name] = each.fit_error
         elif each is not None:
             useless[name] = each
     return tuple(candidates), useless, tuple(untried)
@@ -191,24 +191,24 @@ def start_of(bound: Bound) -> float:
     return float("inf") if bound.start_ns is None else bound.start_ns
 
 
-def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, FitError]) -> bool:
-    if nominated not in snapshot.rooms or misfits[nominated].is_hard:
+def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, fit_errors: Mapping[str, FitError]) -> bool:
+    if nominated not in snapshot.node_infos or fit_errors[nominated].is_hard:
         return False
-    there = snapshot.rooms[nominated].bound.values()
+    there = snapshot.node_infos[nominated].bound.values()
     return any(each.preempted and each.terminating and each.pod.priority < pod.priority for each in there)
 
 
 def _candidate(
-    snapshot: Snapshot, room: NodeInfo, pod: Pod, misfit: FitError, closed: Counter[Domain], now_ns: int
+    snapshot: Snapshot, node_info: NodeInfo, pod: Pod, error: FitError, closed: Counter[Domain], now_ns: int
 ) -> Candidate | FitError | _Untried:
     """The victims on a node, or why the pod would not fit without them."""
-    if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
-        return _Untried(misfit)
+    if not any(count and priority < pod.priority for priority, count in node_info.priorities.items()):
+        return _Untried(error)
     terms = snapshot.terms
-    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
+    lower = sorted((each for each in node_info.bound.values() if each.pod.priority < pod.priority), key=by_importance)
     if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
         lower.sort(key=lambda each: (-each.pod.priority, -terms.cost(each, now_ns)))
-    trial = snapshot.dry_run(room, pod, closed)
+    trial = snapshot.dry_run(node_info, pod, closed)
     trial.put((terms.freed(each.pod) for each in lower), -1)
     still = trial.fit_error()
     if still is not None:
@@ -224,7 +224,8 @@ def _candidate(
             trial.put((terms.freed(bound.pod),), -1)
     victims = tuple(sorted((each for each in order if each.pod.name not in spared), key=by_importance))
     names = tuple(each.pod.name for each in victims if each.pod.name in protected)
-    return Candidate(room.node.name, victims, names, tuple(each.pod.name for each in lower if each.pod.name in spared))
+    stay = tuple(each.pod.name for each in lower if each.pod.name in spared)
+    return Candidate(node_info.node.name, victims, names, stay)
 
 
 def _choose(candidates: Sequence[Candidate], ties: Ties) -> str:

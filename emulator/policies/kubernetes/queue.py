@@ -35,7 +35,7 @@ class Queue:
         self._waiting: dict[str, Pending] = {}
         self._active: list[tuple[int, int, str]] = []
         self._backing_off: list[tuple[int, int, int, str]] = []
-        self._aside: dict[str, None] = {}
+        self._unschedulable: dict[str, None] = {}
         self._held: dict[str, None] = {}
         """Those that are not looked at before more of their group are there."""
         self._groups: dict[str, dict[str, None]] = {}
@@ -47,7 +47,7 @@ class Queue:
         """A pod comes, or comes back from an attempt."""
         self._enter(pending)
         if pending.aside:
-            self._aside[pending.pod.name] = None
+            self._unschedulable[pending.pod.name] = None
         else:
             self._make_ready(pending)
 
@@ -59,7 +59,7 @@ class Queue:
     def release(self, group: str) -> None:
         """All of a group are ready."""
         for name in self._groups[group]:
-            if name in self._held or name in self._aside:
+            if name in self._held or name in self._unschedulable:
                 self._held.pop(name, None)
                 self._wake_one(name)
 
@@ -90,7 +90,7 @@ class Queue:
     def _take(self, names: Sequence[str]) -> list[Pending]:
         taken = {name: self._exit(name) for name in names}
         for name in names:
-            self._aside.pop(name, None)
+            self._unschedulable.pop(name, None)
             self._held.pop(name, None)
         self._active = [each for each in self._active if each[-1] not in taken]
         self._backing_off = [each for each in self._backing_off if each[-1] not in taken]
@@ -122,7 +122,7 @@ class Queue:
         """A pod of this priority no longer waits for its node."""
         self._wake(lambda pending: pending.may_fit and pending.pod.priority <= priority)
 
-    def look(self, now_ns: int) -> None:
+    def flush(self, now_ns: int) -> None:
         """Make those ready whose last attempt is more than five minutes ago; kube-scheduler looks every 30 seconds."""
         self._wake(lambda pending: now_ns - pending.since_ns > MAX_ASIDE_NS)
 
@@ -132,21 +132,21 @@ class Queue:
         return bool(self._active or self._backing_off)
 
     @property
-    def has_aside(self) -> bool:
+    def has_unschedulable(self) -> bool:
         """Whether anybody waits for a change."""
-        return bool(self._aside)
+        return bool(self._unschedulable)
 
     def pending(self) -> tuple[Pending, ...]:
         """All that wait: the ready ones, those that back off, and those that are set aside or held."""
         names = [*(key[-1] for key in sorted(self._active)), *(key[-1] for key in sorted(self._backing_off))]
-        return tuple(self._waiting[name] for name in (*names, *self._aside, *self._held))
+        return tuple(self._waiting[name] for name in (*names, *self._unschedulable, *self._held))
 
     def _wake(self, wakes: Callable[[Pending], bool]) -> None:
-        for name in [name for name in self._aside if wakes(self._waiting[name])]:
+        for name in [name for name in self._unschedulable if wakes(self._waiting[name])]:
             self._wake_one(name)
 
     def _wake_one(self, name: str) -> None:
-        self._aside.pop(name, None)
+        self._unschedulable.pop(name, None)
         pending = self._waiting[name] = replace(self._waiting[name], aside=False)
         self._make_ready(pending)
 

@@ -96,7 +96,7 @@ class _Instant:
     finished: list[str] = field(default_factory=list)
     arrived: list[str] = field(default_factory=list)
     """Jobs."""
-    looks: bool = False
+    flushes: bool = False
 
 
 class KubeRules(Frozen):
@@ -156,8 +156,8 @@ class KubeScheduler(Scheduler):
 
     def decide(self, now_ns: int) -> Answer:
         """See ``Scheduler``."""
-        look_ns = self._controller.look_ns
-        self._instant.looks = look_ns is not None and look_ns <= now_ns
+        look_ns = self._controller.flush_ns
+        self._instant.flushes = look_ns is not None and look_ns <= now_ns
         for pod in [pod for pod, gone_ns in self._held.items() if gone_ns <= now_ns]:
             del self._held[pod]
             self._instant.gone.append(pod)
@@ -176,7 +176,7 @@ class KubeScheduler(Scheduler):
         return not starts and not any(job.has_ended for job in self._jobs.values())
 
     def _until_ns(self) -> int | None:
-        times_ns = (self._controller.look_ns, *self._held.values())
+        times_ns = (self._controller.flush_ns, *self._held.values())
         return min((each for each in times_ns if each is not None), default=None)
 
     # ---- what has happened ----
@@ -256,7 +256,7 @@ class KubeScheduler(Scheduler):
             self._leave(pod)
         for job in instant.arrived:
             self._create(job)
-        if instant.looks:
+        if instant.flushes:
             self._controller.flush()
         for decision in self._controller.cycle_by_cycle():
             self._carry_out(decision)
@@ -269,7 +269,8 @@ class KubeScheduler(Scheduler):
         """A pod comes: the first of its job, or the next one."""
         job, since_ns = self._jobs[name], self._controller.step()
         pod = replace(job.first, name=f"{name}.{job.made}") if job.made else job.first
-        pod = pod if job.stopped is None else self._snapshot.hold_stopped(pod, self._snapshot.rooms[job.stopped].node)
+        if job.stopped is not None:
+            pod = self._snapshot.hold_stopped(pod, self._snapshot.node_infos[job.stopped].node)
         job.pod, job.made, job.stay = pod.name, job.made + 1, None
         self._job_of[pod.name] = name
         node = job.details.node

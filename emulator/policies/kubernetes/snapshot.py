@@ -64,14 +64,14 @@ class Answers(Generic[AnswerT]):
 class View:
     """What is known of the nodes for pods of one shape."""
 
-    __slots__ = ("closed", "derived", "misfits", "pod", "victims")
+    __slots__ = ("closed", "derived", "fit_errors", "pod", "victims")
 
     def __init__(self, pod: Pod, closed: Counter[Domain]) -> None:
         self.pod = replace(pod, name="")
         """Any of them, that waits for no node."""
         self.closed = closed
         """The domains that are closed to them."""
-        self.misfits: Answers[FitError | None] = Answers()
+        self.fit_errors: Answers[FitError | None] = Answers()
         """None: they fit."""
         self.victims: Answers[Any] = Answers()
         """What ``preemption`` found."""
@@ -124,7 +124,7 @@ class Snapshot:
 
     def __init__(self, state: State, terms: Terms = IN_KUBERNETES) -> None:
         self.terms = terms
-        self.rooms = {node.name: NodeInfo(node) for node in in_turn(state.nodes)}
+        self.node_infos = {node.name: NodeInfo(node) for node in in_turn(state.nodes)}
         self.groups = {group.name: group for group in state.groups}
         self.members: Counter[str] = Counter()
         """How many bound pods each group has."""
@@ -152,7 +152,7 @@ class Snapshot:
 
     def copy(self) -> Snapshot:
         """One to try things in."""
-        rooms = self.rooms.values()
+        rooms = self.node_infos.values()
         waiting = (Pending(pod, room.node.name) for room in rooms for pod in room.nominated.values())
         nodes = tuple(room.node for room in rooms)
         state = State(nodes, tuple(self.bound()), tuple(waiting), self._budgets, tuple(self.groups.values()))
@@ -169,23 +169,23 @@ class Snapshot:
         changed = [new.name for old, new in zip(self._budgets, budgets, strict=True) if old != new]
         self._budgets = budgets
         if changed:
-            self._changes += (name for name, room in self.rooms.items() if any(map(room.budgets.get, changed)))
+            self._changes += (name for name, room in self.node_infos.items() if any(map(room.budgets.get, changed)))
 
     def __getitem__(self, name: str) -> Bound:
         """A bound pod."""
-        return self.rooms[self._nodes[name]].bound[name]
+        return self.node_infos[self._nodes[name]].bound[name]
 
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
 
     def bound(self) -> Iterator[Bound]:
         """All bound pods."""
-        return (bound for room in self.rooms.values() for bound in room.bound.values())
+        return (bound for room in self.node_infos.values() for bound in room.bound.values())
 
     def add(self, bound: Bound) -> None:
         """A pod is bound."""
         name = bound.pod.name
-        self.rooms[bound.node].add(bound)
+        self.node_infos[bound.node].add(bound)
         self._nodes[name] = bound.node
         self._counted[name] = tuple(each.name for each in self._budgets if each.counts(bound.pod))
         self._count(bound, 1)
@@ -193,7 +193,7 @@ class Snapshot:
     def remove(self, name: str) -> Bound:
         """A pod has gone."""
         bound = self[name]
-        self.rooms[bound.node].add(bound, -1)
+        self.node_infos[bound.node].add(bound, -1)
         self._count(bound, -1)
         del self._nodes[name], self._counted[name]
         return bound
@@ -221,12 +221,12 @@ class Snapshot:
             self._moves_of_unsociable.append((bound, sign))
             self._labels_matter = True
         for budget in self._counted[bound.pod.name]:
-            self.rooms[bound.node].budgets[budget] += sign
+            self.node_infos[bound.node].budgets[budget] += sign
             self.healthy[budget] += sign * (not bound.terminating)
 
     def change(self, bound: Bound) -> None:
         """A bound pod is the same but for its state."""
-        name, room = bound.pod.name, self.rooms[bound.node]
+        name, room = bound.pod.name, self.node_infos[bound.node]
         for budget in self._counted[name]:
             self.healthy[budget] += room.bound[name].terminating - bound.terminating
         room.bound[name] = bound
@@ -235,11 +235,11 @@ class Snapshot:
     def nominate(self, pod: Pod, before: str | None, after: str | None) -> None:
         """A waiting pod's nominated node changes."""
         self._labels_matter |= bool(pod.anti_affinity)
-        if before in self.rooms:
-            self.rooms[before].nominated.pop(pod.name, None)
+        if before in self.node_infos:
+            self.node_infos[before].nominated.pop(pod.name, None)
             self._changes.append(before)
-        if after in self.rooms:
-            self.rooms[after].nominated[pod.name] = pod
+        if after in self.node_infos:
+            self.node_infos[after].nominated[pod.name] = pod
             self._changes.append(after)
 
     def view(self, pod: Pod) -> View:
@@ -256,13 +256,13 @@ class Snapshot:
 
     def fit_errors(self, view: View) -> Mapping[str, FitError | None]:
         """Why such a pod does not fit on each node; None: it fits."""
-        return view.misfits.now(
-            self.rooms, self._changes, lambda name: self.fit_error(self.rooms[name], view.pod, view.closed)
+        return view.fit_errors.now(
+            self.node_infos, self._changes, lambda name: self.fit_error(self.node_infos[name], view.pod, view.closed)
         )
 
     def victims(self, view: View, ask: Callable[[str], AnswerT]) -> Mapping[str, AnswerT]:
         """What ``ask`` answers for such a pod on each node."""
-        return view.victims.now(self.rooms, self._changes, ask)
+        return view.victims.now(self.node_infos, self._changes, ask)
 
     def closed(self, pod: Pod, shape: Shape) -> Counter[Domain]:
         """How many reasons close a domain to a pod: its own anti-affinity, or that of those placed."""
@@ -273,22 +273,23 @@ class Snapshot:
         if seen < len(moves):
             found = found.copy()
             for bound, sign in moves[seen:]:
-                for domain in conflicts(pod, bound.pod, self.rooms[bound.node].node):
+                for domain in conflicts(pod, bound.pod, self.node_infos[bound.node].node):
                     found[domain] += sign
             found = +found
             self._closed[shape] = len(moves), found
         return found
 
-    def fit_error(self, room: NodeInfo, pod: Pod, closed: Counter[Domain]) -> FitError | None:
+    def fit_error(self, node_info: NodeInfo, pod: Pod, closed: Counter[Domain]) -> FitError | None:
         """Why a pod does not fit on a node as it is."""
-        if room.nominated:
-            return self.dry_run(room, pod, closed).fit_error()
-        return fit_error(room.node, pod, room.used, len(room.bound), closed)
+        if node_info.nominated:
+            return self.dry_run(node_info, pod, closed).fit_error()
+        return fit_error(node_info.node, pod, node_info.used, len(node_info.bound), closed)
 
-    def dry_run(self, room: NodeInfo, pod: Pod, closed: Counter[Domain]) -> DryRun:
+    def dry_run(self, node_info: NodeInfo, pod: Pod, closed: Counter[Domain]) -> DryRun:
         """A node for a pod, with those nominated there as if placed, if their priority is at least the pod's."""
-        trial = DryRun(room.node, pod, room.used, len(room.bound), closed)
-        trial.put(each for each in room.nominated.values() if each.priority >= pod.priority and each.name != pod.name)
+        trial = DryRun(node_info.node, pod, node_info.used, len(node_info.bound), closed)
+        others = (each for each in node_info.nominated.values() if each.name != pod.name)
+        trial.put(each for each in others if each.priority >= pod.priority)
         return trial
 
 

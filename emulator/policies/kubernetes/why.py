@@ -75,28 +75,28 @@ def _unit_text(unit: Unit) -> str:
     return f"{', '.join(unit.names)} (priority {unit.priority}"
 
 
-def _by_reason(misfits: Iterable[tuple[str, FitError, str]]) -> Iterator[str]:
+def _by_reason(fit_errors: Iterable[tuple[str, FitError, str]]) -> Iterator[str]:
     """Nodes where a pod does not fit, those with one reason in one line, most first; each with what else is to say."""
     groups: dict[tuple[Filter, bool, str, str], dict[str, FitError]] = {}
-    for node, misfit, more in misfits:
-        groups.setdefault((misfit.filter, misfit.is_hard, misfit.what, more), {})[node] = misfit
+    for node, error, more in fit_errors:
+        groups.setdefault((error.filter, error.is_hard, error.what, more), {})[node] = error
     for (kind, is_hard, what, more), nodes in sorted(groups.items(), key=lambda each: -len(each[1])):
-        name, misfit = next(iter(nodes.items()))
+        name, error = next(iter(nodes.items()))
         if len(nodes) == 1:
-            yield f"{name}: {why_fit_error(misfit)}{more}"
+            yield f"{name}: {why_fit_error(error)}{more}"
             continue
         names = ", ".join(islice(nodes, _SHOWN_NAMES)) + ", ..." * (len(nodes) > _SHOWN_NAMES)
-        short = f"{amount_text(what, misfit.asked)} asked, {'it has less in all' if is_hard else 'less is left'}"
-        reason = short if kind is Filter.RESOURCES else why_fit_error(misfit)
+        short = f"{amount_text(what, error.asked)} asked, {'it has less in all' if is_hard else 'less is left'}"
+        reason = short if kind is Filter.RESOURCES else why_fit_error(error)
         yield f"{len(nodes):,} nodes: {reason}{more} ({names})"
 
 
-def why_fit_error(misfit: FitError) -> str:
+def why_fit_error(error: FitError) -> str:
     """Why a pod does not fit on a node."""
-    if misfit.filter is not Filter.RESOURCES:
-        return _FILTERS[misfit.filter].format(what=misfit.what)
-    asked, room = amount_text(misfit.what, misfit.asked), amount_text(misfit.what, misfit.room)
-    return f"{asked} asked, it has {room} in all" if misfit.is_hard else f"{asked} asked, {room} left"
+    if error.filter is not Filter.RESOURCES:
+        return _FILTERS[error.filter].format(what=error.what)
+    asked, room = amount_text(error.what, error.asked), amount_text(error.what, error.room)
+    return f"{asked} asked, it has {room} in all" if error.is_hard else f"{asked} asked, {room} left"
 
 
 def why_score(score: Score) -> str:
@@ -113,16 +113,16 @@ def why_placement(placement: Placement, best: int | None = None) -> Iterator[str
     where = "fits on no node" if placement.node is None else f"goes to {placement.node}"
     nominated = ", where it has made room" if placement.was_nominated else ""
     yield f"{pod.name} (priority {pod.priority}) {where}{nominated}"
-    misfits = ((node, misfit, "") for node, misfit in placement.misfits.items())
+    fit_errors = ((node, error, "") for node, error in placement.fit_errors.items())
     if best is None:
         yield from (f"{node}: {why_score(score)}" for node, score in placement.scores.items())
-        yield from (f"{node}: {why_fit_error(misfit)}" for node, misfit, _ in misfits)
+        yield from (f"{node}: {why_fit_error(error)}" for node, error, _ in fit_errors)
         return
     scores = sorted(placement.scores.items(), key=lambda each: (each[0] != placement.node, -each[1].total))
     yield from (f"{node}: {why_score(score)}" for node, score in scores[:best])
     if more := scores[best:]:
         yield f"{len(more):,} more nodes: scores from {more[-1][1].total} to {more[0][1].total}"
-    yield from _by_reason(misfits)
+    yield from _by_reason(fit_errors)
 
 
 def why_preemption(preemption: Preemption, best: int | None = None) -> Iterator[str]:
@@ -136,21 +136,21 @@ def why_preemption(preemption: Preemption, best: int | None = None) -> Iterator[
     if best is not None:
         counts = Counter(_why_not(preemption, each) for each in ranked[best:])
         yield from (f"{count:,} more nodes where others would go{reason}" for reason, count in counts.most_common())
-    misfits = (
-        (node, misfit, _why_no_candidate(preemption, node, misfit)) for node, misfit in preemption.misfits.items()
+    fit_errors = (
+        (node, error, _why_no_candidate(preemption, node, error)) for node, error in preemption.fit_errors.items()
     )
     if best is None:
-        yield from (f"{node}: {why_fit_error(misfit)}{more}" for node, misfit, more in misfits)
+        yield from (f"{node}: {why_fit_error(error)}{more}" for node, error, more in fit_errors)
     else:
-        yield from _by_reason(misfits)
+        yield from _by_reason(fit_errors)
     if preemption.cleared:
         yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
 
 
-def _why_no_candidate(preemption: Preemption, node: str, misfit: FitError) -> str:
+def _why_no_candidate(preemption: Preemption, node: str, error: FitError) -> str:
     if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
         return ""
-    if misfit.is_hard:
+    if error.is_hard:
         return "; nobody's leaving helps"
     if node in preemption.untried:
         return "; nobody there is of lower priority"

@@ -38,7 +38,7 @@ class Controller:
     def free(self, held: Held, now_ns: int) -> None:
         """The quota of a workload that has ended, or was evicted, is free."""
         self.snapshot.discharge(held)
-        self._note_freed(held.node.root, now_ns)
+        self._record_freed(held.node.root, now_ns)
 
     def unspare(self, held: Held) -> None:
         """A workload may be preempted from now on, if it is still there: whoever was set aside looks again."""
@@ -51,9 +51,9 @@ class Controller:
         """What was kept (``Snapshot.keep``) for a workload of ``queue`` is free."""
         node = self.snapshot.queues[queue]
         self.snapshot.release(node, amounts)
-        self._note_freed(node.root, now_ns)
+        self._record_freed(node.root, now_ns)
 
-    def _note_freed(self, root: Node, now_ns: int) -> None:
+    def _record_freed(self, root: Node, now_ns: int) -> None:
         self.queues.freed(root)
         if self.wake_ns is None:
             self.wake_ns = now_ns + self._batch_ns

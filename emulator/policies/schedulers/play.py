@@ -214,7 +214,7 @@ class Player:
             for cycle in answer.cycles:
                 self.decisions += len(cycle.decisions)
                 if cycle.starts or cycle.victims:
-                    evicted += self._note(cycle)
+                    evicted += self._record(cycle)
                 yield cycle
             for decision in answer.decisions:
                 self._carry_out(decision)
@@ -284,7 +284,7 @@ class Player:
 
     # ---- what is decided ----
 
-    def _note(self, cycle: Cycle) -> Iterator[tuple[_Job, _Run]]:
+    def _record(self, cycle: Cycle) -> Iterator[tuple[_Job, _Run]]:
         """Record what a cycle says of executions; yields those that it ends before they had a container."""
         for name, nodes in cycle.starts.items():
             self._start(self._played[name], nodes)
@@ -371,13 +371,14 @@ class Player:
         else:
             self._wait(job)
 
-    def _record_end(self, job: _Job, run: _Run, end: End, stays_ns: int = 0) -> int:
+    def _record_end(self, job: _Job, run: _Run, end: End, release_delay_ns: int = 0) -> int:
         """Its execution ends before its time; returns when it has left its nodes."""
         execution, period_ns = run.execution, self._costs.save_period_ns
         has_begun = execution.start_ns < self.now_ns
         self.running.pop(job.facts.submitted.job, None)
         execution.end, execution.end_ns = end, self.now_ns
-        execution.gone_ns = self.now_ns + job.facts.submitted.grace_ns + stays_ns + self._costs.gone_ns * has_begun
+        grace_ns = job.facts.submitted.grace_ns
+        execution.gone_ns = self.now_ns + grace_ns + release_delay_ns + self._costs.gone_ns * has_begun
         if period_ns and end is End.REQUEUED and job.left_ns is not None:
             execution.saved_ns = execution.lost_ns // period_ns * period_ns
             job.left_ns -= execution.saved_ns

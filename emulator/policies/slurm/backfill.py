@@ -48,7 +48,7 @@ def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], firs
     for number in range(first, len(jobs)):
         job = jobs[number]
         may_displace = settings.preempts and any(snapshot.preemptable(job, Mode.SUSPEND, Mode.CANCEL, Mode.REQUEUE))
-        fits = snapshot.room(job.job.cpus).now & plan.free_now(job)
+        fits = snapshot.free_cpu_times(job.job.cpus).now & plan.free_now(job)
         if may_displace or fits.bit_count() >= job.job.nodes:
             return number
     return len(jobs)
@@ -76,7 +76,7 @@ class Plan:
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.room(job.job.cpus), (0, 0)
+        room, tried = self._snapshot.free_cpu_times(job.job.cpus), (0, 0)
         for begin_ns, nodes in self._beginnings(job):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None:

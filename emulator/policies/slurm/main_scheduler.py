@@ -44,12 +44,12 @@ class Decision(Frozen):
     """In words: why it waits."""
 
 
-def main_pass(snapshot: Snapshot, now_ns: int, most: int | None = None) -> Iterator[Decision]:
+def main_pass(snapshot: Snapshot, now_ns: int, limit: int | None = None) -> Iterator[Decision]:
     """Look once at the first ``most`` pending jobs, or at all.  The caller carries out each decision in ``snapshot``
     before it takes the next."""
     blocked: set[str] = set()
     taken = 0
-    for job in snapshot.pending(now_ns, most):
+    for job in snapshot.pending(now_ns, limit):
         partition = job.partition.name
         if partition in blocked:
             continue
@@ -63,7 +63,7 @@ def main_pass(snapshot: Snapshot, now_ns: int, most: int | None = None) -> Itera
 def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
     name, settings = job.job.name, snapshot.cluster.settings
-    found, fits = None, snapshot.room(job.job.cpus).now & nodes
+    found, fits = None, snapshot.free_cpu_times(job.job.cpus).now & nodes
     stops = stopped_for(snapshot, job)
     if fits.bit_count() >= job.job.nodes:
         found = place(snapshot, job, fits, snapshot.free.__getitem__)
@@ -92,7 +92,7 @@ def _place_without(snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[
 
 def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
     """Why a job has no room on these nodes."""
-    fit = (snapshot.room(job.job.cpus).now & nodes).bit_count()
+    fit = (snapshot.free_cpu_times(job.job.cpus).now & nodes).bit_count()
     what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs, it needs {job.job.nodes}"
     left_out = len(job.partition.nodes) - nodes.bit_count()
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")

@@ -99,7 +99,7 @@ class _Trial:
     def __init__(self, snapshot: Snapshot, job: Waiting, nodes: int) -> None:
         self._job, self._nodes, self._order = job.job, nodes, snapshot.order
         self._free = snapshot.free_without(())
-        self._fitting = (snapshot.room(job.job.cpus).now & nodes).bit_count()
+        self._fitting = (snapshot.free_cpu_times(job.job.cpus).now & nodes).bit_count()
         for each in (*snapshot.going.values(), *stopped_for(snapshot, job)):
             self.change(each, each.cpus)
 

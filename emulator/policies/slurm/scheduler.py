@@ -80,7 +80,7 @@ class SlurmScheduler(Scheduler):
         self._cluster = KnownCluster()
         self._groups: dict[str, str] = {}
         """The group of each job's tasks."""
-        self._stays: dict[str, _JobPlacement] = {}
+        self._placements: dict[str, _JobPlacement] = {}
         """The executions of the jobs that are on nodes in the snapshot."""
         self._going: list[_JobPlacement] = []
         """Those that leave their nodes for good."""
@@ -131,7 +131,7 @@ class SlurmScheduler(Scheduler):
                 self._snapshot.node_up(node)
             case NodeRemoved(node=node):
                 self._snapshot.node_gone(node)
-                for stay in [stay for stay in self._stays.values() if node in stay.running.nodes]:
+                for stay in [stay for stay in self._placements.values() if node in stay.running.nodes]:
                     self._send_off(stay, now_ns)
             case JobSubmitted():
                 self._submitted(event)
@@ -162,20 +162,20 @@ class SlurmScheduler(Scheduler):
 
     def _wait(self, event: JobRequests, now_ns: int) -> None:
         """A job waits for containers; if it has been on its nodes, it has lost some of them."""
-        self._note_stopped(event)
-        stay = self._stays.get(event.job)
+        self._record_stopped(event)
+        stay = self._placements.get(event.job)
         if stay is not None and stay.has_started and not stay.leaves and not stay.is_given and event.new:
             self._send_off(stay, now_ns)
 
-    def _note_stopped(self, waits: JobRequests) -> None:
+    def _record_stopped(self, waits: JobRequests) -> None:
         """Where a pending job must be, because of what it waits for."""
         if waiting := self._snapshot.waiting.get(waits.job):
             waiting.stopped_on = frozenset(each.node for each in waits.suspended if each.only_there)
 
     def _ended(self, job: str) -> None:
         del self._groups[job]
-        if job in self._stays:
-            self._go(self._stays[job])
+        if job in self._placements:
+            self._go(self._placements[job])
         elif job in self._snapshot.waiting:
             self._controller.withdraw(job)
 
@@ -192,12 +192,13 @@ class SlurmScheduler(Scheduler):
 
     def _carry_out(self, decision: Decision, now_ns: int) -> Iterator[SchedulerDecision]:
         for name in decision.victims:
-            stay = self._stays[name]
-            self._note_why(stay, self._snapshot.waiting[decision.job], f"PreemptMode={stay.running.waiting.terms.mode}")
+            stay = self._placements[name]
+            mode = f"PreemptMode={stay.running.waiting.terms.mode}"
+            self._record_reason(stay, self._snapshot.waiting[decision.job], mode)
             if not self._snapshot.begin_grace(stay.running, now_ns):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
-            stay = self._stays[decision.job] = self._on_nodes(self._controller.start(decision, now_ns))
+            stay = self._placements[decision.job] = self._on_nodes(self._controller.start(decision, now_ns))
             self._cluster.start(stay)
             self._started.append(stay)
 
@@ -234,31 +235,31 @@ class SlurmScheduler(Scheduler):
 
     def _leave(self, stay: _JobPlacement, now_ns: int) -> None:
         """It has left its nodes."""
-        del self._stays[stay.job]
+        del self._placements[stay.job]
         waiting, was_sent_off = stay.running.waiting, stay.job in self._snapshot.going
         self._controller.leave(stay.running)
         if was_sent_off and stay.job in self._groups and not stay.is_over:
             self._controller.requeue(waiting, waiting.job, now_ns)
             if (waits := self._cluster.waits(stay.job)) is not None:
-                self._note_stopped(waits)
+                self._record_stopped(waits)
 
     def _share(self, now_ns: int) -> None:
         stops, goes_on = self._controller.share(now_ns)
         for name in stops:
-            self._note_why(self._stays[name], self._on_top_of(self._stays[name]), "they share CPUs")
-            self._reclaim(self._stays[name])
+            self._record_reason(self._placements[name], self._on_top_of(self._placements[name]), "they share CPUs")
+            self._reclaim(self._placements[name])
         for name in goes_on:
-            self._cluster.start(self._stays[name])
+            self._cluster.start(self._placements[name])
         self._is_shared = True
 
     def _on_top_of(self, stay: _JobPlacement) -> Waiting | None:
         """A running job on nodes of a stopped one, of the highest tier that there is."""
         nodes = set(stay.running.nodes)
-        others = (each for each in self._stays.values() if not each.leaves and each is not stay)
+        others = (each for each in self._placements.values() if not each.leaves and each is not stay)
         there = [each for each in others if not nodes.isdisjoint(each.running.nodes)]
         return max((each.running.waiting for each in there), key=lambda each: each.partition.tier, default=None)
 
-    def _note_why(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
+    def _record_reason(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
         stay.reclaimed_for = None, ""
         if requester is not None:
             job = requester.job
@@ -280,7 +281,7 @@ class SlurmScheduler(Scheduler):
 
     def _limited(self) -> Iterator[_JobPlacement]:
         """Those whose time counts, and who have not been ended."""
-        return (stay for stay in self._stays.values() if not stay.leaves and not stay.is_over)
+        return (stay for stay in self._placements.values() if not stay.leaves and not stay.is_over)
 
     def _carried_out(self, now_ns: int) -> list[SchedulerDecision]:
         """What can be done now of what was decided; who has left its nodes leaves the snapshot."""

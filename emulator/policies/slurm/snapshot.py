@@ -46,17 +46,17 @@ class FreeCpuTimes:
 
     def first_ns(self, nodes: int, count: int) -> int | None:
         """When so many of ``nodes`` will have room; None: never."""
-        self._look()
+        self._update()
         found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
         return self._times[found] if found < len(self._masks) else None
 
     def by(self, at_ns: int) -> int:
         """The nodes that will have room by then."""
-        self._look()
+        self._update()
         found = bisect_right(self._times, at_ns)
         return self._masks[found - 1] if found else 0
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         if self._masks:
             return
         self._times, mask = [], 0
@@ -158,7 +158,7 @@ class Snapshot:
         """The waiting ones, in the order in which they are looked at."""
         self._in_partition: dict[str, dict[str, Running]] = {name: {} for name in self.partitions}
         self._on: dict[str, dict[str, Running]] = {name: {} for name in cluster.nodes}
-        self._rooms: dict[int, FreeCpuTimes] = {}
+        self._free_cpu_times: dict[int, FreeCpuTimes] = {}
 
     # ---- sets of nodes ----
 
@@ -248,15 +248,15 @@ class Snapshot:
 
     # ---- what the schedulers ask ----
 
-    def pending(self, now_ns: int, most: int | None) -> list[Waiting]:
+    def pending(self, now_ns: int, limit: int | None) -> list[Waiting]:
         """The first that may start, or all, in the order in which they are looked at."""
-        return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), most))
+        return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), limit))
 
-    def room(self, cpus: int) -> FreeCpuTimes:
+    def free_cpu_times(self, cpus: int) -> FreeCpuTimes:
         """When each node will have so many free CPUs."""
-        if cpus not in self._rooms:
-            self._rooms[cpus] = FreeCpuTimes(self._room_ns(node, cpus) for node in self._names)
-        return self._rooms[cpus]
+        if cpus not in self._free_cpu_times:
+            self._free_cpu_times[cpus] = FreeCpuTimes(self._room_ns(node, cpus) for node in self._names)
+        return self._free_cpu_times[cpus]
 
     def free_at(self, node: str, at_ns: int) -> int:
         """The CPUs of a node that will be free by then."""
@@ -296,7 +296,7 @@ class Snapshot:
 
     def _changed(self, nodes: Iterable[str]) -> None:
         for node in nodes:
-            for cpus, room in self._rooms.items():
+            for cpus, room in self._free_cpu_times.items():
                 room.change(self.order[node], self._room_ns(node, cpus))
 
 

@@ -10,9 +10,8 @@ from emulator.core.application_master.speculation import BEATEN
 from emulator.core.completions import RealCost
 from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, Outcome, StartContainer
-from emulator.core.saved import ProcessImage
 from emulator.records.history.columns import Mark, computed
-from emulator.vocabulary import Frozen, Work
+from emulator.vocabulary import Frozen, ProcessImage, Work
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
 """Ends after which an attempt's work since the checkpoint it started from must be done again."""

@@ -60,7 +60,6 @@ from emulator.core.messages import (
     SuspendContainer,
 )
 from emulator.core.node_manager.status_updater import RESTARTED
-from emulator.core.saved import ProcessImage
 from emulator.errors import EndlessPreemptionError
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.policy import Policy
@@ -70,6 +69,7 @@ from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.kept import Choice, KeptChoices, KeptStories
 from emulator.records.history.tables import History, joined, tables_by_job
 from emulator.records.journal import JournalError, Record
+from emulator.vocabulary import ProcessImage
 
 _DECISIONS_A_PART = 64
 """A choice of victims may have some hundred candidates."""

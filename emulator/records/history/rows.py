@@ -12,7 +12,6 @@ from typing import Annotated
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Outcome
 from emulator.core.resource_manager.allocation import AS_IT_WAS_TO_END
-from emulator.core.saved import ProcessImage
 from emulator.records.history.columns import Mark, computed
 from emulator.records.history.containers import (
     LOST_OUTCOMES,
@@ -20,7 +19,7 @@ from emulator.records.history.containers import (
     PagingSpan,
     SuspendedSpan,
 )
-from emulator.vocabulary import MAP, MASTER, REDUCE, TASKS, Frozen, TaskGroup, Work
+from emulator.vocabulary import MAP, MASTER, REDUCE, TASKS, Frozen, ProcessImage, TaskGroup, Work
 
 
 class Amount(Frozen):
