@@ -24,11 +24,15 @@ WHOLE_PPM = 1_000_000
 
 def plus(one: Resources, other: Resources) -> Resources:
     """The sum."""
+    if len(one) == len(other) == 1:  # equal containers, by far the most frequent: a third of the time
+        return (one[0] + other[0],)
     return tuple(map(add, one, other))
 
 
 def minus(one: Resources, other: Resources) -> Resources:
     """The difference; it may be below 0."""
+    if len(one) == len(other) == 1:
+        return (one[0] - other[0],)
     return tuple(map(sub, one, other))
 
 
@@ -53,7 +57,9 @@ def total(vectors: Iterable[Resources], names: Sized) -> Resources:
 
 
 def fits(request: Resources, there: Resources) -> bool:
-    """Whether all that is wanted is there."""
+    """Whether all that is requested is there."""
+    if len(there) == len(request) == 1:
+        return there[0] >= request[0]
     return all(map(ge, there, request))
 
 
