@@ -42,7 +42,7 @@ from emulator.sim.session import simulated_history
 from emulator.sites import kueue, slurm
 from emulator.sites.kueue import Arrival, Kueue
 from emulator.sites.slurm import Job, Mode, Slurm
-from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen
+from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, counted
 from workloads.saved import write_saved
 
 LOOPS = "loops"
@@ -152,12 +152,19 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
         [*_slurm_ways(cluster, site.jobs)],
         1,
         {"urgent": sorted(urgent)},
-        (f"urgent: the jobs of {called}",),
+        (f"urgent: the jobs of {called}", *_of_turns(cluster, site.jobs)),
         "what each way means for the site's jobs",
         columns,
         _slurm_words,
         has_figure=True,
     )
+
+
+def _of_turns(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[str]:
+    """What SUSPEND leaves out, if it does."""
+    suspending = _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME)
+    if takers := len(slurm.turn_takers(suspending, jobs)):
+        yield f"SUSPEND: {takers:,} of {counted(len(jobs), 'job')}: {slurm.TURNS}"
 
 
 def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[tuple[Candidate, Play]]:

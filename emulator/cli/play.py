@@ -11,7 +11,7 @@ import typer
 
 from emulator.cli.options import Strict
 from emulator.display.basis import head_answer
-from emulator.display.console import results_console, say
+from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
 from emulator.vocabulary import counted
@@ -80,7 +80,7 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None, strict: bool)
     from emulator.files.whole_files import write_csv
     from emulator.policies.schedulers.play import job_row
     from emulator.policies.slurm.scheduler import jobs_player
-    from emulator.sites.slurm import Slurm
+    from emulator.sites.slurm import TURNS, Slurm, turn_takers
     from workloads.saved import read_saved
 
     site = read_saved(file, Slurm)
@@ -90,6 +90,9 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None, strict: bool)
     played: dict[str, Mapping[str, Sequence[Execution]]] = {}
     groups: dict[tuple[str, ...], list[Job]] = {}
     for variant, cluster in _variants(site.cluster, mode).items():
+        takers = len(turn_takers(cluster, site.jobs)) if variant != AS_CONFIGURED else 0
+        if takers:
+            warn(f"{variant}: {takers:,} of {counted(len(site.jobs), 'job')}: {TURNS}")
         say(f"playing {counted(len(site.jobs), 'job')}, {variant}")
         executions = played[variant] = _play(file, jobs_player(cluster, site.jobs))
         groups |= {(variant, partition.name): [] for partition in cluster.partitions}

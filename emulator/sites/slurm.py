@@ -5,7 +5,7 @@ Times are nanoseconds.  Names and defaults are those of Slurm 22.05's documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -147,6 +147,19 @@ class Job(Frozen):
     def details(self) -> SlurmDetails:
         """What it is to Slurm, beside what it is to all."""
         return SlurmDetails(self.limit_ns, self.qos)
+
+
+TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
+
+
+def turn_takers(cluster: Cluster, jobs: Iterable[Job]) -> list[Job]:
+    """The jobs whose QOS suspends that of other jobs of their partition: Slurm gives both turns (slurm.conf(5),
+    PreemptMode)."""
+    jobs = [*jobs]
+    suspended = {each.name for each in cluster.qos if each.mode is Mode.SUSPEND}
+    victims = {each.name: suspended.intersection(each.preempts) for each in cluster.qos}
+    there = {(job.partition, job.qos) for job in jobs}
+    return [job for job in jobs if any((job.partition, qos) in there for qos in victims.get(job.qos, ()))]
 
 
 class Slurm(Frozen):

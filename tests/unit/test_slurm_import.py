@@ -15,7 +15,7 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
 from tests.commands import run_natjam
-from workloads.saved import read_saved
+from workloads.saved import read_saved, write_saved
 from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
@@ -135,7 +135,6 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert {("17", "MaxNodes=10"), ("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
     assert decides == {
         ("7", "SelectTypeParameters=CR_Core_Memory"),
-        ("12", "SchedulerParameters=preempt_youngest_first"),
         ("13", "RealMemory=2000"),
         ("14", "Weight=16"),
         ("16", "DownNodes=dev20"),
@@ -204,7 +203,7 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
     assert (settings.youngest_first, settings.reorder_count) == (True, 3)
     assert (settings.bf_window_ns, settings.bf_resolution_ns) == (4320 * MINUTE_NS, 300 * SECOND_NS)
     assert {what for _, what in by_effect(lost)[0]} == {
-        *("State=DRAIN", "State=DOWN", "PreemptParameters=Youngest_First"),
+        *("State=DRAIN", "State=DOWN"),
     }
 
 
@@ -552,6 +551,13 @@ def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) ->
     assert str(site.basis.decides[0]).startswith("1 of 2 jobs: jobs of one partition take turns")
     _, losses = site_of(tmp_path, conf, JOBS_OF_TWO, QOS_OF_TWO)
     assert not by_effect(losses)[0], "in two partitions one is suspended, as in Slurm"
+    requeued, losses = site_of(tmp_path, conf.replace("SUSPEND,GANG", "REQUEUE"), one, QOS_OF_TWO)
+    assert not by_effect(losses)[0]
+    write_saved(tmp_path / "mine.yaml", requeued, ())
+    said = run_natjam("play", tmp_path / "mine.yaml", "--mode", "low=SUSPEND").output
+    assert "low=SUSPEND: 1 of 2 jobs: jobs of one partition take turns" in said
+    heads = slurm_question(Path("site.yaml"), requeued).heads
+    assert heads[1].startswith("SUSPEND: 1 of 2 jobs: jobs of one partition take turns")
 
 
 def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
@@ -564,6 +570,16 @@ def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
         site, losses = site_of(tmp_path, f"{text}\n{conf}", jobs, qos)
         found[text.partition("/")[2][:5]] = [start for start, *_ in starts_s(site).values()], len(by_effect(losses)[0])
     assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 1)}
+
+
+def test_the_youngest_goes_first_whatever_its_tier(tmp_path: Path) -> None:
+    conf = SITE.replace("NodeName=n1", "PreemptParameters=youngest_first\nNodeName=n[1-2]")
+    conf += "PartitionName=mid Nodes=ALL PriorityTier=5\n"
+    jobs = TWO_JOBS.replace("|600|", "|6000|") + "3|mid|2026-11-02T10:00:30|6000|COMPLETED|1|8|60\n"
+    for text, victim in ((conf, "3"), (conf.replace("PreemptParameters=youngest_first\n", ""), "1")):
+        site, losses = site_of(tmp_path, text, jobs)
+        assert [name for name, starts in starts_s(site).items() if len(starts) > 1] == [victim]
+        assert not by_effect(losses)[0]
 
 
 def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: Path) -> None:

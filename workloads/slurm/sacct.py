@@ -1,20 +1,20 @@
 """Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
 
-A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended
-(sacct's page, ``ElapsedRaw`` and ``Suspended``).  Steps (``12.batch``) are no jobs.  Jobs that never ran, or have not
-ended, have no known length and are left out, each with its reason.
+A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps
+(``12.batch``) are no jobs.  Jobs that never ran, or have not ended, have no known length and are left out, each with
+its reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
-from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, turn_takers
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.conf import ReadConf
@@ -30,8 +30,8 @@ NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "N
 _RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
 _BROKEN = "its row has more or fewer values than there are columns"
 _UNREADABLE = "a value of its row cannot be read"
-_TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
 _SACCT = "sacct"
+_AS_JOB = (Effect.LEFT_OUT, "jobs")
 
 
 class ReadJobs(Frozen):
@@ -84,7 +84,7 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
         Loss(_named(name), str(last[name][0]), _UNREADABLE, *_AS_JOB, work=_work_s(last[name][1]))
         for name in unreadable
     ]
-    losses += _turns(cluster, jobs, last)
+    losses += _turns(cluster, jobs.values(), last)
     in_order = tuple(sorted(jobs.values(), key=lambda each: (each.submit_ns, each.name)))
     work_s = sum(_work_s(row) for _, row in last.values())
     total = len(last) + sum(each.why == _BROKEN for each in losses)
@@ -97,9 +97,6 @@ def _broken_rows(broken: Sequence[tuple[Where, Mapping[str, str]]]) -> Iterator[
         name = row.get("JobIDRaw", "")
         if "." not in name:
             yield Loss(f"the row of {_named(name)}", str(where), _BROKEN, *_AS_JOB)
-
-
-_AS_JOB = (Effect.LEFT_OUT, "jobs")
 
 
 def _named(job: str) -> str:
@@ -237,13 +234,9 @@ def _delayed(where: Where, row: Mapping[str, str]) -> str:
 
 
 def _turns(
-    cluster: Cluster, jobs: Mapping[str, Job], rows: Mapping[str, tuple[Where, Mapping[str, str]]]
+    cluster: Cluster, jobs: Iterable[Job], rows: Mapping[str, tuple[Where, Mapping[str, str]]]
 ) -> Iterator[Loss]:
-    """Jobs whose QOS suspends that of others of their partition: both would take turns."""
-    suspended = {each.name for each in cluster.qos if each.mode is Mode.SUSPEND}
-    victims = {each.name: suspended.intersection(each.preempts) for each in cluster.qos}
-    there = {(job.partition, job.qos) for job in jobs.values()}
-    for name, job in jobs.items():
-        if any((job.partition, qos) in there for qos in victims.get(job.qos, ())):
-            what = f"QOS {printable(job.qos[:40])} of {_named(name)}"
-            yield Loss(what, str(rows[name][0]), _TURNS, Effect.DECIDES, "jobs", name)
+    """Jobs that would take turns with others."""
+    for job in turn_takers(cluster, jobs):
+        what = f"QOS {printable(job.qos[:40])} of {_named(job.name)}"
+        yield Loss(what, str(rows[job.name][0]), TURNS, Effect.DECIDES, "jobs", job.name)

@@ -1,7 +1,8 @@
 """Who must go for a job that has no room (``select/cons_tres``).
 
 Candidates are the running jobs of lower tiers whose partition allows it (``preempt/partition_prio``), or of those QOS
-that the job's QOS may preempt (``preempt/qos``), lowest tier first, then by JobId.  They are
+that the job's QOS may preempt (``preempt/qos``), lowest tier first, then by JobId; under ``preempt_youngest_first`` the
+last to start first, whatever its tier (preempt.html: the list is sorted by tier and size, or by start time).  They are
 taken away one after another until the job fits; whoever is not needed for that stays.  Then the same is tried in
 another order: the one that made it fit first, then those on the most nodes, then those with the most CPUs
 (``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.  When a job
@@ -29,7 +30,7 @@ def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
         if each.waiting.job.name not in snapshot.going and _ran_ns(each, now_ns) >= _exempt_ns(each, settings)
     ]
     if settings.youngest_first and not _ignores_order(job, settings):
-        return sorted(found, key=lambda each: (each.rank, _ran_ns(each, now_ns), each.waiting.number))
+        return sorted(found, key=lambda each: (_ran_ns(each, now_ns), each.waiting.number))
     return sorted(found, key=lambda each: (each.rank, each.waiting.number))
 
 
