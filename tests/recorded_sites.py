@@ -110,7 +110,8 @@ def _groups(record: Record) -> dict[str, Any]:
                     "resources": [
                         {"name": resource}
                         | {theirs: _quantity(resource, quota[ours]) for theirs, ours in _LIMITS if ours in quota}
-                        for resource, quota in flavor["quotas"].items()
+                        for resource in group["resources"]
+                        for quota in (flavor["quotas"][resource],)
                     ],
                 }
                 for flavor in group["flavors"]

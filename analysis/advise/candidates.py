@@ -23,7 +23,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
-from emulator.policies.axes import MECHANISM
+from emulator.policies.axes import JOB_EVICTION, MECHANISM, TASK_EVICTION
 from emulator.policies.mechanism import TRAITS, makes_images
 from emulator.policies.policy import TakesBack
 from emulator.vocabulary import Mechanism, counted
@@ -39,6 +39,20 @@ _ALSO = ("mechanism", "job_eviction", "task_eviction", "placement", "resume_orde
 _NATJAM = (("mr", "srt"), ("mr", "lrt"), ("pr", "srt"))
 """Pairs of job eviction and task eviction."""
 
+_ORDERS = {
+    policy.name: policy.function.__name__.replace("_", " ")
+    for axis in (JOB_EVICTION, TASK_EVICTION)
+    for policy in axis.policies
+}
+
+
+def spelled_out(policies: str) -> list[str]:
+    """The policies of a candidate, with the orders spelled out: "most resources (mr)"."""
+    return [
+        f"{_ORDERS[name]} ({name})" if _ORDERS.get(name, name) not in (name, name.replace("-", " ")) else name
+        for name in policies.split(", ")
+    ]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -52,6 +66,12 @@ class Question:
     candidates: tuple[Candidate, ...]
     assumed: tuple[str, ...]
     """Assumed settings that differ from the experiment's, in words."""
+
+    @property
+    def first(self) -> frozenset[str]:
+        """The candidates of a first answer, by name: the mechanisms under the first policies."""
+        policies = {NO_POLICIES, next(one.policies for one in self.candidates if one.policies != NO_POLICIES)}
+        return frozenset(one.name for one in self.candidates if one.policies in policies)
 
     def variants(
         self, candidates: Sequence[Candidate], overrides: Sequence[str], seeds: Sequence[int]
@@ -233,6 +253,12 @@ def _property(name: str) -> str:
 
 
 # ---- what an answer rests on ----
+
+
+def mechanisms_in_words(question: Question) -> Iterator[str]:
+    """What each mechanism that is compared does; those of the user are left out."""
+    compared = {one.mechanism for one in question.candidates}
+    yield from (f"{policy.name}: {policy.summary}" for policy in MECHANISM.policies if policy.name in compared)
 
 
 def assumptions(question: Question, of_trace: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
@@ -23,7 +23,8 @@ from analysis.load import read_table
 from analysis.metrics import job_metrics
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult
-from emulator.records.measures import figure_of, mean
+from emulator.records.measures import evictions, figure_of, mean
+from emulator.sites.basis import Basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class CandidateResults:
     jobs: DataFrame
     """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed,
     lost_work_s."""
+    basis: Basis = field(default_factory=Basis)
+    """What the experiment rests on."""
+    asked: tuple[int, int] = (0, 0)
+    """How many candidates and seeds there are in all."""
 
     def log_ratios(self, a: str, b: str, production: bool) -> Series:
         """For each seed, the mean over jobs of the logarithm of completion under ``a`` divided by that under ``b``."""
@@ -49,8 +54,12 @@ class CandidateResults:
 
 
 def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
-    """The results of a campaign of the candidates.  Raises ConfigError if a run's tables cannot be read."""
+    """The results of runs of a campaign of the candidates; its table may have others, too.
+
+    Raises ConfigError if a run's tables cannot be read.
+    """
     table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
+    table = table[table["run"].isin([run.name for run in result.runs])]
     ideal_s = _ideal_s(question, result)
     jobs = table[table["job"].notna()].rename(columns={"variant": "candidate", "job": "name"})
     jobs = jobs.join(ideal_s, on=["seed", "name"])
@@ -68,7 +77,7 @@ def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
         for one in question.candidates
         if one.name in summaries
     )
-    return CandidateResults(rows, jobs)
+    return CandidateResults(rows, jobs, question.experiment.basis)
 
 
 def _ideal_s(question: Question, result: CampaignResult) -> Any:
@@ -99,7 +108,7 @@ def _outcome(
     ``failed``: runs that did not finish, or in which a job failed.  ``other_slowdown``: the geometric mean, over the
     jobs of the other queues, of completion / least possible time.  ``deadlines`` and ``missed`` are of all jobs of all
     seeds.  ``lost_s``: work that had to be done again, in container seconds, the mean over runs; ``lost_share``: that
-    as a share of all work done.
+    as a share of all work done.  ``preempted``: evictions of tasks in all runs.
     """
     production = jobs[jobs["is_production"]]["completion_s"].dropna()
     others = jobs[~jobs["is_production"]]["slowdown"].dropna()
@@ -113,6 +122,7 @@ def _outcome(
         "other_slowdown": float(numpy.exp(numpy.log(others).mean())) if len(others) else None,
         "deadlines": int(jobs["deadline_s"].notna().sum()),
         "missed": int(jobs["missed"].sum()),
+        "preempted": sum(evictions(summary["jobs"]) for summary in summaries if summary),
         "lost_s": lost_s / max(1, len(works)),
         "lost_share": lost_s / (lost_s + useful_s) if lost_s + useful_s else 0.0,
     }

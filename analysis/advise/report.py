@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from analysis.advise.candidates import WAIT, Question
+from analysis.advise.candidates import WAIT, Question, spelled_out
 from analysis.advise.outcomes import CandidateResults
 from analysis.advise.results import CandidateResult, CellColumn, column, results_table
 from analysis.advise.verdict import Ratio, Rival, Verdict, advice, called, ratio_of
@@ -18,6 +19,8 @@ from analysis.figures import style
 from emulator.display.tables import ALWAYS, Column, Kind, new_table, number, numbers, words
 from emulator.vocabulary import counted
 
+_ON_TOP = 10
+"""Above all other points, which may be at the same place."""
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
 
 
@@ -27,7 +30,7 @@ def advice_table(question: Question, found: CandidateResults, verdict: Verdict |
     columns = [
         (Column("", Kind.NAME, ALWAYS), lambda row: ">" if row is preferred else ""),
         column("mechanism", Kind.NAME, ALWAYS, "mechanism"),
-        column("policies", Kind.NAME, 5, "policies"),
+        (Column("policies", Kind.NAME, 5), lambda row: "\n".join(spelled_out(row.candidate.policies))),
         _measure("production\np50 s", 4, "production_p50_s"),
         _measure("production\np95 s", 2, "production_p95_s"),
         *([_measure("others'\nslowdown", 4, "other_slowdown")] if len(question.queues) > 1 else []),
@@ -91,6 +94,7 @@ def advice_json(
         "name": question.experiment.name,
         "production": question.production,
         "queues": list(question.queues),
+        "basis": msgspec.to_builtins(question.experiment.basis),
         "assumed": list(assumed),
         "candidates": [{"name": row.candidate.name, **row.to_json()} for row in found.rows],
         "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,
@@ -131,10 +135,12 @@ def advice_figure(found: CandidateResults, verdict: Verdict) -> Figure:
             panel.plot([x], [y], "o", color=colour, markersize=3, alpha=0.6)
             continue
         panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.5)
-        panel.plot([x], [y], "o", color=colour, markersize=7)
-        if row is verdict.chosen and verdict.is_preferred:
-            panel.plot([x], [y], "o", markersize=15, fillstyle="none", color=style.BLACK)
-        labels.append((x, y, called(row), colour))
+        is_chosen = row is verdict.chosen and verdict.is_preferred
+        look: dict[str, Any] = {"zorder": _ON_TOP, "markeredgecolor": "white"} if is_chosen else {}
+        panel.plot([x], [y], "o", color=colour, markersize=7, **look)
+        if is_chosen:
+            panel.plot([x], [y], "o", markersize=15, fillstyle="none", color=style.BLACK, zorder=_ON_TOP)
+        labels.append((x, y, called(row) + "\npreferred" * is_chosen, colour))
     panel.axhline(0, color=style.GREY, linewidth=0.8)
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     panel.margins(0.15)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.report.variants import interval_cell
 from emulator.display.tables import Column, FittedTable, Kind, new_table
 from emulator.intervals import Spread
+from emulator.sites.basis import Basis
 
 NO_POLICIES = "-"
 """For ``wait``: with every policy, nothing is taken."""
+MIN_PREEMPTIONS = 10
+"""No candidate is named best if even the one that preempts most often does so less often than this.
+
+Chance alone makes a count of ten one between 4.8 and 18.4 (95% interval, Poisson).  So below ten, not even a candidate
+that preempts half or twice as often can be distinguished, and neither can what its preemptions cost.
+"""
 Measures = Mapping[str, float | None]
 """Figures by the keys of ``advise.json``."""
 
@@ -74,6 +81,20 @@ class CandidateResult:
     def to_json(self) -> dict[str, Any]:
         """The entry of ``advise.json``."""
         return {**self.candidate.settings, **self.measures}
+
+
+def reasons_against_any(basis: Basis, most: float, per: str = "") -> Iterator[str]:
+    """A sentence for each reason why no candidate may be named best.
+
+    Args:
+        basis: what the answer rests on.
+        most: how often the candidate that preempts most often does so.
+        per: in what time, after the number; for example " a day".
+    """
+    if basis.decides:
+        yield "No preference: what decides at this site and is not modelled could change the order."
+    if most < MIN_PREEMPTIONS:
+        yield f"Too few preemptions to tell: at most {most:.3g}{per}; below {MIN_PREEMPTIONS} no way is named best."
 
 
 CellColumn = tuple[Column, Callable[[CandidateResult], str]]

@@ -13,8 +13,9 @@ what is said holds for such days and not for one.
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,8 +24,18 @@ from typing import Any
 from matplotlib.figure import Figure
 from msgspec.structs import replace
 
-from analysis.advise.results import Candidate, CandidateResult, CellColumn, Measures, column
+from analysis.advise.answers import comparable, in_order, of_how_many
+from analysis.advise.results import (
+    MIN_PREEMPTIONS,
+    Candidate,
+    CandidateResult,
+    CellColumn,
+    Measures,
+    column,
+    reasons_against_any,
+)
 from analysis.figures import style
+from emulator.campaign.spread import ProcessWorkers, spread
 from emulator.core.messages import JobState
 from emulator.display.tables import ALWAYS, Kind
 from emulator.errors import ConfigError
@@ -40,6 +51,7 @@ from emulator.records.summary import job_in_seconds
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites import kueue, slurm
+from emulator.sites.basis import Basis
 from emulator.sites.kueue import Arrival, Kueue
 from emulator.sites.slurm import Job, Mode, Slurm
 from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, counted
@@ -50,7 +62,9 @@ LOOPS = "loops"
 
 
 Play = Callable[[int], Measures | None]
-"""Plays the day with this number; None: it has endless preemption."""
+"""Plays the day with this number, in any process; None: it has endless preemption."""
+Played = Mapping[tuple[str, int], Measures | None]
+"""What was played, by the name of the candidate and the number of the day."""
 
 
 class SiteQuestion(Frozen):
@@ -64,26 +78,66 @@ class SiteQuestion(Frozen):
     heads: tuple[str, ...]
     """What is said above the table."""
     title: str
+    """Of the table; ``{days}`` stands for the number of days."""
     columns: Sequence[CellColumn]
     words: Callable[[Sequence[CandidateResult]], Iterable[str]]
     """What the figures say, in sentences."""
+    preempted: str
+    """The measure that counts preemptions."""
+    basis: Basis
+    """What decides at the site and is not modelled, and what was left out."""
+    first: Collection[str]
+    """The candidates of a first answer, by name."""
     has_figure: bool = False
     drawn: tuple[str, ...] = ()
     """The measures of days that are drawn."""
 
-    def results(self, on_day: Callable[[Candidate], None] = lambda candidate: None) -> Iterator[CandidateResult]:
-        """Play all ways.  ``on_day`` is called before each day.  Raises ConfigError: a way cannot be run; RunError."""
-        for candidate, play in self.candidates:
-            days = []
-            for number in range(self.days):
-                on_day(candidate)
-                days.append(play(number))
-            ended = [day for day in days if day is not None]
+    @property
+    def names(self) -> list[str]:
+        """The names of the candidates."""
+        return [candidate.name for candidate, _ in self.candidates]
+
+    def played(self) -> Iterator[Played]:
+        """All that was played so far, a few times a second, until all is; on all cores.
+
+        Raises ConfigError: a way cannot be run; RunError.
+        """
+        plays, done = {candidate.name: play for candidate, play in self.candidates}, dict[tuple[str, int], Any]()
+        tasks = [(name, day, plays[name]) for name, day in in_order(self.names, self.first, range(self.days))]
+        with ProcessWorkers(play_batch, preloaded=[__name__]) as workers:
+            for found in spread(tasks, workers):
+                done.update(found)
+                yield done
+
+    def results(self, played: Played) -> tuple[list[CandidateResult], int]:
+        """Candidates that can be compared, and over how many days; none if too little was played."""
+        names, days = comparable(played, self.names, self.first, range(self.days))
+        found = []
+        for candidate in (candidate for candidate, _ in self.candidates if candidate.name in names):
+            ended = [ended for day in days if (ended := played[candidate.name, day]) is not None]
             if self.days == 1:
-                yield CandidateResult(candidate, ended[0])
+                found.append(CandidateResult(candidate, ended[0]))
                 continue
             means = {key: spread_of(day[key] for day in ended) for key in self.drawn}
-            yield CandidateResult(candidate, {**means, LOOPS: len(days) - len(ended)})
+            found.append(CandidateResult(candidate, {**means, LOOPS: len(days) - len(ended)}))
+        return found, len(days)
+
+    def text(self, found: Sequence[CandidateResult], days: int) -> Iterator[str]:
+        """What is said below the table: the figures in sentences, unless too little is preempted to tell.
+
+        A day with endless preemption has no lack of it.
+        """
+        yield from of_how_many((len(found), len(self.candidates)), (days, self.days), "days")
+        has_loops = any(each.number(LOOPS) for each in found)
+        most = math.inf if has_loops else max(each.number(self.preempted) for each in found)
+        yield from reasons_against_any(self.basis, most, " a day" if self.drawn else "")
+        if most >= MIN_PREEMPTIONS:
+            yield from self.words(found)
+
+
+def play_batch(batch: Sequence[tuple[str, int, Play]]) -> list[tuple[tuple[str, int], Measures | None]]:
+    """Plays some days; each is the name of a candidate, the number of the day, and how to play it."""
+    return [((name, day), play(day)) for name, day, play in batch]
 
 
 # ---- Slurm ----
@@ -102,6 +156,8 @@ _PLACES = 50
 """The number of places for names along an axis of the picture: points that are nearer to each other share one."""
 WAIT = "OFF"
 _REQUEUE_SAVED = "REQUEUE, saved"
+_PLAIN = ["0", "0", "-"]
+"""Neither an exempt time nor a grace time, and nothing is saved."""
 
 
 def urgent_names(cluster: slurm.Cluster) -> frozenset[str]:
@@ -148,16 +204,25 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
         column("unfinished", Kind.NUMBER, 1, "others_unfinished", ","),
         column("preempted", Kind.NUMBER, 1, "preempted", ","),
     )
+    ways = [*_slurm_ways(cluster, site.jobs)]
     return SiteQuestion(
-        [*_slurm_ways(cluster, site.jobs)],
+        ways,
         1,
         {"urgent": sorted(urgent)},
         (f"urgent: the jobs of {called}", *_of_turns(cluster, site.jobs)),
         "what each way means for the site's jobs",
         columns,
         _slurm_words,
+        "preempted",
+        site.basis,
+        {candidate.name for candidate, _ in ways if _is_plain(candidate)},
         has_figure=True,
     )
+
+
+def _is_plain(candidate: Candidate) -> bool:
+    """Whether it is a PreemptMode alone."""
+    return [*candidate.settings.values()][1:] == _PLAIN
 
 
 def _of_turns(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[str]:
@@ -174,8 +239,8 @@ def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[tuple[C
     def way(
         mode: str, chosen: slurm.Cluster, costs: Costs = NO_COSTS, keys: Sequence[str] = (), **swept: str
     ) -> tuple[Candidate, Play]:
-        settings = {"mode": mode, "exempt": "0", "grace": "0", "saves": "-", **swept}
-        return Candidate(settings), lambda _: _slurm_day(chosen, jobs, costs, keys)
+        settings = {"mode": mode, **dict(zip(("exempt", "grace", "saves"), _PLAIN, strict=True)), **swept}
+        return Candidate(settings), partial(_slurm_day, chosen, jobs, costs, keys)
 
     yield way(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
     # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
@@ -207,8 +272,8 @@ def _with_mode(cluster: slurm.Cluster, mode: Mode, exempt_ns: int, grace_ns: int
     return replace(cluster, partitions=partitions, settings=settings)
 
 
-def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: Sequence[str]) -> Measures:
-    """Play the jobs, or run them with these keys of an experiment.
+def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: Sequence[str], _: int) -> Measures:
+    """Play the jobs, or run them with these keys of an experiment.  There is one day, as nothing is drawn.
 
     ``others_unfinished``: other jobs that were cancelled for urgent ones, or never ended.  ``lost_node_h``: node-hours
     of work that was ended, and is done again or never; with images also those spent on them.
@@ -348,9 +413,12 @@ def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
         DAYS,
         {"release_s": RELEASE_NS / 1e9},
         (),
-        f"what each means for {DAYS} days like this one (mean, 95% interval)",
+        "what each means for {days} days like this one (mean, 95% interval)",
         columns,
         _kueue_words,
+        "evictions",
+        site.basis,
+        {ways[0][0].name, ways[1][0].name, ways[-1][0].name},
         drawn=tuple(heads)[:-1],
     )
 

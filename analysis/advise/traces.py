@@ -12,7 +12,6 @@ overridden.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
-from emulator.experiment.load import load_experiment
+from emulator.experiment.load import load_experiment, overridden
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_values import dump_yaml
@@ -41,9 +40,8 @@ _RIGID: tuple[Format, ...] = ("swf",)
 _NODES = [6 * 2**doubled for doubled in range(9)]
 _HEAD = """\
 # Made by natjam advise from {path}: the cluster and the keys below 'trace' were assumed, not recorded.
-# Change them here, or with --set, and run the command again.
+# Change them here, or with --set.  The same advice is given by: {again}
 """
-_ALSO = "# The command was given {settings}, which this file does not have: give it again.\n"
 
 
 def experiment_of_trace(
@@ -55,18 +53,18 @@ def experiment_of_trace(
     out: Path,
     on_bytes: OnBytes,
     production: str | None = None,
+    again: str = f"natjam advise {EXPERIMENT_NAME}",
 ) -> tuple[Path, Problems, list[str]]:
-    """Write ``experiment.yaml``, and the part of the trace it uses, to ``out``.
+    """Write ``experiment.yaml``, with the overrides in it, and the part of the trace it uses, to ``out``.
 
-    Returns its path, skipped rows, and what was assumed, in lines.  ``production`` names the urgent queue of the trace.
+    Returns its path, skipped rows, and what was assumed, in lines.  ``production`` names the urgent queue of the trace,
+    ``again`` the command that gives the same advice with the file.
 
     Raises:
         ConfigError: an override is wrong, or the trace cannot be fitted to any cluster.
         TraceError: the trace cannot be read.
     """
-    file, head = out / EXPERIMENT_NAME, _HEAD.format(path=path.name)
-    if overrides:
-        head += _ALSO.format(settings=" ".join(f"--set {shlex.quote(text)}" for text in overrides))
+    file, head = out / EXPERIMENT_NAME, _HEAD.format(path=path.name, again=again)
     given = {text.partition("=")[0].strip() for text in overrides}
     data = _experiment(path, format, columns, "workload.trace.production_priority" in given)
     _write(file, head, data)
@@ -77,7 +75,10 @@ def experiment_of_trace(
     notes = [window.said, *_keep_queues(data, window.jobs, given, production)]
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
     data["workload"]["trace"].pop("columns", None)
-    if window.jobs[-1].submit_ns < _WINDOW_S * 1e9:  # the load counts only the time in which jobs arrive
+    if isinstance(wanted.window_s, tuple):  # its jobs are kept with times from its start
+        overrides = [text for text in overrides if text.partition("=")[0].strip() != "workload.trace.window_s"]
+        data["workload"]["trace"]["window_s"] = wanted.window_s[1] - wanted.window_s[0]
+    elif window.jobs[-1].submit_ns < _WINDOW_S * 1e9:  # the load counts only the time in which jobs arrive
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
@@ -97,6 +98,7 @@ def experiment_of_trace(
         except ConfigError:
             if (count, load) == tried[-1]:
                 raise
+    _write(file, head, overridden(file, overrides))
     return file, window.problems, notes
 
 

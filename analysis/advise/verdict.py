@@ -7,13 +7,15 @@ The steps of the rule:
 2. Take the candidate with the least cost.  The cost is ``PRODUCTION_WEIGHT`` times the logarithm of the time of
    production jobs, plus the logarithm of the time of all others.  So one percent of production's time is worth three
    percent of the others'.
-3. Of the candidates within ``COST_TOLERANCE`` of it, take the one that loses the least work; of equal ones, the first
-   in the list.
+3. Look at the candidates within ``COST_TOLERANCE`` of it.  Leave out each whose cost is surely higher than that of
+   another one.  Of the rest, take the one that loses the smallest share of the work; of equal ones, the one with the
+   least cost; of equal ones, the first in the list.  A difference below what is shown (``SHOWN``) is none.
 
 All differences are paired: each seed gives one, between two candidates with the same jobs.  A difference is sure if
 Student's 95% interval of its mean, widened by Bonferroni's rule for the number of mechanisms compared, does not contain
 0.  The candidate is *preferred* only if it is surely better than waiting; if it is to wait itself, only if every other
-mechanism is surely worse.  Otherwise there is no preference.
+mechanism is surely worse.  Otherwise there is no preference; nor is there one where something that decides at the site
+is not modelled, or where too little is preempted to tell (``MIN_PREEMPTIONS``).
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from enum import StrEnum
 
 from numpy.typing import ArrayLike
 
-from analysis.advise.candidates import WAIT
+from analysis.advise.answers import of_how_many
+from analysis.advise.candidates import WAIT, spelled_out
 from analysis.advise.outcomes import CandidateResults
-from analysis.advise.results import NO_POLICIES, CandidateResult
+from analysis.advise.results import NO_POLICIES, CandidateResult, reasons_against_any
 from analysis.curves import known
 from analysis.frames import Series
 from analysis.statistics import mean_interval
@@ -36,6 +39,8 @@ MISSED_TOLERANCE = 0.01
 PRODUCTION_WEIGHT = 3
 COST_TOLERANCE = 0.03
 """One percent of production's time."""
+SHOWN = 1e-3
+"""Shares and ratios are shown to a tenth of a percent."""
 LEAST_SEEDS = 3
 
 
@@ -114,6 +119,8 @@ class Verdict:
     left_out: tuple[CandidateResult, ...]
     """Candidates with failed runs."""
     seeds: int
+    reasons_against_any: tuple[str, ...] = ()
+    """Why none may be preferred, whatever the figures are; a sentence each."""
 
 
 def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] | None = None) -> Verdict | None:
@@ -122,23 +129,26 @@ def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] 
     sound = [row for row in rows if not row.number("failed")]
     if not sound:
         return None
-    chosen = _best(found, sound)
+    comparisons = len({row.candidate.mechanism for row in sound}) - 1
+    chosen = _best(found, sound, comparisons)
     rest = [row for row in sound if row.candidate.mechanism != chosen.candidate.mechanism]
     same = [row for row in sound if row.candidate.mechanism == chosen.candidate.mechanism and row is not chosen]
-    judged = _Judged(found, chosen, len({row.candidate.mechanism for row in rest}))
+    judged = _Judged(found, chosen, comparisons)
     rivals: list[Rival] = []
     while rest:
-        best = _best(found, rest)
+        best = _best(found, rest, comparisons)
         rivals.append(judged.rival(best))
         rest = [row for row in rest if row.candidate.mechanism != best.candidate.mechanism]
+    against_any = tuple(reasons_against_any(found.basis, max(row.number("preempted") for row in sound)))
     return Verdict(
         chosen,
-        _is_preferred(chosen, rivals),
+        not against_any and _is_preferred(chosen, rivals),
         judged.rival(chosen),
         tuple(rivals),
         tuple(judged.rival(row) for row in same),
         tuple(row for row in rows if row.number("failed")),
         seeds,
+        against_any,
     )
 
 
@@ -155,14 +165,33 @@ def _cost(found: CandidateResults, a: str, b: str) -> Series:
     return (PRODUCTION_WEIGHT * production).add(others, fill_value=0.0)
 
 
-def _best(found: CandidateResults, rows: Sequence[CandidateResult]) -> CandidateResult:
+def _cost_ratio(found: CandidateResults, a: CandidateResult, b: CandidateResult, comparisons: int) -> Ratio | None:
+    """The same as a ratio of production's time."""
+    return ratio_of(_cost(found, a.candidate.name, b.candidate.name) / PRODUCTION_WEIGHT, comparisons)
+
+
+def _is_surely_dearer(cost: Ratio | None) -> bool:
+    return cost is not None and cost.is_apart and cost.mean - 1 >= SHOWN
+
+
+def _best(found: CandidateResults, rows: Sequence[CandidateResult], comparisons: int) -> CandidateResult:
     allowed = MISSED_TOLERANCE * max(row.number("deadlines") for row in rows)
     most = min(row.number("missed") for row in rows) + allowed
     good = [row for row in rows if row.number("missed") <= most]
     costs = [_mean(_cost(found, row.candidate.name, good[0].candidate.name)) for row in good]
-    limit = min(costs) + COST_TOLERANCE
-    alike = (row for row, cost in zip(good, costs, strict=True) if cost <= limit)
-    return min(alike, key=lambda row: row.number("lost_s"))
+    least = min(costs)
+    alike = [(row, cost) for row, cost in zip(good, costs, strict=True) if cost <= least + COST_TOLERANCE]
+    left = [
+        (_shown(row.number("lost_share")), _shown((cost - least) / PRODUCTION_WEIGHT), place)
+        for place, (row, cost) in enumerate(alike)
+        if not any(_is_surely_dearer(_cost_ratio(found, row, other, comparisons)) for other, _ in alike)
+    ]
+    return alike[min(left)[-1]][0]
+
+
+def _shown(share: float) -> int:
+    """In tenths of a percent."""
+    return round(share / SHOWN)
 
 
 def _mean(values: Series) -> float:
@@ -180,7 +209,7 @@ class _Judged:
     def rival(self, row: CandidateResult) -> Rival:
         """A candidate against the chosen one, and against waiting."""
         chosen = self.chosen
-        cost = self._ratio(_cost(self.found, row.candidate.name, chosen.candidate.name) / PRODUCTION_WEIGHT)
+        cost = _cost_ratio(self.found, row, chosen, self.comparisons)
         reason, is_sure = (Reason.NOTHING, False) if row is chosen else self._reason(row, cost)
         production, others = self._times(row, chosen)
         waits = (one for one in self.found.rows if one.candidate.mechanism == WAIT)
@@ -194,9 +223,9 @@ class _Judged:
         if row.number("missed") > self.chosen.number("missed") + allowed:
             return Reason.DEADLINES, self._differs(row, "missed")
         is_slower = cost is not None and cost.mean > math.exp(COST_TOLERANCE / PRODUCTION_WEIGHT)
-        if is_slower and cost is not None and cost.is_apart:
+        if _is_surely_dearer(cost):
             return Reason.TIMES, True
-        if row.number("lost_s") > self.chosen.number("lost_s"):
+        if _shown(row.number("lost_share")) > _shown(self.chosen.number("lost_share")):
             is_sure = self._differs(row, "lost_work_s")
             if is_sure or not is_slower:
                 return Reason.WORK_LOST, is_sure
@@ -244,7 +273,14 @@ _REASONS = {
 
 
 def advice(found: CandidateResults, verdict: Verdict) -> Iterator[str]:
-    """All that is said below the tables; under YARN's CapacityScheduler, first what YARN itself can be told."""
+    """All that is said below the tables; under YARN's CapacityScheduler, first what YARN itself can be told.
+
+    Where no candidate may be preferred, only the reasons.
+    """
+    yield from of_how_many((len(found.rows), found.asked[0]), (verdict.seeds, found.asked[1]), "seeds")
+    if verdict.reasons_against_any:
+        yield from verdict.reasons_against_any
+        return
     settable = [row for row in found.rows if row.candidate.properties is not None]
     in_yarn = judge(found, verdict.seeds, settable) if settable else None
     if in_yarn is not None:
@@ -258,12 +294,12 @@ def sentences(verdict: Verdict) -> Iterator[str]:
     chosen, rivals = verdict.chosen, verdict.rivals
     if verdict.is_preferred:
         alike = [rival for rival in rivals if not rival.is_sure]
-        others = f"; {_listed(alike)} may do as well" if alike else ""
-        yield f"Choose {called(chosen)}{others}."
+        others = f" {_listed(alike)} may do as well." if alike else ""
+        yield f"Choose {_with_orders(chosen)}.{others}"
     else:
         yield f"No preference: {_why_not(verdict)}."
         if chosen.candidate.mechanism != WAIT:
-            yield f"  By the means alone, the rule would take {called(chosen)}."
+            yield f"  By the means alone, the rule would take {_with_orders(chosen)}."
     for rival in rivals:
         yield f"  {called(rival.outcome)} {_against(rival, chosen)}."
     alike_policies = [one.outcome.candidate.policies for one in verdict.policies if not one.is_sure]
@@ -305,6 +341,12 @@ def called(outcome: CandidateResult) -> str:
     """A candidate's name in a sentence."""
     one = outcome.candidate
     return one.mechanism if one.policies == NO_POLICIES else f"{one.mechanism} ({one.policies})"
+
+
+def _with_orders(outcome: CandidateResult) -> str:
+    """The same where it is named first, with the orders spelled out."""
+    one = outcome.candidate
+    return one.mechanism if one.policies == NO_POLICIES else f"{one.mechanism}: {', '.join(spelled_out(one.policies))}"
 
 
 def _listed(rivals: Sequence[Rival]) -> str:

@@ -44,12 +44,17 @@ _MANY_RUNS = 1000
 """To check so many that were made before takes seconds."""
 
 
+GoesOn = Callable[[Sequence[PlannedRun], Mapping[str, str]], bool]
+"""Called a few times a second with the runs that are made, and why some failed; whether to make the others, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """A finished campaign."""
+    """A finished campaign, or one that was stopped."""
 
     directory: CampaignDirectory
     runs: tuple[PlannedRun, ...]
+    """Those that are made."""
     found_done: int
     """Runs that had been made before."""
     set_aside: dict[str, str]
@@ -69,6 +74,7 @@ def run_campaign(
     run_experiment: RunExperiment,
     on_status: Callable[[WorkStatus], None],
     slots: int | None = None,
+    goes_on: GoesOn = lambda runs, failed: True,
 ) -> CampaignResult:
     """Make all runs that are not done yet, and the table of all runs.
 
@@ -80,6 +86,7 @@ def run_campaign(
         run_experiment: makes one run; a function that worker processes can import.
         on_status: called a few times a second.
         slots: simulations at a time; None: one for each core of this machine or of the Ray cluster.
+        goes_on: whether to make more simulations; those that were not made are left for another call.
 
     Raises:
         ConfigError: the directory holds runs of other experiments.
@@ -94,13 +101,17 @@ def run_campaign(
     if directory.set_aside:
         progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
     simulated = [run for run in to_make if run.experiment.engine != "live"]
+    not_made = {run.name for run in simulated}
     if simulated:
         progress.show("starting workers")
         with _workers(slots, run_experiment.__module__) as workers:
             for outcomes in spread([_task(directory, run, run_experiment) for run in simulated], workers):
                 for outcome in outcomes:
                     progress.ended(outcome)
+                    not_made.remove(outcome.name)
                 progress.show("simulating")
+                if not goes_on([run for run in runs if run.name not in not_made], progress.failures):
+                    break
     progress.time_anew()
     live = [run for run in to_make if run.experiment.engine == "live"]
     with _ray() if len(live) > 1 else contextlib.nullcontext():
@@ -108,8 +119,9 @@ def run_campaign(
             progress.began(run.name)
             progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
     progress.show("writing the table")
-    failures = write_table(directory, runs, progress.failures)
-    return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), directory.set_aside, failures)
+    made = tuple(run for run in runs if run.name not in not_made)
+    failures = write_table(directory, made, progress.failures)
+    return CampaignResult(directory, made, len(runs) - len(to_make), directory.set_aside, failures)
 
 
 def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> RunTask:

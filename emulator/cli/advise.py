@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,19 +17,24 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from emulator.cli.options import Columns, Set, columns_of
+from emulator.cli.options import Columns, Set, Strict, columns_of
+from emulator.display.basis import head_answer
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers, or_dash
 from emulator.errors import ConfigError, RunError
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from analysis.advise.answers import Pace
     from analysis.advise.candidates import Question
     from analysis.advise.outcomes import CandidateResults
-    from analysis.advise.results import Candidate
+    from analysis.advise.results import Candidate, CandidateResult
+    from analysis.advise.sites import SiteQuestion
     from analysis.advise.verdict import Verdict
+    from emulator.campaign.directory import PlannedRun
+    from emulator.campaign.runner import CampaignResult, GoesOn
 
 _SIMULATED, _LIVE = "simulated", "live"
 
@@ -39,9 +46,11 @@ class _Trace(Frozen):
     columns: dict[str, str]
     production: str | None
     seeds: int
+    again: str
+    """The command that gives the same advice with the experiment that is made."""
 
 
-_OF_A_SITE = ("file", "out", "as_json")
+_OF_A_SITE = ("file", "out", "as_json", "strict", "seconds")
 """What can be said for a file of ``natjam import slurm`` or ``kueue``."""
 
 
@@ -81,6 +90,13 @@ def advise(
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/advise-NAME]")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=1, max=86400, help="Answer after so many real seconds, with what is known then [default: with all]"
+        ),
+    ] = None,
+    strict: Strict = False,
 ) -> None:
     """Say which way to preempt suits a workload.
 
@@ -92,6 +108,9 @@ def advise(
     For a trace, the command makes an experiment from the first hour, on a small cluster that this work overloads. What
     was assumed is printed first. The experiment is kept, so that you can change it. To continue after a stop, give the
     same command again. The results are advise.json, advise.png and all runs.
+
+    Where it takes longer, a first answer from fewer choices and seeds is shown after some 10 seconds, and better ones
+    later, until all is simulated or --seconds are over.
 
     For a Slurm site, its jobs are played once by Slurm's rules under each PreemptMode, with PreemptExemptTime and
     GraceTime from 0 to 24 h, and with programs that save what they have done. For Kueue, days of its workloads are
@@ -109,10 +128,9 @@ def advise(
       natjam advise mine.yaml --live --time-scale 20
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out site.yaml; natjam advise site.yaml
     """
+    from analysis.advise.answers import Pace
     from analysis.advise.candidates import assumptions, make_question
-    from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
-    from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
     from workloads.saved import system_of
@@ -120,7 +138,7 @@ def advise(
     system = system_of(file)
     if system in ("slurm", "kueue"):
         _refuse_options(context, file)
-        _advise_site(file, system, _made(context, out, file), as_json)
+        _advise_site(file, system, _made(context, out, file), as_json, strict, Pace(seconds))
         return
     if system == "kubernetes":
         raise ConfigError(
@@ -131,18 +149,23 @@ def advise(
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     notes: list[str] = []
-    options = _Trace(format, columns_of(columns), production, seeds)
+    again = ["natjam", "advise", "experiment.yaml", "--seeds", str(seeds)]
+    again += ["--production", production] if production else []
+    again += [word for each in also or () for word in ("--also", each)]
+    options = _Trace(format, columns_of(columns), production, seeds, shlex.join(again))
     out, path, overrides = _prepared(context, file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
+    head_answer(question.experiment.basis, strict, error=as_json)
     if caution := trace_caution(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
     assumed = [*assumptions(question, notes)]
     if not as_json:
-        _show_assumed(assumed)
+        _show_assumed(question, assumed)
     first = question.experiment.seed
     seeds_used = range(first, first + seeds)
-    found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))
-    verdict = judge(found, seeds)
+    answer = _answer(question, _simulated(question, overrides, seeds_used, out, progress, Pace(seconds)), seeds_used)
+    assert answer is not None
+    found, verdict = answer
     facts = advice_json(question, found, verdict, assumed)
     if verdict is not None:
         _draw(found, verdict, out)
@@ -196,12 +219,12 @@ def _prepared(
     with reading(file) as on_bytes:
         seeds, production = range(1, trace_options.seeds + 1), trace_options.production
         path, problems, assumed = experiment_of_trace(
-            file, known, trace_options.columns, overrides, seeds, out, on_bytes, production
+            file, known, trace_options.columns, overrides, seeds, out, on_bytes, production, trace_options.again
         )
     notes += assumed
     if problems.count:
         say(f"natjam: {file}: {problems.count:,} broken rows skipped", error=True)
-    return out, path, overrides
+    return out, path, []  # the file has them
 
 
 def _made(context: typer.Context, out: Path | None, file: Path) -> Path:
@@ -215,13 +238,66 @@ def _made(context: typer.Context, out: Path | None, file: Path) -> Path:
     return out
 
 
-def _simulated(question: Question, overrides: Sequence[str], seeds: Sequence[int], out: Path, console: Console) -> Any:
+def _simulated(
+    question: Question, overrides: Sequence[str], seeds: Sequence[int], out: Path, console: Console, pace: Pace
+) -> CampaignResult:
+    """All runs, or those that were made before the time was over; answers are shown meanwhile."""
     from emulator.sim.session import calibration_warning
 
     if warning := calibration_warning(question.experiment):
         warn(warning)
     options = [*overrides, "engine=sim", "sim.journal=off"]
-    return _campaign(question, question.candidates, options, seeds, out / _SIMULATED, console)
+    goes_on = partial(_goes_on, question, seeds, out / _SIMULATED, console, pace)
+    return _campaign(question, question.candidates, options, seeds, out / _SIMULATED, console, goes_on)
+
+
+def _goes_on(
+    question: Question,
+    seeds: Sequence[int],
+    directory: Path,
+    console: Console,
+    pace: Pace,
+    runs: Sequence[PlannedRun],
+    failed: Mapping[str, str],
+) -> bool:
+    """Show an answer if one is due and can be given; whether more runs are to be made."""
+    from emulator.campaign.directory import CampaignDirectory
+    from emulator.campaign.runner import CampaignResult, write_table
+
+    if not (pace.is_due or pace.is_over) or not _comparable(question, runs, seeds):
+        return True
+    if pace.is_over:
+        return False
+    campaign = CampaignDirectory(directory)
+    result = CampaignResult(campaign, tuple(runs), 0, {}, write_table(campaign, runs, failed))
+    if answer := _answer(question, result, seeds):
+        console.print(Text(pace.shown()))
+        _show_answer(question, *answer, console)
+    return True
+
+
+def _comparable(question: Question, runs: Sequence[PlannedRun], seeds: Sequence[int]) -> tuple[PlannedRun, ...]:
+    """Those of the runs that can be compared (``analysis.advise.answers``)."""
+    from analysis.advise.answers import comparable
+
+    made = {(run.variant, run.experiment.seed): run for run in runs}
+    names, used = comparable(made.keys(), [one.name for one in question.candidates], question.first, seeds)
+    return tuple(made[name, seed] for seed in used for name in names)
+
+
+def _answer(
+    question: Question, result: CampaignResult, seeds: Sequence[int]
+) -> tuple[CandidateResults, Verdict | None] | None:
+    """The results of the runs that can be compared, and the verdict; None: there are none so far."""
+    from analysis.advise.outcomes import outcomes_of
+    from analysis.advise.verdict import judge
+
+    runs = _comparable(question, result.runs, seeds)
+    if not runs:
+        return None
+    asked = len(question.candidates), len(seeds)
+    found = replace(outcomes_of(question, replace(result, runs=runs)), asked=asked)
+    return found, judge(found, len({run.experiment.seed for run in runs}))
 
 
 def _campaign(
@@ -231,15 +307,19 @@ def _campaign(
     seeds: Sequence[int],
     directory: Path,
     console: Console,
-) -> Any:
+    goes_on: GoesOn = lambda runs, failed: True,
+) -> CampaignResult:
+    from analysis.advise.answers import LEAST_DRAWS
     from analysis.whole_run import run_experiment
     from emulator.campaign.directory import CampaignDirectory, planned_runs
     from emulator.campaign.runner import run_campaign
     from emulator.display.work_display import WorkDisplay
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
+    runs.sort(key=lambda run: run.variant not in question.first or run.experiment.seed not in seeds[:LEAST_DRAWS])
     with CampaignDirectory(directory).held() as held, WorkDisplay(console) as display:
-        return run_campaign(f"advise-{question.experiment.name}", runs, held, run_experiment, display.update)
+        name = f"advise-{question.experiment.name}"
+        return run_campaign(name, runs, held, run_experiment, display.update, goes_on=goes_on)
 
 
 def _draw(found: CandidateResults, verdict: Verdict, out: Path) -> None:
@@ -249,29 +329,36 @@ def _draw(found: CandidateResults, verdict: Verdict, out: Path) -> None:
     style.save(advice_figure(found, verdict), [out / "advise.png"])
 
 
-def _show_assumed(lines: Sequence[str]) -> None:
+def _show_assumed(question: Question, assumed: Sequence[str]) -> None:
     """What the answer rests on, before anything is simulated."""
-    console = results_console()
-    console.print("what is compared, and what was assumed:")
-    for line in lines:
-        console.print(Text(f"  {line}"), soft_wrap=True)
+    from analysis.advise.candidates import mechanisms_in_words
+
+    parts = {"what is compared, and what was assumed:": assumed, "what mechanisms do:": mechanisms_in_words(question)}
+    for title, lines in parts.items():
+        say(title)
+        for line in lines:
+            say(f"  {line}")
 
 
 def _show(
     question: Question, found: CandidateResults, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
 ) -> None:
+    console = results_console()
+    _show_answer(question, found, verdict, console)
+    if live:
+        console.print(_live_table(live))
+    console.print(Text(f"results in {out}; the picture: {out / 'advise.png'}"), soft_wrap=True)
+
+
+def _show_answer(question: Question, found: CandidateResults, verdict: Verdict | None, console: Console) -> None:
     from analysis.advise.report import advice_table, decision_table
     from analysis.advise.verdict import advice as advice_in_words
 
-    console = results_console()
     console.print(advice_table(question, found, verdict))
     if verdict is not None:
         console.print(decision_table(verdict))
         for line in advice_in_words(found, verdict):
             console.print(Text(line), soft_wrap=True)
-    if live:
-        console.print(_live_table(live))
-    console.print(Text(f"results in {out}; the picture: {out / 'advise.png'}"), soft_wrap=True)
 
 
 # ---- the two best on real processes ----
@@ -321,12 +408,11 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
 # ---- an imported site, played by its own scheduler's rules ----
 
 
-def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
+def _advise_site(file: Path, system: str, out: Path, as_json: bool, strict: bool, pace: Pace) -> None:
     """Play the site in each way: a table, ``advise.json``, and of Slurm a picture.  Raises ConfigError, RunError."""
-    from analysis.advise.results import results_table
     from analysis.advise.sites import kueue_question, slurm_question, ways_figure
     from analysis.figures import style
-    from emulator.display.work_display import progress_bar
+    from emulator.display.work_display import WorkDisplay, WorkStatus
     from emulator.files.whole_files import write_json
     from emulator.sites.kueue import Kueue
     from emulator.sites.slurm import Slurm
@@ -336,13 +422,23 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
         question = kueue_question(file, read_saved(file, Kueue))
     else:
         question = slurm_question(file, read_saved(file, Slurm))
-    progress = results_console(stderr=as_json)
-    with progress_bar(progress, "playing {task.description}", "{task.completed} of {task.total}") as bar:
-        task, played = bar.add_task("", total=question.days * len(question.candidates)), itertools.count()
-        found = list(question.results(lambda way: bar.update(task, description=way.mechanism, completed=next(played))))
+    head_answer(question.basis, strict, error=as_json)
+    progress, total = results_console(stderr=as_json), question.days * len(question.candidates)
+    with WorkDisplay(progress) as display:
+        display.update(WorkStatus("starting workers", 0.0, None))
+        for played in question.played():
+            done = len(played) / total
+            counts = f"{len(played)} of {counted(total, 'play')}"
+            display.update(WorkStatus("playing", done, pace.left_real_s(done), counts))
+            if done < 1 and (pace.is_due or pace.is_over) and question.results(played)[0]:
+                if pace.is_over:
+                    break
+                progress.print(Text(pace.shown()))
+                _show_site(question, *question.results(played), progress)
+    found, days = question.results(played)
     ways = [msgspec.to_builtins(each.to_json()) for each in found]
-    said = [*question.words(found)]
-    facts = {**question.facts, "ways": ways, "text": said}
+    said = [*question.text(found, days)]
+    facts = {"basis": msgspec.to_builtins(question.basis), **question.facts, "ways": ways, "text": said}
     where = f"results in {out}"
     if question.has_figure:
         style.save(ways_figure(found), [out / "advise.png"])
@@ -354,6 +450,13 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool) -> None:
     console = results_console()
     for line in question.heads:
         console.print(Text(line), soft_wrap=True)
-    console.print(results_table(question.title, question.columns, found))
-    for line in (*said, where):
+    _show_site(question, found, days, console)
+    console.print(Text(where), soft_wrap=True)
+
+
+def _show_site(question: SiteQuestion, found: Sequence[CandidateResult], days: int, console: Console) -> None:
+    from analysis.advise.results import results_table
+
+    console.print(results_table(question.title.format(days=days), question.columns, found))
+    for line in question.text(found, days):
         console.print(Text(line), soft_wrap=True)

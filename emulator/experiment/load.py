@@ -21,6 +21,7 @@ from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.experiment.sites.include import include_site, move_details
 from emulator.files.problems import MAX_PROBLEMS, Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
+from emulator.files.yaml_values import Location
 
 
 def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_dir: Path | None = None) -> Experiment:
@@ -66,6 +67,18 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     return experiment
 
 
+def overridden(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """The contents of an experiment file with overrides; relative paths in these start from the working directory.
+
+    Raises ConfigError: see ``load_experiment``; the experiment is not checked.
+    """
+    document = read_document(path)
+    for text in overrides:
+        document.override(text)
+    _make_paths_absolute(document, Path.cwd(), [each for each in PATH_LOCATIONS if document.is_overridden(each)])
+    return document.data
+
+
 _CAMPAIGN_KEYS = {"experiment", "grid", "variants", "seeds"}
 _NAMES_OR_FILES = (("overheads",), ("calibration",), ("storage", "tier"))
 _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
@@ -94,8 +107,10 @@ def _check(
     return [problem for one in found for problem in islice(one, MAX_PROBLEMS + 1)]
 
 
-def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:
-    for location in PATH_LOCATIONS:
+def _make_paths_absolute(
+    document: Document, overrides_dir: Path, locations: Sequence[Location] = PATH_LOCATIONS
+) -> None:
+    for location in locations:
         value = document.get(location)
         if not isinstance(value, str) or not value or "://" in value:
             continue

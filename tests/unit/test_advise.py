@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy
 import pytest
+from msgspec.structs import replace
 from typer.testing import Result
 
 from analysis.advise.candidates import Question, make_question
 from analysis.advise.outcomes import CandidateResults
 from analysis.advise.results import Candidate, CandidateResult
 from analysis.advise.traces import experiment_of_trace
-from analysis.advise.verdict import judge, ratio_of, sentences, yarn_sentences
+from analysis.advise.verdict import advice, judge, ratio_of, sentences, yarn_sentences
 from analysis.frames import pandas
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
+from emulator.sites.basis import Basis, Gap
 from tests.commands import invoked
 from tests.experiment_files import VALID, write
 from workloads.importers import guess_format
@@ -42,7 +45,7 @@ def question_of(trace: Path, out: Path, production: str | None = None) -> Questi
     return make_question(path, [], production)
 
 
-def advice(directory: Path) -> dict:
+def kept_advice(directory: Path) -> dict:
     return json.loads((directory / "advise.json").read_text())
 
 
@@ -54,7 +57,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
     rows, jobs = [], []
     for mechanism, policies, production_s, others_s, lost_s, missed in described:
         one = Candidate({"mechanism": mechanism, "policies": policies})
-        measures = {"deadlines": 10, "missed": missed, "lost_s": lost_s, "lost_share": 0.0}
+        measures = {"deadlines": 10, "missed": missed, "lost_s": lost_s, "lost_share": lost_s / 1e5, "preempted": 100.0}
         rows.append(CandidateResult(one, measures))
         for seed in range(5):
             for name, is_production, mean_s in (("p", True, production_s), ("o", False, others_s)):
@@ -81,6 +84,18 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
             "checkpoint-a",
             {"kill": "work lost"},
             id="as good for all: the one that loses less",
+        ),
+        pytest.param(
+            [("kill", "a", 100, 100, 50_000, 0), ("checkpoint", "a", 100.8, 100, 10, 0)],
+            "kill-a",
+            {"checkpoint": "times"},
+            id="surely cheaper by less than a percent, though it loses more",
+        ),
+        pytest.param(
+            [("suspend", "a", 100.15, 100, 10, 0), ("checkpoint", "a", 100, 100, 20, 0)],
+            "checkpoint-a",
+            {"suspend": "nothing"},
+            id="a difference of work lost that is not shown is none: the cheaper one",
         ),
         pytest.param(
             [("kill", "a", 100, 90, 0, 3), ("checkpoint", "a", 100, 110, 0, 1)],
@@ -145,6 +160,42 @@ def test_seeds_that_differ_widely_make_nothing_sure() -> None:
     two = ratio_of(numpy.log([2.0, 2.0]))
     assert two is not None
     assert (two.mean, two.low) == (pytest.approx(2.0), None)
+
+
+DECIDES = Basis(decides=(Gap("node affinity is not modelled: pods may be on wrong nodes", 3, "pods", "a: f.yaml:7"),))
+NO_PREFERENCE = "No preference: what decides at this site and is not modelled could change the order."
+
+
+@pytest.mark.parametrize("yarn", [False, True])
+@pytest.mark.parametrize(
+    ("basis", "preempted", "text"),
+    [
+        pytest.param(Basis(), 10, None, id="enough"),
+        pytest.param(
+            Basis(), 9, ["Too few preemptions to tell: at most 9; below 10 no way is named best."], id="too few"
+        ),
+        pytest.param(DECIDES, 10, [NO_PREFERENCE], id="not modelled"),
+        pytest.param(replace(DECIDES, decides=(), left_out=DECIDES.decides), 10, None, id="left out"),
+    ],
+)
+def test_nothing_is_named_best_where_what_is_missing_may_decide(
+    basis: Basis, preempted: int, text: list[str] | None, yarn: bool
+) -> None:
+    found = outcomes(("wait", "-", 200, 100, 0, 0), ("kill", "a", 100, 110, 0, 0), ("suspend", "a", 110, 120, 0, 0))
+    rows = [
+        dataclasses.replace(
+            row,
+            candidate=dataclasses.replace(row.candidate, properties=("a=1",) if yarn else None),
+            measures={**row.measures, "preempted": preempted if row.candidate.mechanism == "suspend" else 0},
+        )
+        for row in found.rows
+    ]
+    found = CandidateResults(tuple(rows), found.jobs, basis)
+    verdict = judge(found, 5)
+    assert verdict is not None
+    assert verdict.is_preferred == (text is None)
+    told = [*advice(found, verdict)]
+    assert told == text if text else "Choose kill: a." in told
 
 
 # ---- what is compared ----
@@ -227,7 +278,11 @@ def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
     found = outcomes(("wait", "-", 200, 100, 0, 0), ("kill", "quick", 100, 110, 0, 0))
     verdict = judge(
         CandidateResults(
-            tuple(replace(row, candidate=replace(row.candidate, properties=("a=1",))) for row in found.rows), found.jobs
+            tuple(
+                dataclasses.replace(row, candidate=dataclasses.replace(row.candidate, properties=("a=1",)))
+                for row in found.rows
+            ),
+            found.jobs,
         ),
         5,
     )
@@ -242,18 +297,37 @@ def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out)
     assert result.exit_code == 0, result.output
-    found = advice(out)
+    found = kept_advice(out)
     rows = {row["name"]: row for row in found["candidates"]}
     assert rows["wait"]["production_p50_s"] > rows["checkpoint-mr-srt"]["production_p50_s"]
     assert rows["kill-mr-srt"]["lost_s"] > 0 == rows["suspend-mr-srt"]["lost_s"]
     assert next(rival for rival in found["rivals"] if rival["name"] == "wait")["reason"] == "times"
     assert found["chosen"].partition("-")[0] in ("suspend", "checkpoint", "adaptive")
     assert result.output.index("cluster: 6 nodes, 48 containers") < result.output.index("what the rule decides by")
-    assert f"Choose {found['chosen'].partition('-')[0]}" in result.output
+    assert f"Choose {found['chosen'].partition('-')[0]}: most resources (mr), " in result.output
+    assert re.search(r"│ kill +│ most resources \(mr\) +│", result.output)
+    assert "  suspend: SIGTSTP and SIGCONT: the process stays in memory on its node." in result.output
     assert (out / "advise.png").stat().st_size > 10_000
     again = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out, "--json")
     assert json.loads(again.stdout) == found
     assert "0 of 48" not in again.stderr
+
+
+def test_what_an_experiment_rests_on_is_said_first(tmp_path: Path) -> None:
+    gap = {"reason": "user limits are not modelled", "number": 2, "kind": "queues", "example": "a: c.xml:3"}
+    file = write(tmp_path, VALID + f"basis: {json.dumps({'decides': [gap]})}\n")
+    refused = advise(file, "--seeds", "1", "--out", tmp_path / "out", "--strict")
+    assert (refused.exit_code, "--strict: the lines above" in refused.stderr) == (1, True)
+    assert not (tmp_path / "out/simulated").exists()
+    first = "decides at this site and is not modelled, so the site may act otherwise:\n  2 queues: user limits are not"
+    for as_json in ((), ("--json",)):
+        result = advise(file, "--seeds", "1", "--out", tmp_path / "out", *as_json)
+        assert result.exit_code == 0, result.output
+        assert (result.stderr if as_json else result.stdout).startswith(first)
+        assert as_json or NO_PREFERENCE in result.stdout
+    found = kept_advice(tmp_path / "out")
+    assert found["basis"]["decides"] == [gap]
+    assert (found["chosen"], found["text"][0]) == (None, NO_PREFERENCE)
 
 
 def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:
@@ -269,7 +343,7 @@ def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
     result = advise(tmp_path / "jobs.csv", "--seeds", "1", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    found = advice(tmp_path / "out")
+    found = kept_advice(tmp_path / "out")
     assert (found["production"], found["queues"]) == ("short", ["short", "long"])
     assert found["chosen"] is None, "one seed is sure of nothing"
     assert found["assumed"][0] == "all 6 jobs of jobs.csv, with 56 tasks"
@@ -281,6 +355,27 @@ def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     ):
         assert said in result.output
     assert question_of(tmp_path / "jobs.csv", tmp_path / "other", "long").queues == ("long", "short")
+
+
+def test_the_experiment_that_is_kept_gives_the_same_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        f"{100 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'production'}" for n in range(9)
+    ]
+    (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    settings = ("workload.trace.window_s=[200, 700]", "cluster.nodes=7", "seed=3", "scheduler.mechanism=kill")
+    given = [word for setting in settings for word in ("--set", setting)]
+    first = advise(tmp_path / "jobs.csv", "--seeds", "2", "--production", "short", *given, "--out", out)
+    assert first.exit_code == 0, first.output
+    assert "5 of the 9 jobs of jobs.csv, those submitted in its seconds 200 to 700" in first.output
+    command = (out / "experiment.yaml").read_text().splitlines()[1].partition("by: natjam ")[2]
+    monkeypatch.chdir(out)
+    again = invoked(*command.split(), "--out", tmp_path / "again")
+    assert again.exit_code == 0, again.output
+    before, after = kept_advice(out), kept_advice(tmp_path / "again")
+    assert len(before.pop("assumed")) > len(after.pop("assumed")), "the trace was cut before"
+    assert after == before
+    assert "short" in before["queues"][0]
 
 
 def test_the_rigid_jobs_of_a_trace_become_gangs_on_a_cluster_that_holds_them(tmp_path: Path) -> None:

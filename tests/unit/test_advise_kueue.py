@@ -11,7 +11,9 @@ from test_kueue import SECOND_NS, queue, workload
 from analysis.advise.results import CandidateResult
 from analysis.advise.sites import DAYS, SiteQuestion, drawn, kueue_question
 from emulator.intervals import Spread
+from emulator.sites.basis import Basis, Gap
 from emulator.sites.kueue import Arrival, Cluster, Kueue, Policy, Preemption
+from tests.advice import played
 from tests.commands import invoked, run_natjam
 from workloads.saved import write_saved
 
@@ -31,7 +33,7 @@ def asked(day: list[Arrival]) -> SiteQuestion:
 
 def said(day: list[Arrival]) -> list[str]:
     question = asked(day)
-    return [*question.words([*question.results()])]
+    return [*question.words(question.results(played(question))[0])]
 
 
 def mean(found: CandidateResult, key: str) -> float:
@@ -41,11 +43,11 @@ def mean(found: CandidateResult, key: str) -> float:
 
 
 def test_what_a_minimum_runtime_means() -> None:
-    days: list[str] = []
     question = asked(arrivals())
-    found = {each.candidate.mechanism: each for each in question.results(lambda way: days.append(way.mechanism))}
+    results, days = question.results(played(question))
+    found = {each.candidate.mechanism: each for each in results}
     assert list(found) == ["no preemption", "0", "1 min", "5 min", "15 min", "1 h"]
-    assert len(days) == DAYS * len(found)
+    assert days == DAYS
     never, at_once, minute = found["no preemption"], found["0"], found["1 min"]
     assert (mean(never, "evictions"), mean(never, "lost_pod_h")) == (0, 0)
     assert mean(found["1 h"], "evictions") == 0, "all end before"
@@ -61,6 +63,22 @@ def test_what_a_minimum_runtime_means() -> None:
     assert evictions.low is not None
     assert evictions.low < evictions.mean
     assert {each.value("loops") for each in found.values()} == {0}
+
+
+def test_a_first_answer_is_of_some_days_and_ways_that_can_be_compared() -> None:
+    question = asked(arrivals())
+    whole = played(question)
+    assert question.results({}) == ([], 0)
+    first = {pair: whole[pair] for pair in whole if pair[0] in question.first and pair[1] < 3}
+    less = {pair: first[pair] for pair in list(first)[:-1]}
+    assert question.results(less) == ([], 0)
+    more = {**first, ("5-min", 0): whole["5-min", 0], ("0", 3): whole["0", 3]}
+    found, days = question.results(more)
+    assert ([each.candidate.mechanism for each in found], days) == (["no preemption", "0", "1 h"], 3)
+    more |= {("5-min", day): whole["5-min", day] for day in range(3)}
+    assert len(question.results(more)[0]) == 4
+    said = next(question.text(found, days))
+    assert said == "This is of 3 of 6 choices, and 3 of 20 days: more time may change it (--seconds)."
 
 
 def test_what_is_said_if_only_urgent_workloads_end() -> None:
@@ -105,7 +123,26 @@ def test_the_command(priorities: tuple[int, int], tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "advice/advise.json").read_text())
     assert json.loads(done.stdout) == kept
     assert kept["ways"][0]["minimum_runtime"] == "no preemption"
-    assert kept["text"][0].startswith("Without preemption urgent workloads wait ")
+    assert kept["text"] == ["Too few preemptions to tell: at most 0.25 a day; below 10 no way is named best."]
+
+
+def test_what_the_answer_rests_on_is_said_first(tmp_path: Path) -> None:
+    gap = Gap("fair sharing is not modelled", 1, "settings", "fairSharing: c.yaml:3")
+    day = arrivals()
+    write_saved(tmp_path / "mine.yaml", Kueue(ONE_QUEUE, arrivals=tuple(day), basis=Basis(decides=(gap,))), [])
+    arguments = ["advise", tmp_path / "mine.yaml", "--out", tmp_path / "advice"]
+    refused = run_natjam(*arguments, "--strict", status=1)
+    assert "--strict: the lines above" in refused.stderr
+    assert not (tmp_path / "advice/advise.json").exists()
+    done = run_natjam(*arguments)
+    head = "decides at this site and is not modelled, so the site may act otherwise:\n  1 setting: fair sharing is not"
+    assert done.stdout.startswith(head)
+    kept = json.loads((tmp_path / "advice/advise.json").read_text())
+    assert kept["basis"]["decides"][0]["reason"] == gap.reason
+    assert kept["text"][0].startswith("No preference: what decides at this site")
+    as_data = run_natjam(*arguments, "--json")
+    assert as_data.stderr.startswith("decides at this site and is not modelled")
+    assert json.loads(as_data.stdout) == kept
 
 
 @pytest.mark.parametrize("options", [["--seeds", "3"], ["--set", "seed=2"], ["--live"]])

@@ -15,6 +15,7 @@ from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
+from tests.advice import played
 from tests.commands import run_natjam
 from workloads.saved import read_saved, write_saved
 from workloads.setting_effects import Effect, Loss
@@ -434,7 +435,9 @@ def test_advice_where_qos_decide() -> None:
         Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
         Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
     ]
-    found = [*slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs))).results()]
+    question = slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs)))
+    assert question.first == {"OFF-0-0", "SUSPEND-0-0", "REQUEUE-0-0", "CANCEL-0-0"}
+    found, _ = question.results(played(question))
     by_way = {tuple(each.text(key) for key in ("mode", "exempt", "grace")): each for each in found}
     lost_s = {way: 3600 * (each.value("lost_node_h") or 0) for way, each in by_way.items()}
     waits_s = {way: each.value("urgent_wait_s") for way, each in by_way.items()}

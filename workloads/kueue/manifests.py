@@ -118,14 +118,14 @@ def _groups(groups: Iterable[ResourceGroup]) -> dict[str, Any]:
                             **{
                                 name: quantity(resource, value)
                                 for name, value in (
-                                    ("nominalQuota", quota.nominal),
-                                    ("borrowingLimit", quota.borrowing_limit),
-                                    ("lendingLimit", quota.lending_limit),
+                                    ("nominalQuota", flavor.quotas[resource].nominal),
+                                    ("borrowingLimit", flavor.quotas[resource].borrowing_limit),
+                                    ("lendingLimit", flavor.quotas[resource].lending_limit),
                                 )
                                 if value is not None
                             },
                         }
-                        for resource, quota in flavor.quotas.items()
+                        for resource in group.resources
                     ],
                 }
                 for flavor in group.flavors
