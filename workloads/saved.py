@@ -73,6 +73,24 @@ def _location(at: str) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
 
 
+_TOO_LARGE = f"larger than {LARGEST_FILE_BYTES >> 20} MiB, the most that natjam reads of such a file"
+JOB_BYTES = 90
+"""What a job of Slurm takes in an imported file at least; with a time limit and a QOS it is some 150."""
+MAX_SAVED_JOBS = LARGEST_FILE_BYTES // JOB_BYTES
+
+
+def check_saved_jobs(path: Path, jobs: int) -> None:
+    """Refuse a table whose jobs would not fit into the file that is written of them, before the work.
+
+    Raises ConfigError.
+    """
+    if jobs > MAX_SAVED_JOBS:
+        raise ConfigError(
+            f"{path}: has {jobs:,} jobs, above {MAX_SAVED_JOBS:,}: the file made of them would be {_TOO_LARGE}; import"
+            " a shorter time (sacct -S and -E)"
+        )
+
+
 def write_saved(path: Path, value: Frozen, head: Iterable[str]) -> None:
     """Write the file, with ``head`` as comments after its header.
 
@@ -84,7 +102,6 @@ def write_saved(path: Path, value: Frozen, head: Iterable[str]) -> None:
     content = dump_yaml({"name": path.stem, system: msgspec.to_builtins(value)})
     text = f"{HEADER}: {system} {VERSIONS[system]}\n{comments}{content}".encode()
     if len(text) > LARGEST_FILE_BYTES:
-        largest = f"{LARGEST_FILE_BYTES >> 20} MiB, the most that natjam reads of such a file"
-        raise ConfigError(f"{path}: would be larger than {largest}: import a shorter time, or fewer objects")
+        raise ConfigError(f"{path}: would be {_TOO_LARGE}: import a shorter time, or fewer objects")
     with written_whole(path) as unfinished:
         unfinished.write_bytes(text)

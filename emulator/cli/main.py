@@ -61,6 +61,10 @@ _REFUSALS = frozenset(
 """What the machine says where the user may not, or where there is no room left: no fault of natjam."""
 
 
+_LARGE_FILE_BYTES = 1 << 20
+"""Of an experiment file above which it takes so long to read that this is said."""
+
+
 class _Commands(TyperGroup):
     """Turns our errors, and what the machine refuses, into one message on stderr and an exit status.
 
@@ -174,6 +178,8 @@ def run(
 
     settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
+    if file.is_file() and file.stat().st_size > _LARGE_FILE_BYTES:
+        say(f"reading {file.name}, {file.stat().st_size >> 20} MiB", error=True)
     experiment = load_experiment(file, settings)
     head_answer(experiment.basis, strict)
     for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):

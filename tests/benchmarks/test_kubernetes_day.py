@@ -29,10 +29,10 @@ _SHAPES = ((500, 1 << 30), (1000, 4 << 30), (2000, 8 << 30), (4000, 12 << 30), (
 """What pods request: thousandths of a CPU, bytes."""
 
 
-def arrivals(nodes: int, load: float, apart: float) -> list[Arrival]:
-    """Pods of three priorities, 50 for each node, which ask for ``load`` of all CPUs; a share ``apart`` of them keeps
-    off nodes with others of its service."""
-    random, pods = Random(1), 50 * nodes
+def arrivals(nodes: int, load: float, apart: float, pods: int = 0) -> list[Arrival]:
+    """Pods of three priorities, 50 for each node or so many, which ask for ``load`` of all CPUs; a share ``apart`` of
+    them keeps off nodes with others of its service."""
+    random, pods = Random(1), pods or 50 * nodes
     drawn = [(random.choice(_SHAPES), random.expovariate(1.0), random.random() * _DAY_NS) for _ in range(pods)]
     unit_ns = load * nodes * _CPU * _DAY_NS / sum(cpu * share for (cpu, _), share, _ in drawn)
     found = []

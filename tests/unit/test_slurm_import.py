@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import workloads.saved
 from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
@@ -671,3 +672,19 @@ def test_the_screen_shows_what_decides_and_all_on_demand(tmp_path: Path) -> None
     assert read_saved(out, Slurm).basis.rest == 1
     assert "licences are not modelled" in run_natjam("play", out).output
     assert "--strict" in run_natjam("play", out, "--strict", status=1).output
+
+
+def test_too_many_jobs_are_refused_before_the_work(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "many.txt"
+    rows = (f"{number}|low|2026-11-24T10:00:00|3600|COMPLETED|2|4" for number in range(10_000, 11_000))
+    table.write_text("JobIDRaw|Partition|Submit|ElapsedRaw|State|NNodes|NCPUS\n" + "\n".join(rows) + "\n")
+    monkeypatch.setattr(workloads.saved, "MAX_SAVED_JOBS", 1000)
+    jobs = read_sacct(table, read_conf(conf)).jobs
+    site = Slurm(read_conf(conf).cluster, jobs)
+    for name, saved in (("none", Slurm(site.cluster)), ("all", site)):
+        write_saved(tmp_path / f"{name}.yaml", saved, ())
+    written, without = ((tmp_path / f"{name}.yaml").stat().st_size for name in ("all", "none"))
+    assert 1 <= (written - without) / 1000 / workloads.saved.JOB_BYTES < 1.2
+    monkeypatch.setattr(workloads.saved, "MAX_SAVED_JOBS", 999)
+    with pytest.raises(ConfigError, match=r"has 1,000 jobs, above 999: .* larger than 256 MiB"):
+        read_sacct(table, read_conf(conf))

@@ -16,6 +16,7 @@ from pathlib import Path
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, turn_takers
 from emulator.vocabulary import Frozen
+from workloads.saved import check_saved_jobs
 from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.conf import ReadConf
 from workloads.slurm.lines import Where, read_table, time_ns, whole
@@ -50,7 +51,8 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     """The jobs of a table.
 
     Raises:
-        ConfigError: it cannot be read, a column is missing, or the values of no row can be read.
+        ConfigError: it cannot be read, a column is missing, it has more jobs than an imported file can, or the values
+            of no row can be read.
     """
     cluster, broken = conf.cluster, list[tuple[Where, dict[str, str]]]()
     first: dict[str, tuple[Where, dict[str, str]]] = {}
@@ -59,6 +61,7 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
         if "." not in row["JobIDRaw"]:
             first.setdefault(row["JobIDRaw"], (where, row))
             last[row["JobIDRaw"]] = where, row
+    check_saved_jobs(path, len(last))
     losses = [*_broken_rows(broken)]
     submits, unreadable = _submits(first)
     begin = min(submits.values(), default=datetime.min)

@@ -10,7 +10,7 @@ fits.  Its nodes are kept for it, whole, from the last of these ends for its tim
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -67,6 +67,9 @@ class Plan:
         self._before: list[int] = [0]
         """The nodes of all that begin before each of them, and at last of all."""
         self._ends_ns: list[int] = []
+        """When something that is kept is free again, in order."""
+        self._kept_then: list[int] = []
+        """The nodes that are kept at each of these times."""
 
     def free_now(self, job: Waiting) -> int:
         """The nodes of its partition that a job could have from now on until its limit is over."""
@@ -96,13 +99,22 @@ class Plan:
         return None
 
     def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int]]:
-        """Now, and when something that is kept is free again; with the nodes that are free from then on."""
+        """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
+        enough."""
         yield self._now_ns, self.free_now(job)
         allowed = self._snapshot.nodes_of[job.partition.name]
-        for begin_ns in self._ends_ns:
+        for begin_ns, kept_then in zip(self._ends_ns, self._kept_then, strict=True):
             if begin_ns > self._now_ns + self._settings.bf_window_ns:
                 return
-            yield begin_ns, allowed & ~self._taken(begin_ns, begin_ns + job.limit_ns)
+            nodes = allowed & ~kept_then
+            if nodes.bit_count() < job.job.nodes:
+                continue
+            end_ns = self._rounded(begin_ns + job.limit_ns)
+            first, last = bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))
+            for _, until_ns, later in self._kept[first:last]:
+                if begin_ns < until_ns:
+                    nodes &= ~later
+            yield begin_ns, nodes
 
     def _earliest_ns(self, job: Job, room: FreeCpuTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
@@ -128,8 +140,12 @@ class Plan:
         del self._before[first + 1 :]
         for _, _, each in self._kept[first:]:
             self._before.append(self._before[-1] | each)
-        if kept[1] not in self._ends_ns[bisect_left(self._ends_ns, kept[1]) :][:1]:
-            insort(self._ends_ns, kept[1])
+        place = bisect_left(self._ends_ns, kept[1])
+        if kept[1] not in self._ends_ns[place : place + 1]:
+            self._ends_ns.insert(place, kept[1])
+            self._kept_then.insert(place, self._taken(kept[1], kept[1]))
+        for number in range(bisect_right(self._ends_ns, start_ns), place):
+            self._kept_then[number] |= nodes
 
     def _rounded(self, end_ns: int) -> int:
         """An end, up to ``bf_resolution``."""

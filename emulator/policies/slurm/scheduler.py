@@ -67,6 +67,11 @@ class _JobPlacement(JobPlacement):
     reclaimed_for: tuple[str | None, str] = (None, "")
     """The job for which it was last to go or to stop, and why in words."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether its time counts, and it has not been ended."""
+        return not self.leaves and not self.is_over
+
 
 class SlurmScheduler(Scheduler):
     """Slurm decides, for the nodes, partitions and jobs of an imported site: who starts where, and who makes room.
@@ -181,7 +186,8 @@ class SlurmScheduler(Scheduler):
 
     def _over(self, now_ns: int) -> Iterator[SchedulerDecision]:
         """The time limit, or the grace, of running jobs is over."""
-        for stay in [stay for stay in self._limited() if self._controller.limit_ns(stay.running.end_ns) <= now_ns]:
+        limited = [each for each in self._placements.values() if each.is_limited]
+        for stay in [each for each in limited if self._controller.limit_ns(each.running.end_ns) <= now_ns]:
             if stay.running.preempted:
                 yield from self._evict(stay, now_ns)
             else:
@@ -276,12 +282,9 @@ class SlurmScheduler(Scheduler):
 
     def _next_end_ns(self) -> int:
         """When the next job is ended because its time limit, or its grace, is over."""
-        ends_ns = (stay.running.end_ns for stay in self._limited())
-        return self._controller.limit_ns(min(ends_ns, default=FOREVER_NS))
-
-    def _limited(self) -> Iterator[_JobPlacement]:
-        """Those whose time counts, and who have not been ended."""
-        return (stay for stay in self._placements.values() if not stay.leaves and not stay.is_over)
+        by_end = (self._placements[running.waiting.job.name] for running in self._snapshot.by_end)
+        first = next((each.running.end_ns for each in by_end if each.is_limited), FOREVER_NS)
+        return self._controller.limit_ns(first)
 
     def _carried_out(self, now_ns: int) -> list[SchedulerDecision]:
         """What can be done now of what was decided; who has left its nodes leaves the snapshot."""

@@ -153,6 +153,8 @@ class Snapshot:
         self.waiting: dict[str, Waiting] = {}
         self.ends_ns: list[int] = []
         """When the running jobs end by their limits, in order."""
+        self.by_end: list[Running] = []
+        """The running jobs in the order of ``ends_ns``."""
         self._names = tuple(cluster.nodes)
         self._queue: list[Waiting] = []
         """The waiting ones, in the order in which they are looked at."""
@@ -193,7 +195,7 @@ class Snapshot:
         name = running.waiting.job.name
         waiting = self.withdraw(name)
         self.running[name] = self._in_partition[waiting.partition.name][name] = running
-        insort(self.ends_ns, running.end_ns)
+        self._add_end(running)
         for node in running.nodes:
             self.free[node] -= running.cpus
             self._on[node][name] = running
@@ -204,7 +206,7 @@ class Snapshot:
         name = running.waiting.job.name
         del self.running[name], self._in_partition[running.waiting.partition.name][name]
         self.going.pop(name, None)
-        del self.ends_ns[bisect_left(self.ends_ns, running.end_ns)]
+        self._remove_end(running)
         for node in running.nodes:
             self.free[node] += running.cpus
             del self._on[node][name]
@@ -228,10 +230,21 @@ class Snapshot:
 
     def move_end(self, running: Running, end_ns: int) -> None:
         """It will have to end at another time."""
-        del self.ends_ns[bisect_left(self.ends_ns, running.end_ns)]
+        self._remove_end(running)
         running.end_ns = end_ns
-        insort(self.ends_ns, end_ns)
+        self._add_end(running)
         self._changed(running.nodes)
+
+    def _add_end(self, running: Running) -> None:
+        place = bisect_right(self.ends_ns, running.end_ns)
+        self.ends_ns.insert(place, running.end_ns)
+        self.by_end.insert(place, running)
+
+    def _remove_end(self, running: Running) -> None:
+        place = bisect_left(self.ends_ns, running.end_ns)
+        while self.by_end[place] is not running:  # several end at one time
+            place += 1
+        del self.ends_ns[place], self.by_end[place]
 
     def node_gone(self, node: str) -> None:
         """A node is down: none of its CPUs can be had."""
