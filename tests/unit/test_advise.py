@@ -313,6 +313,22 @@ def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
     assert "0 of 48" not in again.stderr
 
 
+def test_an_answer_within_some_time_is_of_the_seeds_that_are_made(tmp_path: Path) -> None:
+    result = advise(write(tmp_path, VALID), "--seeds", "200", "--seconds", "1", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    found = kept_advice(tmp_path / "out")
+    said = re.fullmatch(
+        r"This is of (\d+) of 16 choices, and (\d+) of 200 seeds: more time may change it \(--seconds\).",
+        found["text"][0],
+    )
+    assert said
+    choices, seeds = map(int, said.groups())
+    assert choices == len(found["candidates"])
+    assert 3 <= seeds < 200
+    assert {row["runs"] for row in found["candidates"]} == {seeds}
+    assert {"wait", "kill-mr-srt", "suspend-mr-srt"} <= {row["name"] for row in found["candidates"]}
+
+
 def test_what_an_experiment_rests_on_is_said_first(tmp_path: Path) -> None:
     gap = {"reason": "user limits are not modelled", "number": 2, "kind": "queues", "example": "a: c.xml:3"}
     file = write(tmp_path, VALID + f"basis: {json.dumps({'decides': [gap]})}\n")

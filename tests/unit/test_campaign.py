@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
-from emulator.campaign.directory import CampaignDirectory, KeptRuns, keep_digest, planned_runs
+from emulator.campaign.directory import CampaignDirectory, KeptRuns, PlannedRun, keep_digest, planned_runs
 from emulator.campaign.runner import run_campaign
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError
@@ -339,6 +339,24 @@ def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     assert [status.left_real_s for status in told if status.done == 0] == [None] * done.count(0)
     assert all(status.left_real_s is not None for status in told if status.done)
     assert told[-1].left_real_s == 0
+
+
+def test_one_that_is_to_stop_has_the_runs_that_are_made_and_goes_on_later(tmp_path: Path) -> None:
+    runs = planned_runs(load_campaign(write_campaign(tmp_path, CAMPAIGN)).variants)
+    made: set[str] = set()
+
+    def goes_on(so_far: Sequence[PlannedRun], failed: Mapping[str, str]) -> bool:
+        made.clear()
+        made.update(run.name for run in so_far)
+        return not made
+
+    with CampaignDirectory(tmp_path / "out").held() as directory:
+        stopped = run_campaign("small", runs, directory, run_experiment, lambda status: None, slots=1, goes_on=goes_on)
+        assert 0 < len(made) < len(runs)
+        assert {run.name for run in stopped.runs} == made == set(table(tmp_path / "out")["run"].to_pylist())
+        whole = run_campaign("small", runs, directory, run_experiment, lambda status: None)
+    assert whole.found_done >= len(made)
+    assert list(whole.runs) == runs
 
 
 def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path: Path) -> None:
