@@ -1,16 +1,17 @@
 """Makes an experiment from a trace, which has no cluster, for ``natjam advise TRACE``.
 
-It uses the first hour of the trace, or all of a shorter one.  If every job there has a queue, and there are several,
-they stay: each is guaranteed its share of the work, and one is urgent (``_urgent``).  Otherwise its jobs are divided at
-random into production and research.  The number of tasks is scaled so that the work offered is 1.3 times what the
-cluster can do (``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until
-production's peak fits.  A trace too small to offer that much keeps its tasks.  Jobs of a format whose jobs are rigid
-become gangs, and their ApplicationMasters, which such systems do not have, take no containers.  All keys can be
-overridden.
+It uses the first hour of the trace from its first submission, or all of a shorter one.  If every job there has a queue,
+and there are several, they stay: each is guaranteed its share of the work, and one is urgent (``_urgent``).  Otherwise
+its jobs are divided at random into production and research.  The number of tasks is scaled so that the work offered is
+1.3 times what the cluster can do (``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers,
+doubled until production's peak fits.  A trace too small to offer that much keeps its tasks.  Jobs of a format whose
+jobs are rigid become gangs, and their ApplicationMasters, which such systems do not have, take no containers.  All keys
+can be overridden.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,9 @@ def experiment_of_trace(
     wanted = load_experiment(file, overrides).workload.trace
     if wanted is None:
         raise ConfigError("--set workload.trace: the trace cannot be removed")
+    is_our_window = "workload.trace.window_s" not in given
+    if is_our_window and (first_s := _first_submission_s(wanted)):
+        wanted = wanted.model_copy(update={"window_s": (first_s, first_s + _WINDOW_S)})
     window = _write_window(path, wanted, out, on_bytes)
     notes = [window.said, *_keep_queues(data, window.jobs, given, production)]
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
@@ -78,7 +82,9 @@ def experiment_of_trace(
     if isinstance(wanted.window_s, tuple):  # its jobs are kept with times from its start
         overrides = [text for text in overrides if text.partition("=")[0].strip() != "workload.trace.window_s"]
         data["workload"]["trace"]["window_s"] = wanted.window_s[1] - wanted.window_s[0]
-    elif window.jobs[-1].submit_ns < _WINDOW_S * 1e9:  # the load counts only the time in which jobs arrive
+    is_given = isinstance(wanted.window_s, tuple) and not is_our_window
+    # The load counts only the time in which jobs arrive.
+    if not is_given and window.jobs[-1].submit_ns < _WINDOW_S * 1e9:
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
@@ -100,6 +106,22 @@ def experiment_of_trace(
                 raise
     _write(file, head, overridden(file, overrides))
     return file, window.problems, notes
+
+
+def _first_submission_s(entry: TraceEntry) -> float:
+    """The first submission of a trace, in seconds after the time from which it counts; 0 if it counts from there.
+
+    Raises TraceError.
+    """
+    trace = open_entry(entry, Problems(lenient=True))
+    if trace.header.origin != "zero":
+        return 0.0
+    first_ns = math.inf
+    for job in trace.jobs:
+        first_ns = min(first_ns, job.submit_ns)
+        if not first_ns:  # as in most: the rest need not be read for this
+            break
+    return first_ns / 1e9 if first_ns < math.inf else 0.0
 
 
 def _lost(experiment: Experiment, recorded: Sequence[WorkloadJob], made: Sequence[JobSpec]) -> Iterator[str]:

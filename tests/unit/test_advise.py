@@ -354,6 +354,13 @@ def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:
     assert "window_s" not in text  # all of it: it is shorter than an hour
 
 
+def test_the_first_hour_of_a_trace_is_counted_from_its_first_submission(tmp_path: Path) -> None:
+    rows = [f"{n} {100_000 + 700 * n} 0 600 4 -1 -1 4 600 -1 1 1 1 1 1 1 -1 -1" for n in range(1, 11)]
+    (tmp_path / "late.swf").write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n")
+    found = advise(tmp_path / "late.swf", "--seeds", "1", "--seconds", "1", "--out", tmp_path / "out")
+    assert "6 of the 10 jobs of late.swf, those submitted in its seconds 100,700 to 104,300" in found.output
+
+
 def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     rows = [f"{60 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'long'}" for n in range(6)]
     (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
