@@ -258,6 +258,15 @@ class Cluster(Strict):
         """The names of the resources, in the order of all vectors; none where containers have one size."""
         return tuple(dict.fromkeys(name for group in self.node_groups or () for name in group.resources))
 
+    @cached_property
+    def groups_by_size(self) -> dict[tuple[int, ...], list[int]]:
+        """The numbers of the node groups whose nodes have the same: an imported site has a group for each node, and few
+        sizes."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        for number, group in enumerate(self.node_groups or ()):
+            found.setdefault(vector_of(group.resources, self.resource_names), []).append(number)
+        return found
+
     def request(self, resources: Mapping[str, float] | None, memory_gb: float | None = None) -> tuple[int, ...]:
         """What a task asks for: ``resources``, of which it may leave out ``cpu`` (1) and ``memory_gb`` (what it uses,
         else ``container_memory_gb``)."""

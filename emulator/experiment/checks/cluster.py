@@ -189,7 +189,7 @@ def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem
             yield ("cluster", "suspended_hold", index), _unknown(name, names)
     if cluster.application_masters == "in-containers" or cluster.master_resources is not None:
         of_master: Location = ("cluster", "master_resources")
-        yield from _fitting(cluster.master_resources or {}, of_master, cluster, groups, "an ApplicationMaster")
+        yield from _fitting(cluster.master_resources or {}, of_master, cluster, "an ApplicationMaster")
 
 
 def _queues(scheduler: Scheduler, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
@@ -238,7 +238,7 @@ def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGro
         request = request_of(job, asked, cluster)
         if not any(request):
             yield at, "a task that asks for nothing can be started any number of times; give it something"
-        yield from _fitting(asked.resources, at, cluster, groups, "a task", request)
+        yield from _fitting(asked.resources, at, cluster, "a task", request)
         asked_gb = asked.resources.get(MEMORY)
         if asked_gb is not None and (asked.used_gb or 0) > asked_gb:
             yield (*at, MEMORY), f"a task that uses {asked.used_gb:g} GB asks for {asked_gb:g}; raise it"
@@ -249,10 +249,12 @@ def _beside_master(
     request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
 ) -> Iterator[Problem]:
     """An ApplicationMaster on the only node that is large enough must leave room there."""
-    fitting = [group for group in groups if fits(request, vector_of_group(group, cluster))]
-    if cluster.application_masters != "in-containers" or len(fitting) != 1 or fitting[0].count > 1:
+    if cluster.application_masters != "in-containers":
         return
-    room = minus(vector_of_group(fitting[0], cluster), cluster.request(cluster.master_resources))
+    fitting = [(size, n) for size, numbers in cluster.groups_by_size.items() if fits(request, size) for n in numbers]
+    if len(fitting) != 1 or groups[fitting[0][1]].count > 1:
+        return
+    room = minus(fitting[0][0], cluster.request(cluster.master_resources))
     if not fits(request, room):
         short = written(lacking(request, room), cluster.resource_names)
         message = (
@@ -266,7 +268,6 @@ def _fitting(
     named: dict[str, float],
     where: Location,
     cluster: Cluster,
-    groups: tuple[NodeGroup, ...],
     what: str,
     request: Resources | None = None,
 ) -> Iterator[Problem]:
@@ -276,11 +277,12 @@ def _fitting(
     for name in unknown:
         yield (*where, name), _unknown(name, names)
     request = cluster.request(named) if request is None else request
-    short = [lacking(request, vector_of_group(group, cluster)) for group in groups]
-    if not unknown and all(map(any, short)):
-        nearest = min(range(len(groups)), key=lambda index: (sum(map(bool, short[index])), sum(short[index])))
+    short = {size: lacking(request, size) for size in cluster.groups_by_size}
+    if not unknown and all(map(any, short.values())):
+        nearest = min(short, key=lambda size: (sum(map(bool, short[size])), sum(short[size])))
+        number = cluster.groups_by_size[nearest][0]
         yield (
             where,
-            f"{what} that asks for {written(request, names)} fits no empty node: the nearest, of node_groups.{nearest},"
+            f"{what} that asks for {written(request, names)} fits no empty node: the nearest, of node_groups.{number},"
             f" lacks {written(short[nearest], names)}; lower it, or add larger nodes",
         )

@@ -252,8 +252,10 @@ def _gang_of_sizes(where: Location, job: JobEntry, cluster: Cluster, nodes: tupl
     # Any so many of its tasks may be left, of a part of them the largest.
     size_of = least if is_whole else most
     request = size_of(group.request for group in groups)
-    sizes = [(group.count, vector_of_group(group, cluster)) for group in nodes]
-    fitting = sum(count * count_fitting(request, size) for count, size in sizes)
+    sizes = cluster.groups_by_size
+    fitting = sum(
+        count_fitting(request, size) * sum(nodes[number].count for number in numbers) for size, numbers in sizes.items()
+    )
     if needed > fitting:
         what = "tasks" if len(groups) == 1 else "tasks of the smallest size" if is_whole else "of the largest tasks"
         yield (
@@ -262,5 +264,5 @@ def _gang_of_sizes(where: Location, job: JobEntry, cluster: Cluster, nodes: tupl
         )
     elif is_whole and needed * cluster.nodes <= _MAX_TRIED:
         requests = [group.request for group in groups for _ in range(group.count)]
-        if not have_capacity(requests, [size for count, size in sizes for _ in range(count)]):
+        if not have_capacity(requests, [vector_of_group(each, cluster) for each in nodes for _ in range(each.count)]):
             yield where, f"{needed} tasks of these sizes find no room at once on empty nodes; make some smaller"
