@@ -59,9 +59,9 @@ class Loss(Frozen):
     what: str
     where: str
     """File and line."""
-    why: str = ""
+    why: str
     """What is not modelled, or why it was left out; losses are counted by it."""
-    effect: Effect = Effect.DECIDES
+    effect: Effect
     kind: str = "settings"
     """What is counted, in the plural."""
     has_it: str = ""
