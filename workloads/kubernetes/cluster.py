@@ -172,7 +172,7 @@ def _by_creation(
             continue
         created_ns = now_ns if each.created_ns is None else each.created_ns
         length_ns = expected_ns(each, lengths, now_ns)
-        pod = replace(each.pod, priority=each.priority_anew)
+        pod = replace(each.pod, priority=each.priority_now)
         arrivals.append(Arrival(pod, created_ns, length_ns, each.grace_ns, each.replacement))
     arrivals.sort(key=lambda each: (each.submit_ns, each.pod.name))
     first_ns = arrivals[0].submit_ns if arrivals else 0

@@ -120,7 +120,7 @@ class Made(NamedTuple):
     """A pod as it was admitted, and the priority that it would be admitted with now."""
 
     pod: Pod
-    priority_anew: int
+    priority_now: int
 
 
 @dataclass(frozen=True)

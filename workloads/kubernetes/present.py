@@ -31,7 +31,7 @@ class Present:
     """A pod; times since 1970."""
 
     pod: Pod
-    priority_anew: int
+    priority_now: int
     """The priority that it would be admitted with now; it has the one that it was admitted with."""
     where: str
     owner: Owner
