@@ -86,7 +86,7 @@ def write_low(directory: Path) -> Path:
     """The program of the job ``low``, beside the experiment; returns the directory that its hidden processes name."""
     place = directory / "place"
     place.mkdir()
-    # Seldom: processes that start others as fast as they can take the cores from the run itself, whose time is scaled.
+    # Seldom: processes that fork as fast as they can leave no core to the run itself, whose time is scaled.
     (directory / "low.sh").write_text(hidden(place, between_s=0.05) + "sleep 6 & wait\n")
     (directory / "said.txt").write_text("hello\n")
     return place
