@@ -104,18 +104,25 @@ class Cluster(Frozen):
     settings: Settings = Settings()
     qos: tuple[Qos, ...] = ()
     """If there are any, they say who may preempt whom, and how (``preempt/qos``); else the partitions do."""
+    resources: Mapping[str, Mapping[str, int]] = {}
+    """What jobs consume on a node beside CPUs, by its name in TRES: ``mem`` in MiB, ``gres/gpu``, ``gres/gpu:a100``."""
 
     def partition(self, name: str) -> Partition:
         """The partition called ``name``.  Raises KeyError."""
         return {each.name: each for each in self.partitions}[name]
 
-    def can_hold(self, partition: str, nodes: int, cpus: int) -> bool:
+    def can_hold(self, partition: str, nodes: int, cpus: int, resources: Mapping[str, int] | None = None) -> bool:
         """Whether a job of this size fits on the empty nodes of its partition; Slurm refuses others.
 
         Raises:
             KeyError: there is no such partition.
         """
-        return sum(self.nodes[node] >= cpus for node in self.partition(partition).nodes) >= nodes
+
+        def fits(node: str) -> bool:
+            has = self.resources.get(node, {})
+            return self.nodes[node] >= cpus and all(has.get(name, 0) >= n for name, n in (resources or {}).items())
+
+        return sum(map(fits, self.partition(partition).nodes)) >= nodes
 
 
 class SlurmDetails(Details, Frozen, tag_field="kind", tag="slurm"):
@@ -124,6 +131,8 @@ class SlurmDetails(Details, Frozen, tag_field="kind", tag="slurm"):
     limit_ns: int | None = None
     """Its time limit; None: the partition's."""
     qos: str = ""
+    eligible_ns: int = 0
+    """It may not start before."""
 
 
 class Job(Frozen):
@@ -142,11 +151,15 @@ class Job(Frozen):
     priority: int = 0
     """Within its tier, higher first; then in the order of submission."""
     qos: str = ""
+    resources: Mapping[str, int] = {}
+    """What it asks for on each node beside CPUs, as ``Cluster.resources``; of these names only."""
+    eligible_ns: int = 0
+    """It may not start before (sacct's ``Eligible``: a dependency, ``--begin``, a hold)."""
 
     @property
     def details(self) -> SlurmDetails:
         """What it is to Slurm, beside what it is to all."""
-        return SlurmDetails(self.limit_ns, self.qos)
+        return SlurmDetails(self.limit_ns, self.qos, self.eligible_ns)
 
 
 TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
