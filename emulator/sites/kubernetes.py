@@ -6,7 +6,7 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -137,16 +137,34 @@ class Spread(Frozen):
         return pod.namespace == other.namespace and self.selector.matches(other.labels)
 
 
-def default_spread(selector: Selector) -> tuple[Spread, ...]:
-    """The constraints of the default profile for a pod that has none, over the pods of its services and its owner."""
+def default_spread(
+    labels: Mapping[str, str], services: Iterable[Selector], owner: Selector | None
+) -> tuple[Spread, ...]:
+    """The constraints of the default profile for a pod that has none: over the pods of its services and its owner.
+
+    Args:
+        labels: the pod's.
+        services: the selectors of the services of its namespace; those count that match it.
+        owner: the selector of its ReplicaSet, StatefulSet or ReplicationController, whether it matches or not.
+    """
+    merged: dict[str, str] = {}
+    for service in services:
+        if service.matches(labels):
+            merged |= service.labels
+    own = () if owner is None else (*_as_expressions(owner.labels), *owner.expressions)
+    selector = Selector(merged, own)
     if selector.is_empty:
         return ()
     return tuple(Spread(key, skew, selector, False, is_default=True) for key, skew in ((HOSTNAME, 3), (ZONE, 5)))
 
 
+def _as_expressions(labels: Mapping[str, str]) -> Iterator[Expression]:
+    return (Expression(key, LabelOperator.IN, (value,)) for key, value in labels.items())
+
+
 def own_values(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
     """A selector with ``matchLabelKeys``: of those of these labels that a pod has, others must have the pod's value."""
-    more = (Expression(key, LabelOperator.IN, (labels[key],)) for key in keys if key in labels)
+    more = _as_expressions({key: labels[key] for key in keys if key in labels})
     return replace(selector, expressions=(*selector.expressions, *more))
 
 
@@ -293,8 +311,8 @@ class Pending(Frozen):
     """Its last attempt, or its creation."""
     aside: bool = False
     """It waits for a change in the cluster."""
-    may_fit: bool = False
-    """On some node it would fit if others left."""
+    refused: tuple[str, ...] = ()
+    """The filters that refused it on some node, where it may fit when others come or leave."""
 
 
 class PriorityClass(Frozen):
@@ -357,6 +375,8 @@ class State(Frozen):
     waiting: tuple[Pending, ...] = ()
     budgets: tuple[Budget, ...] = ()
     groups: tuple[Group, ...] = ()
+    first: int = 0
+    """The number of the node that the scheduler looks at first, in its order: of each zone one in turn."""
 
 
 class Kubernetes(Frozen):

@@ -273,7 +273,7 @@ def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     ]
     (going,) = (each for each in state.bound if each.pod.name == "a")
     assert (going.terminating, going.preempted) == (True, True)
-    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
+    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, refused=("resources",)),)
     assert cycle(state, 11 * SECOND_NS, first_of_best)[0] is None, "nothing has changed"
     assert place(state, pod("other", 1, 4), first_of_best).node is None, "the room is spoken for"
     assert victims(state, pod("in", 4, 5), first_of_best).verdict is Verdict.WAITS
