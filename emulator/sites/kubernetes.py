@@ -168,7 +168,7 @@ def own_values(selector: Selector, keys: Iterable[str], labels: Mapping[str, str
     return replace(selector, expressions=(*selector.expressions, *more))
 
 
-_ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"
 
 
 class HostPort(Frozen):
@@ -176,13 +176,13 @@ class HostPort(Frozen):
 
     port: int
     protocol: str = "TCP"
-    address: str = _ANY_ADDRESS
+    address: str = ANY_ADDRESS
 
     def conflicts(self, other: HostPort) -> bool:
         """Whether only one of both can be on a node."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
-        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
 
 
 class PodTemplate(Frozen, kw_only=True):
@@ -226,6 +226,16 @@ class Pod(PodTemplate):
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""
         return any(each.tolerates(taint) for each in self.tolerations)
+
+    def tolerates_all(self, taints: Iterable[Taint]) -> bool:
+        """Whether none of the taints keeps it away."""
+        return all(taint.effect is Effect.PREFER_NO_SCHEDULE or self.tolerates(taint) for taint in taints)
+
+    def may_be_on(self, node: Node) -> bool:
+        """Whether its node selector and its required node affinity allow a node."""
+        if any(node.label(key) != value for key, value in self.selector.items()):
+            return False
+        return not self.node_affinity or node.meets(self.node_affinity)
 
 
 class Replacement(StrEnum):
@@ -367,6 +377,19 @@ class BudgetSpec(Frozen):
         return Budget(self.name, self.selector, max(healthy - self.min_available, 0), namespace=self.namespace)
 
 
+class Context(Frozen):
+    """What objects other than pods and nodes say about pods that come."""
+
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    """The labels of each."""
+    services: Mapping[str, tuple[Selector, ...]] = {}
+    """Their selectors, by namespace."""
+    owners: Mapping[str, Selector] = {}
+    """The selectors of what makes pods, by kind, namespace and name: ``ReplicaSet shop/web``."""
+    volumes: Mapping[str, tuple[NodeTerm, ...]] = {}
+    """By namespace and name of a claim that is bound to a volume: the terms of which one holds for its nodes."""
+
+
 class State(Frozen):
     """A cluster at one instant.  The order of nodes and pods is that in which the scheduler learnt of them."""
 
@@ -392,6 +415,7 @@ class Kubernetes(Frozen):
     partial: Mapping[str, tuple[str, ...]] = {}
     """By pod that waits: its fields that decide and are not modelled, with what that means."""
     basis: Basis = Basis()
+    context: Context = Context()
 
     def __post_init__(self) -> None:
         nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)

@@ -44,10 +44,16 @@ RECORDS = ROOT / "tests/data/kubernetes"
 
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
-    [("cases", "cases", 152), ("cases", "own-tests", 29), ("days", "days", 3), ("gangs", "gangs", 40)],
+    [
+        ("cases", "cases.jsonl.gz", 152 + 120),
+        ("cases", "own-tests.jsonl.gz", 29),
+        ("days", "days.jsonl.gz", 3),
+        ("days", "site-day.json", 1),
+        ("gangs", "gangs.jsonl.gz", 40),
+    ],
 )
 def test_kube_schedulers_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0
+    assert peer.main([kind, str(RECORDS / name)]) == 0
     assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
 
 

@@ -7,7 +7,7 @@ affinity, host ports, resources, volumes; then those that look at other pods (``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 
 from emulator.sites.kubernetes import Effect, HostPort, Node, Pod, Taint
@@ -51,8 +51,9 @@ def fit_error_of_node(node: Node, pod: Pod) -> FitError | None:
     """The filters that do not depend on other pods."""
     if node.unschedulable and not pod.tolerates(CORDONED):
         return FitError(Filter.UNSCHEDULABLE, True)
-    for taint in _refusing(pod, node):
-        return FitError(Filter.TAINT, True, taint.key)
+    for taint in node.taints:
+        if not pod.tolerates_all((taint,)):
+            return FitError(Filter.TAINT, True, taint.key)
     for key, value in pod.selector.items():
         if node.label(key) != value:
             return FitError(Filter.SELECTOR, True, f"{key}={value}")
@@ -63,17 +64,6 @@ def fit_error_of_node(node: Node, pod: Pod) -> FitError | None:
 
 def _in_words(terms: Iterable[NodeTerm]) -> str:
     return " or ".join(", ".join(map(str, (*each.expressions, *each.fields))) or "nothing" for each in terms)
-
-
-def tolerates_all(pod: Pod, node: Node) -> bool:
-    """Whether a pod tolerates all taints of a node that keep pods away."""
-    return not any(_refusing(pod, node))
-
-
-def _refusing(pod: Pod, node: Node) -> Iterator[Taint]:
-    return (
-        taint for taint in node.taints if taint.effect is not Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint)
-    )
 
 
 class Usage:

@@ -16,7 +16,7 @@ from heapq import nsmallest
 from math import floor
 from operator import itemgetter
 
-from emulator.policies.kubernetes.filters import Filter, FitError, tolerates_all
+from emulator.policies.kubernetes.filters import Filter, FitError
 from emulator.sites.kubernetes import HOSTNAME, AffinityTerm, Bound, Node, Pod, Spread
 
 Domain = tuple[str, str]
@@ -252,16 +252,9 @@ def _counts(pod: Pod, nodes: Iterable[Node], is_required: bool) -> list[SpreadCo
 def _counts_for(constraint: Spread, pod: Pod, node: Node) -> bool:
     if node.label(constraint.topology) is None:
         return False
-    if not constraint.ignores_affinity and not may_be_on(pod, node):
+    if not constraint.ignores_affinity and not pod.may_be_on(node):
         return False
-    return not constraint.honors_taints or tolerates_all(pod, node)
-
-
-def may_be_on(pod: Pod, node: Node) -> bool:
-    """Whether a pod's node selector and its required node affinity allow a node."""
-    if any(node.label(key) != value for key, value in pod.selector.items()):
-        return False
-    return not pod.node_affinity or node.meets(pod.node_affinity)
+    return not constraint.honors_taints or pod.tolerates_all(node.taints)
 
 
 def domains_of(constraints: Iterable[SpreadCounts], nodes: Sequence[Node]) -> Iterator[tuple[SpreadCounts, int]]:
