@@ -27,6 +27,9 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(snapshot, plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
+        if why := snapshot.limits.why_waits(job.job):
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
+            continue
         if (
             number < hopeful and not snapshot.cluster.by_qos
         ):  # under qos, who starts now may be a victim of one behind it

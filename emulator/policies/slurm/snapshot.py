@@ -13,6 +13,7 @@ from itertools import islice
 from operator import add
 from operator import sub as subtract
 
+from emulator.policies.slurm.limits import LimitUsage
 from emulator.sites.slurm import (
     FOREVER_NS,
     SECOND_NS,
@@ -197,6 +198,7 @@ class Snapshot:
         """When the running jobs end by their limits, in order."""
         self.by_end: list[Running] = []
         """The running jobs in the order of ``ends_ns``."""
+        self.limits = LimitUsage(cluster)
         self._names = tuple(cluster.nodes)
         self._queue: list[Waiting] = []
         """The waiting ones, in the order in which they are looked at."""
@@ -255,6 +257,7 @@ class Snapshot:
         waiting = self.withdraw(name)
         self.running[name] = self._in_partition[waiting.partition.name][name] = running
         self._add_end(running)
+        self.limits.start(waiting.job)
         for node in running.nodes:
             self.free[node] = minus(self.free[node], running.amounts)
             self._on[node][name] = running
@@ -266,6 +269,7 @@ class Snapshot:
         del self.running[name], self._in_partition[running.waiting.partition.name][name]
         self.going.pop(name, None)
         self._remove_end(running)
+        self.limits.end(running.waiting.job)
         for node in running.nodes:
             self.free[node] = plus(self.free[node], running.amounts)
             del self._on[node][name]
