@@ -58,8 +58,7 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        eligible_ns = max(job.submit_ns, job.eligible_ns)
-        self._pend(Waiting(job, partition, self._submitted, eligible_ns, qos))
+        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:

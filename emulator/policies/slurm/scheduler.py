@@ -12,7 +12,7 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -314,6 +314,15 @@ class SlurmScheduler(Scheduler):
         return decided
 
 
+def startable(cluster: Cluster) -> Callable[[Job], bool]:
+    """Whether a job would ever start: it fits on the empty nodes of its partition, and alone is over no limit.
+
+    What is returned raises KeyError: there is no such partition.
+    """
+    fits, nobody_runs = cluster.fitting(), LimitUsage(cluster)
+    return lambda job: fits(job) and not nobody_runs.why_waits(job)
+
+
 def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, boot_ns: int = 0) -> Player:
     """A play of the jobs of a site; ``boot_ns``: when the controller started, in their time.  Jobs that fit nowhere are
     refused, and have no executions.
@@ -323,8 +332,7 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
     """
     jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
     nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
-    nobody_runs = LimitUsage(cluster)
-    fitting = [job for job in filter(cluster.fitting(), jobs) if not nobody_runs.why_waits(job)]
+    fitting = [*filter(startable(cluster), jobs)]
     modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
     played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)
