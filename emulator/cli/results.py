@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from emulator.cli.options import Baseline, Out, Strict, new_directory
+from emulator.cli.options import Baseline, Out, Strict, claimed
 from emulator.display.console import results_console, say
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
 
 def compare(
+    context: typer.Context,
     a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}, or a file to run.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],
     quantity: Annotated[
@@ -50,12 +51,12 @@ def compare(
     from emulator.display.basis import basis_of_run, head_answer
 
     if a.is_file() and b.is_file():
-        directory = new_directory("compare", out)
+        directory = claimed(context, "compare", out)
         a, b = comparisons.run_both(a, b, directory, say)
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
     else:
         comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
-        directory = new_directory("compare", out)
+        directory = claimed(context, "compare", out)
     sides = [find_runs([side]) for side in (a, b)]
     for basis in dict.fromkeys(basis_of_run(read_summary(runs[0].path)) for runs in sides):
         head_answer(basis, strict)
