@@ -24,8 +24,9 @@ from collections.abc import Iterator, Mapping
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.main_scheduler import Decision, main_pass
-from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.priority import Priorities
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Amounts, Cluster, Job, Mode, fits
 
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
@@ -47,7 +48,9 @@ class Controller:
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
-        self._qos = {each.name: each for each in cluster.qos}
+        weights = cluster.settings.weights
+        self._priorities = None if weights is None else Priorities(cluster, weights, boot_ns)
+        self._qos = {each.name: each for each in cluster.qos} if cluster.by_qos else {}
 
     # ---- what has happened ----
 
@@ -55,7 +58,8 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self.snapshot.submit(Waiting(job, partition, self._submitted, qos=qos, by_qos=self._settings.orders_by_qos))
+        eligible_ns = max(job.submit_ns, job.eligible_ns)
+        self._pend(Waiting(job, partition, self._submitted, eligible_ns, qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -66,22 +70,26 @@ class Controller:
         self._news_for_backfill = True
         return running
 
-    def leave(self, running: Running) -> None:
+    def leave(self, running: Running, now_ns: int) -> None:
         """A job has left its nodes."""
         is_victim = running.waiting.job.name in self.snapshot.going
         self._has_room |= is_victim
         self._news |= not is_victim
         self._news_for_backfill = True
         self.stopped.pop(running.waiting.job.name, None)
+        if self._priorities is not None:
+            self._priorities.charge(running.waiting.job, running.start_ns, now_ns)
         self.snapshot.end(running)
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
         eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
-        again = Waiting(
-            job, waiting.partition, waiting.number, eligible_ns, waiting.qos, by_qos=self._settings.orders_by_qos
-        )
-        self.snapshot.submit(again)
+        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+
+    def _pend(self, waiting: Waiting) -> None:
+        if self._priorities is not None:
+            waiting.priority = self._priorities.of(waiting.job, waiting.eligible_ns)
+        self.snapshot.submit(waiting)
 
     def withdraw(self, name: str) -> None:
         """A waiting job has ended."""
@@ -100,6 +108,7 @@ class Controller:
     def tick(self, now_ns: int) -> Iterator[Decision]:
         """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
         takes the next."""
+        self._calculate_priorities(now_ns)
         due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
         self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
         is_due = before_ns < due_ns and self._main_ns(due_ns) <= now_ns
@@ -113,6 +122,14 @@ class Controller:
         if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
             self._news_for_backfill = False
             yield from backfill_pass(self.snapshot, now_ns)
+
+    def _calculate_priorities(self, now_ns: int) -> None:
+        priorities = self._priorities
+        if priorities is None or not priorities.is_due(now_ns):
+            return
+        running = self.snapshot.running.values()
+        priorities.calculate(now_ns, ((each.waiting.job, each.start_ns) for each in running))
+        self.snapshot.set_priorities(lambda each: priorities.of(each.job, each.eligible_ns))
 
     def limit_ns(self, end_ns: int) -> int:
         """When a job is ended whose time limit, or grace, is over at ``end_ns``."""
@@ -129,7 +146,7 @@ class Controller:
         if not self._settings.gang:
             return [], {}
         sharing = self.snapshot.sharing()
-        runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
+        runs = self._turns.active(sharing, self.snapshot.amounts_of)
         waits, going = sharing.keys() - runs, self.snapshot.going
         stops = [name for name in sharing if name in waits and name not in self.stopped and name not in going]
         may_go_on = self.stopped.keys() - waits - going.keys()
@@ -177,9 +194,9 @@ class TimeSlices:
         self._back: dict[str, int] = {}
         """How often each has gone to the end."""
 
-    def active(self, running: Mapping[str, Running], cpus: Mapping[str, int]) -> set[str]:
+    def active(self, running: Mapping[str, Running], amounts: Mapping[str, Amounts]) -> set[str]:
         """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
-        free = dict(cpus)
+        free = dict(amounts)
         runs: set[str] = set()
         turns = {name: place for place, name in enumerate(running)}
 
@@ -190,10 +207,11 @@ class TimeSlices:
 
         for name in sorted(running, key=place_in_order):
             job = running[name]
-            if all(free[node] >= job.cpus for node in job.nodes):
+            needs = job.amounts_running
+            if all(fits(free[node], needs) for node in job.nodes):
                 runs.add(name)
                 for node in job.nodes:
-                    free[node] -= job.cpus
+                    free[node] = minus(free[node], needs)
         if len(runs) == len(running):
             self._back.clear()
         return runs
