@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.papers.slurm_runs import (
-    BOOT_NS,
+    BOOT_S,
     Held,
     cluster_of,
     hold,
@@ -114,7 +114,7 @@ def differs_in_machines(run: Mapping[str, Any]) -> str | None:
 
 def run_in_machines(run: Mapping[str, Any], folder: Path) -> Stays:
     """A recorded run's jobs through the machines, under its own configuration."""
-    scheduler = {"allocation": {"controller_started_s": BOOT_NS / SECOND_NS}}
+    scheduler = {"allocation": {"controller_started_s": BOOT_S / SECOND_NS}}
     return in_machines(cluster_of(run), jobs_of(run), folder, scheduler=scheduler)
 
 

@@ -31,6 +31,7 @@ from emulator.policies.schedulers.protocol import (
 from emulator.policies.slurm.scheduler import SlurmRules, SlurmScheduler
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites import slurm
 from emulator.sites.kubernetes import Node, PodDetails
 from emulator.sites.kueue import PodTemplate, WorkloadDetails
 from emulator.sites.slurm import Cluster, Partition, Settings, SlurmDetails
@@ -174,7 +175,7 @@ def kube(mechanism: str = "kill") -> Ours:
 
 def slurm() -> Ours:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
-    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings)))
+    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": slurm.Node(1)}, (partition,), settings)))
     answered(scheduler, 0, NODE)
     return scheduler
 

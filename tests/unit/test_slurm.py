@@ -22,13 +22,13 @@ from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass,
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from emulator.sites.slurm import SECOND_NS, Cluster, Job, Mode, Partition, Settings
+from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings
 from tests.commands import run_natjam
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
 """Runs that are beyond the bounds, and why."""
-NODES = {f"n{number}": 8 for number in range(4)}
+NODES = {f"n{number}": Node(8) for number in range(4)}
 ALL = 0b1111
 """The set of them."""
 
@@ -134,7 +134,8 @@ def test_nodes_are_of_the_smallest_set_that_suffices_the_fullest_for_one_and_the
     def where(nodes: int, cpus: int, stopped_on: str = "", **free: int) -> tuple[str, ...] | None:
         waiting = Waiting(job("a", nodes, cpus), state.partitions["low"], 1, stopped_on=frozenset(stopped_on.split()))
         free = {"n0": 8, "n1": 6, "n2": 4, "n3": 8, **free}
-        return place(state, waiting, state.mask(name for name in NODES if free[name] >= cpus), free.__getitem__)
+        amounts = {name: (cpus, ALL_OF_IT) for name, cpus in free.items()}
+        return place(state, waiting, state.mask(name for name in NODES if free[name] >= cpus), amounts.__getitem__)
 
     assert where(1, 4) == ("n2",)
     assert where(1, 5, n3=0) == ("n1",)
@@ -219,13 +220,14 @@ def _carried_out(state: Snapshot, now_ns: int) -> list[Decision]:
 def test_gangs_take_turns() -> None:
     running = {"a": (job("a", 1, 6), "n0"), "b": (job("b", 1, 6), "n0"), "high": (job("high", 1, 2), "n0")}
     state = snapshot(cluster(), {}, [])
-    for number, (name, (each, nodes)) in enumerate(running.items()):
+    for number, (each, nodes) in enumerate(running.values()):
         wait = Waiting(each, state.cluster.partition(each.partition), number)
-        state.running[name] = Running(wait, tuple(nodes.split()), 0, wait.limit_ns)
+        state.submit(wait)
+        state.start(Running(wait, tuple(nodes.split()), 0, wait.limit_ns))
     turns = TimeSlices()
-    assert turns.active(state.running, NODES) == {"high", "a"}
+    assert turns.active(state.running, state.amounts_of) == {"high", "a"}
     turns.change(state.running, {"high", "a"})
-    assert turns.active(state.running, NODES) == {"high", "b"}
+    assert turns.active(state.running, state.amounts_of) == {"high", "b"}
 
 
 def test_a_preemptor_blocks_others_until_its_victims_have_gone_and_then_they_are_looked_at_at_once() -> None:
@@ -332,13 +334,13 @@ def _never_over_full(jobs: list[Job], executions: Mapping[str, Sequence[Executio
     used = dict.fromkeys(NODES, 0)
     for _, change, node in sorted(changes):
         used[node] += change
-        assert 0 <= used[node] <= NODES[node]
+        assert 0 <= used[node] <= NODES[node].cpus
 
 
 def test_a_requeued_job_that_saves_goes_on_from_its_last_save() -> None:
     settings = Settings(preempts=True, cred_expire_ns=0)
     low, high = Partition("low", ("n0",), 1, Mode.REQUEUE), Partition("high", ("n0",), 10)
-    cluster = Cluster({"n0": 1}, (low, high), settings)
+    cluster = Cluster({"n0": Node(1)}, (low, high), settings)
     jobs = [Job("a", "low", 1, 1, 600 * SECOND_NS), Job("b", "high", 1, 1, 60 * SECOND_NS, submit_ns=250 * SECOND_NS)]
 
     def last_end_and_lost_ns(costs: Costs) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, place, too_few
-from emulator.policies.slurm.snapshot import FreeCpuTimes, Snapshot, Waiting
+from emulator.policies.slurm.snapshot import FreeTimes, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Job, Mode
 
 
@@ -27,7 +27,9 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(snapshot, plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
-        if number < hopeful and not snapshot.cluster.qos:  # under qos, who starts now may be a victim of one behind it
+        if (
+            number < hopeful and not snapshot.cluster.by_qos
+        ):  # under qos, who starts now may be a victim of one behind it
             decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
         else:
             decision = decide(snapshot, job, plan.free_now(job), now_ns)
@@ -48,7 +50,7 @@ def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], firs
     for number in range(first, len(jobs)):
         job = jobs[number]
         may_displace = settings.preempts and any(snapshot.preemptable(job, Mode.SUSPEND, Mode.CANCEL, Mode.REQUEUE))
-        fits = snapshot.free_cpu_times(job.job.cpus).now & plan.free_now(job)
+        fits = snapshot.free_times(job.amounts).now & plan.free_now(job)
         if may_displace or fits.bit_count() >= job.job.nodes:
             return number
     return len(jobs)
@@ -75,11 +77,11 @@ class Plan:
         """The nodes of its partition that a job could have from now on until its limit is over."""
         end_ns = self._rounded(self._now_ns + job.limit_ns)
         begun = bisect_left(self._kept, (end_ns,))
-        return self._snapshot.nodes_of[job.partition.name] & ~self._before[begun]
+        return self._snapshot.nodes_for(job) & ~self._before[begun]
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.free_cpu_times(job.job.cpus), (0, 0)
+        room, tried = self._snapshot.free_times(job.amounts), (0, 0)
         for begin_ns, nodes in self._beginnings(job):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None:
@@ -102,7 +104,7 @@ class Plan:
         """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
         enough."""
         yield self._now_ns, self.free_now(job)
-        allowed = self._snapshot.nodes_of[job.partition.name]
+        allowed = self._snapshot.nodes_for(job)
         for begin_ns, kept_then in zip(self._ends_ns, self._kept_then, strict=True):
             if begin_ns > self._now_ns + self._settings.bf_window_ns:
                 return
@@ -116,7 +118,7 @@ class Plan:
                     nodes &= ~later
             yield begin_ns, nodes
 
-    def _earliest_ns(self, job: Job, room: FreeCpuTimes, nodes: int, begin_ns: int) -> int | None:
+    def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
         at_ns = room.first_ns(nodes, job.nodes) if nodes.bit_count() >= job.nodes else None
         if at_ns is None or at_ns <= begin_ns:

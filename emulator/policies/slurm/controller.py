@@ -24,8 +24,8 @@ from collections.abc import Iterator, Mapping
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.main_scheduler import Decision, main_pass
-from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus
+from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Amounts, Cluster, Job, Mode, fits
 
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
@@ -47,7 +47,7 @@ class Controller:
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
-        self._qos = {each.name: each for each in cluster.qos}
+        self._qos = {each.name: each for each in cluster.qos} if cluster.by_qos else {}
 
     # ---- what has happened ----
 
@@ -55,7 +55,7 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self.snapshot.submit(Waiting(job, partition, self._submitted, qos=qos, by_qos=self._settings.orders_by_qos))
+        self.snapshot.submit(Waiting(job, partition, self._submitted, job.eligible_ns, qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -78,10 +78,7 @@ class Controller:
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
         eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
-        again = Waiting(
-            job, waiting.partition, waiting.number, eligible_ns, waiting.qos, by_qos=self._settings.orders_by_qos
-        )
-        self.snapshot.submit(again)
+        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
 
     def withdraw(self, name: str) -> None:
         """A waiting job has ended."""
@@ -129,7 +126,7 @@ class Controller:
         if not self._settings.gang:
             return [], {}
         sharing = self.snapshot.sharing()
-        runs = self._turns.active(sharing, self.snapshot.cluster.nodes)
+        runs = self._turns.active(sharing, self.snapshot.amounts_of)
         waits, going = sharing.keys() - runs, self.snapshot.going
         stops = [name for name in sharing if name in waits and name not in self.stopped and name not in going]
         may_go_on = self.stopped.keys() - waits - going.keys()
@@ -177,9 +174,9 @@ class TimeSlices:
         self._back: dict[str, int] = {}
         """How often each has gone to the end."""
 
-    def active(self, running: Mapping[str, Running], cpus: Mapping[str, int]) -> set[str]:
+    def active(self, running: Mapping[str, Running], amounts: Mapping[str, Amounts]) -> set[str]:
         """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
-        free = dict(cpus)
+        free = dict(amounts)
         runs: set[str] = set()
         turns = {name: place for place, name in enumerate(running)}
 
@@ -190,10 +187,11 @@ class TimeSlices:
 
         for name in sorted(running, key=place_in_order):
             job = running[name]
-            if all(free[node] >= job.cpus for node in job.nodes):
+            needs = job.amounts_running
+            if all(fits(free[node], needs) for node in job.nodes):
                 runs.add(name)
                 for node in job.nodes:
-                    free[node] -= job.cpus
+                    free[node] = minus(free[node], needs)
         if len(runs) == len(running):
             self._back.clear()
         return runs

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from emulator.policies.slurm.preemption import stopped_for, victims
-from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from emulator.policies.slurm.snapshot import KEPT_FROM, Running, Snapshot, Waiting
+from emulator.sites.slurm import Amounts, fits
 from emulator.vocabulary import Frozen
 
 
@@ -53,7 +54,7 @@ def main_pass(snapshot: Snapshot, now_ns: int, limit: int | None = None) -> Iter
         partition = job.partition.name
         if partition in blocked:
             continue
-        decision = decide(snapshot, job, snapshot.nodes_of[partition] & ~taken, now_ns)
+        decision = decide(snapshot, job, snapshot.nodes_for(job) & ~taken, now_ns)
         if decision.outcome is not Outcome.STARTS:
             blocked.add(partition)
             taken |= snapshot.nodes_of[partition]
@@ -63,12 +64,12 @@ def main_pass(snapshot: Snapshot, now_ns: int, limit: int | None = None) -> Iter
 def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
     name, settings = job.job.name, snapshot.cluster.settings
-    found, fits = None, snapshot.free_cpu_times(job.job.cpus).now & nodes
+    found, fitting = None, snapshot.free_times(job.amounts).now & nodes
     stops = stopped_for(snapshot, job)
-    if fits.bit_count() >= job.job.nodes:
-        found = place(snapshot, job, fits, snapshot.free.__getitem__)
+    if fitting.bit_count() >= job.job.nodes:
+        found = place(snapshot, job, fitting, snapshot.free.__getitem__)
     elif stops:
-        found = _place_without(snapshot, job, nodes, stops)
+        found = _place_without(snapshot, job, nodes, (), stops)
     if found is not None:
         return Decision(name, Outcome.STARTS, found)
     if not settings.preempts:
@@ -79,40 +80,44 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
     told = [each for each in going if not each.preempted or each.end_ns <= now_ns]
     if not told:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
-    where = _place_without(snapshot, job, nodes, [*stops, *going, *snapshot.going.values()]) or ()
+    where = _place_without(snapshot, job, nodes, [*going, *snapshot.going.values()], stops) or ()
     return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in told))
 
 
-def _place_without(snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[Running]) -> tuple[str, ...] | None:
-    """Where a job would be if these had left."""
-    free = snapshot.free_without(gone)
-    fits = snapshot.mask(node for node in snapshot.names(nodes) if free[node] >= job.job.cpus)
-    return place(snapshot, job, fits, free.__getitem__)
+def _place_without(
+    snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[Running], stopped: Iterable[Running]
+) -> tuple[str, ...] | None:
+    """Where a job would be if these had left, and those were stopped."""
+    free = snapshot.free_without(gone, stopped)
+    fitting = snapshot.mask(node for node in snapshot.names(nodes) if fits(free[node], job.amounts))
+    return place(snapshot, job, fitting, free.__getitem__)
 
 
 def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
     """Why a job has no room on these nodes."""
-    fit = (snapshot.free_cpu_times(job.job.cpus).now & nodes).bit_count()
-    what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs, it needs {job.job.nodes}"
-    left_out = len(job.partition.nodes) - nodes.bit_count()
+    fit = (snapshot.free_times(job.amounts).now & nodes).bit_count()
+    kept = list(zip(snapshot.resources, job.amounts, strict=True))[KEPT_FROM:]
+    more = "".join(f" and {amount} {name}" for name, amount in kept if amount)
+    what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
+    left_out = snapshot.nodes_for(job).bit_count() - nodes.bit_count()
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")
 
 
-def place(snapshot: Snapshot, waiting: Waiting, fits: int, free: Callable[[str], int]) -> tuple[str, ...] | None:
-    """The nodes for a job, in their order; None if there are too few among ``fits``, which have the CPUs it needs.
+def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[str], Amounts]) -> tuple[str, ...] | None:
+    """The nodes for a job, in their order; None if there are too few among ``fitting``, which have what it needs.
 
-    ``free`` says the free CPUs of a node.
+    ``free`` says what is free of a node.
     """
     needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on)
-    if fits.bit_count() < needed or must & ~fits:
+    if fitting.bit_count() < needed or must & ~fitting:
         return None
     if must:
-        others = _first(fits & ~must, needed - must.bit_count())
+        others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
-    enough = [run for run in _runs(fits) if run.bit_count() >= needed]
-    found = min(enough, key=int.bit_count, default=fits)
+    enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
+    found = min(enough, key=int.bit_count, default=fitting)
     if needed == 1:
-        return (min(snapshot.names(found), key=free),)
+        return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
     return tuple(snapshot.names(_first(found, needed)))
 
 

@@ -14,10 +14,10 @@ must be ended is asked as if these were gone; no record has both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
-from emulator.sites.slurm import SECOND_NS, Mode, Settings
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus, plus
+from emulator.sites.slurm import SECOND_NS, Amounts, Mode, Settings, fits
 
 
 def candidates(snapshot: Snapshot, job: Waiting, now_ns: int) -> list[Running]:
@@ -67,7 +67,9 @@ def victims(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> list[R
     found = best
     for _ in range(settings.reorder_count):
         last = found[-1]
-        rest = sorted((each for each in order if each is not last), key=lambda each: (-len(each.nodes), -each.cpus))
+        rest = sorted(
+            (each for each in order if each is not last), key=lambda each: (-len(each.nodes), -each.amounts[0])
+        )
         order = [last, *rest]
         found = _needed(snapshot, job, nodes, order)
         assert found is not None  # the same candidates suffice in any order
@@ -82,14 +84,14 @@ def _needed(snapshot: Snapshot, job: Waiting, nodes: int, order: Sequence[Runnin
     while not trial.fits:
         if (another := next(rest, None)) is None:
             return None
-        trial.change(another, another.cpus)
+        trial.add(another)
         gone.append(another)
     for each in list(gone):
-        trial.change(each, -each.cpus)
+        trial.remove(each)
         if trial.fits:
             gone.remove(each)
         else:
-            trial.change(each, each.cpus)
+            trial.add(each)
     return gone
 
 
@@ -97,21 +99,25 @@ class _Trial:
     """Whether a job fits when this one and that one have gone, besides those who are going already."""
 
     def __init__(self, snapshot: Snapshot, job: Waiting, nodes: int) -> None:
-        self._job, self._nodes, self._order = job.job, nodes, snapshot.order
-        self._free = snapshot.free_without(())
-        self._fitting = (snapshot.free_cpu_times(job.job.cpus).now & nodes).bit_count()
-        for each in (*snapshot.going.values(), *stopped_for(snapshot, job)):
-            self.change(each, each.cpus)
+        self._job, self._needs, self._nodes, self._order = job.job, job.amounts, nodes, snapshot.order
+        self._free = snapshot.free_without(snapshot.going.values(), stopped_for(snapshot, job))
+        self._fitting = sum(fits(self._free[node], self._needs) for node in snapshot.names(nodes))
 
     @property
     def fits(self) -> bool:
         return self._fitting >= self._job.nodes
 
-    def change(self, running: Running, by: int) -> None:
-        """Each node of a running job has so many more free CPUs."""
-        needed = self._job.cpus
+    def add(self, running: Running) -> None:
+        """A running job has left its nodes."""
+        self._change(running, plus)
+
+    def remove(self, running: Running) -> None:
+        """A running job is there again."""
+        self._change(running, minus)
+
+    def _change(self, running: Running, by: Callable[[Amounts, Amounts], Amounts]) -> None:
         for node in running.nodes:
             before = self._free[node]
-            self._free[node] = before + by
+            after = self._free[node] = by(before, running.amounts)
             if self._nodes >> self._order[node] & 1:
-                self._fitting += (before + by >= needed) - (before >= needed)
+                self._fitting += fits(after, self._needs) - fits(before, self._needs)

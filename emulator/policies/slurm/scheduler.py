@@ -12,7 +12,7 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,13 +38,34 @@ from emulator.policies.schedulers.protocol import (
 from emulator.policies.slurm.controller import Controller
 from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
+from emulator.sites.slurm import CPU, FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Node, SlurmDetails
 from emulator.vocabulary import Frozen
 
-CPU = "cpu"
-"""The resource that jobs ask for (``CR_CPU``)."""
+_MEMORY_GB = "memory_gb"
+"""Slurm's memory as natjam calls it; a gigabyte has 1,000 of Slurm's megabytes, so that none is rounded."""
 CANCELLED = "preempted (PreemptMode=CANCEL)"
 """Why a job has ended that was ended for another."""
+
+
+def resources_of(of: Node | Job) -> dict[str, float]:
+    """What a node has, or a job takes of each of its nodes, as natjam's machines count it."""
+    memory = {_MEMORY_GB: of.memory_mb / 1000} if of.memory_mb else {}
+    return {CPU: float(of.cpus), **memory, **{name: float(amount) for name, amount in of.gres.items()}}
+
+
+def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
+    """The same as schedulers have it."""
+    return {name: round(1000 * amount) for name, amount in resources.items()}
+
+
+def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Job:
+    """A job whose length Slurm does not know."""
+    gres = {name: -(-amount // 1000) for name, amount in group.resources.items()}
+    cpus, memory_mb = gres.pop(CPU, 0), group.resources.get(_MEMORY_GB, 0)
+    gres.pop(_MEMORY_GB, None)
+    given = {name: getattr(details, name) for name in details.__struct_fields__}
+    shape = group.tasks, cpus, 0, event.submitted_ns
+    return Job(event.job, event.queue, *shape, priority=event.priority, memory_mb=memory_mb, gres=gres, **given)
 
 
 class SlurmRules(Frozen):
@@ -155,10 +176,7 @@ class SlurmScheduler(Scheduler):
                 f"job {event.job} must have one group of tasks, of which one runs on each of its nodes"
             )
         (group,) = event.groups
-        cpus = -(-group.resources.get(CPU, 0) // 1000)
-        of_slurm = details.limit_ns, event.priority, details.qos
-        # Slurm does not know how long a job will work.
-        job = Job(event.job, event.queue, group.tasks, cpus, 0, event.submitted_ns, *of_slurm)
+        job = _job_of(event, group, details)
         self._groups[event.job] = group.group
         try:
             self._controller.submit(job)
@@ -303,10 +321,10 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
         KeyError: a job names a partition that is not there.
     """
     jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
-    nodes = (NodeAdded(name, "", 1, {CPU: 1000 * cpus}) for name, cpus in cluster.nodes.items())
-    fitting = [job for job in jobs if cluster.can_hold(job.partition, job.nodes, job.cpus)]
-    modes = {each.name: each.mode for each in cluster.qos or cluster.partitions}
-    played = (_played(job, modes[job.qos if cluster.qos else job.partition]) for job in fitting)
+    nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
+    fitting = [*filter(cluster.fitting(), jobs)]
+    modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
+    played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)
     for job in jobs:
         player.executions.setdefault(job.name, [])
@@ -314,6 +332,6 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
 
 
 def _played(job: Job, mode: Mode) -> PlayedJob:
-    group = GroupFacts("task", job.nodes, True, {CPU: 1000 * job.cpus})
+    group = GroupFacts("task", job.nodes, True, thousandths(resources_of(job)))
     submitted = JobSubmitted(job.name, job.partition, job.priority, (group,), None, job.submit_ns, details=job.details)
     return PlayedJob(submitted, job.length_ns, stops=mode is Mode.SUSPEND)

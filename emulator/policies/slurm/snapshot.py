@@ -6,11 +6,27 @@ Sets of nodes are whole numbers: bit ``i`` is the node that ``slurm.conf`` has i
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
+from operator import add
+from operator import sub as subtract
 
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos
+from emulator.sites.slurm import (
+    FOREVER_NS,
+    SECOND_NS,
+    Amounts,
+    Cluster,
+    Job,
+    Mode,
+    Partition,
+    Qos,
+    amounts_of_job,
+    amounts_of_node,
+    fits,
+    has_features,
+)
 
 ALREADY_NS = -(1 << 62)
 """A node has them now."""
@@ -18,9 +34,9 @@ NEVER_NS = 1 << 63
 """A node is too small."""
 
 
-class FreeCpuTimes:
-    """When each node will have one number of free CPUs, by the time limits of the jobs on it; kept up to date as jobs
-    come and go."""
+class FreeTimes:
+    """When each node will have so much free, by the time limits of the jobs on it; kept up to date as jobs come and
+    go."""
 
     def __init__(self, at_ns: Iterable[int]) -> None:
         """``at_ns``: for each node, ``ALREADY_NS`` and ``NEVER_NS`` included."""
@@ -85,19 +101,23 @@ class Waiting:
     """Under ``preempt/qos``."""
     stopped_on: frozenset[str] = frozenset()
     """Nodes that it must have: processes of it are stopped there, as another of its nodes was lost."""
-    by_qos: bool = False
-    """Whether the priority of its QOS orders the queue (``PriorityWeightQOS``)."""
-    key: tuple[int, ...] = field(init=False)
-    """The order in which jobs are looked at."""
+    priority: int = 0
+    """That which it was given, or was last calculated."""
+    amounts: Amounts = ()
+    """What it takes of each of its nodes; known when it has been submitted."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 
     def __post_init__(self) -> None:
-        preempts = self.qos is not None and bool(self.qos.preempts)
-        qos_priority = self.qos.priority if self.qos is not None and self.by_qos else 0
-        self.key = -preempts, -self.partition.tier, -qos_priority, -self.job.priority, self.number
         limits = (self.job.limit_ns, self.partition.limit_ns, FOREVER_NS)
         self.limit_ns = next(limit for limit in limits if limit is not None)
+        self.priority = self.priority or self.job.priority
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The order in which jobs are looked at."""
+        preempts = self.qos is not None and bool(self.qos.preempts)
+        return -preempts, -self.partition.tier, -self.priority, self.number
 
     @property
     def terms(self) -> Partition | Qos:
@@ -128,13 +148,32 @@ class Running:
         return self.tier, 0 if self.waiting.qos is None else self.waiting.qos.priority
 
     @property
-    def cpus(self) -> int:
-        """On each of its nodes."""
-        return self.waiting.job.cpus
+    def amounts(self) -> Amounts:
+        """What it takes of each of its nodes."""
+        return self.waiting.amounts
+
+    @property
+    def amounts_running(self) -> Amounts:
+        """That of it which others may have while it is stopped: CPUs, not memory and GRES."""
+        return tuple(amount if place < KEPT_FROM else 0 for place, amount in enumerate(self.waiting.amounts))
+
+
+KEPT_FROM = 2
+"""The place of the first of a cluster's resources that a stopped job keeps."""
+
+
+def plus(left: Amounts, right: Amounts) -> Amounts:
+    """The sum, resource by resource."""
+    return tuple(map(add, left, right))
+
+
+def minus(left: Amounts, right: Amounts) -> Amounts:
+    """The difference, resource by resource."""
+    return tuple(map(subtract, left, right))
 
 
 class Snapshot:
-    """Free CPUs, running and waiting jobs.  Sets of nodes are whole numbers, as in ``room``."""
+    """What is free, running and waiting jobs.  Sets of nodes are whole numbers, as in ``FreeTimes``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -142,8 +181,11 @@ class Snapshot:
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
         """The nodes of each partition."""
-        self.free = dict(cluster.nodes)
-        """CPUs of each node that no job has, stopped ones included."""
+        self.resources = cluster.resources
+        self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
+        """What each node has."""
+        self.free = dict(self.amounts_of)
+        """What no job has of each node, stopped ones included."""
         self.up = set(cluster.nodes)
         """The nodes that are not down."""
         self.running: dict[str, Running] = {}
@@ -160,7 +202,9 @@ class Snapshot:
         """The waiting ones, in the order in which they are looked at."""
         self._in_partition: dict[str, dict[str, Running]] = {name: {} for name in self.partitions}
         self._on: dict[str, dict[str, Running]] = {name: {} for name in cluster.nodes}
-        self._free_cpu_times: dict[int, FreeCpuTimes] = {}
+        self._free_times: dict[Amounts, FreeTimes] = {}
+        self._with_features: dict[str, int] = {}
+        """The nodes that have what jobs ask for, by their words."""
 
     # ---- sets of nodes ----
 
@@ -177,10 +221,19 @@ class Snapshot:
             nodes ^= lowest
         return found
 
+    def nodes_for(self, waiting: Waiting) -> int:
+        """The nodes of its partition that have the features a job asks for."""
+        nodes, wanted = self.nodes_of[waiting.partition.name], waiting.job.features
+        if wanted and wanted not in self._with_features:
+            having = (name for name, node in self.cluster.nodes.items() if has_features(node, wanted))
+            self._with_features[wanted] = self.mask(having)
+        return nodes & self._with_features[wanted] if wanted else nodes
+
     # ---- what happens ----
 
     def submit(self, waiting: Waiting) -> None:
         """A job waits from now on."""
+        waiting.amounts = amounts_of_job(self.resources, waiting.job)
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -190,6 +243,12 @@ class Snapshot:
         del self._queue[bisect_left(self._queue, waiting.key, key=lambda each: each.key)]
         return waiting
 
+    def set_priorities(self, priority_of: Callable[[Waiting], int]) -> None:
+        """The waiting jobs have other priorities now."""
+        for waiting in self._queue:
+            waiting.priority = waiting.job.priority or priority_of(waiting)
+        self._queue.sort(key=lambda each: each.key)
+
     def start(self, running: Running) -> None:
         """A waiting job is on its nodes from now on."""
         name = running.waiting.job.name
@@ -197,7 +256,7 @@ class Snapshot:
         self.running[name] = self._in_partition[waiting.partition.name][name] = running
         self._add_end(running)
         for node in running.nodes:
-            self.free[node] -= running.cpus
+            self.free[node] = minus(self.free[node], running.amounts)
             self._on[node][name] = running
         self._changed(running.nodes)
 
@@ -208,7 +267,7 @@ class Snapshot:
         self.going.pop(name, None)
         self._remove_end(running)
         for node in running.nodes:
-            self.free[node] += running.cpus
+            self.free[node] = plus(self.free[node], running.amounts)
             del self._on[node][name]
         self._changed(running.nodes)
 
@@ -247,16 +306,16 @@ class Snapshot:
         del self.ends_ns[place], self.by_end[place]
 
     def node_gone(self, node: str) -> None:
-        """A node is down: none of its CPUs can be had."""
+        """A node is down: nothing of it can be had."""
         self.up.discard(node)
-        self.free[node] -= self.cluster.nodes[node]
+        self.free[node] = minus(self.free[node], self.amounts_of[node])
         self._changed([node])
 
     def node_up(self, node: str) -> None:
         """A node is there, if it was down."""
         if node not in self.up:
             self.up.add(node)
-            self.free[node] += self.cluster.nodes[node]
+            self.free[node] = plus(self.free[node], self.amounts_of[node])
             self._changed([node])
 
     # ---- what the schedulers ask ----
@@ -265,22 +324,25 @@ class Snapshot:
         """The first that may start, or all, in the order in which they are looked at."""
         return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), limit))
 
-    def free_cpu_times(self, cpus: int) -> FreeCpuTimes:
-        """When each node will have so many free CPUs."""
-        if cpus not in self._free_cpu_times:
-            self._free_cpu_times[cpus] = FreeCpuTimes(self._room_ns(node, cpus) for node in self._names)
-        return self._free_cpu_times[cpus]
+    def free_times(self, amounts: Amounts) -> FreeTimes:
+        """When each node will have so much free."""
+        if amounts not in self._free_times:
+            self._free_times[amounts] = FreeTimes(self._room_ns(node, amounts) for node in self._names)
+        return self._free_times[amounts]
 
-    def free_at(self, node: str, at_ns: int) -> int:
-        """The CPUs of a node that will be free by then."""
-        return self.free[node] + sum(each.cpus for each in self._on[node].values() if each.end_ns <= at_ns)
+    def free_at(self, node: str, at_ns: int) -> Amounts:
+        """What of a node will be free by then."""
+        leaving = (each.amounts for each in self._on[node].values() if each.end_ns <= at_ns)
+        return reduce(plus, leaving, self.free[node])
 
-    def free_without(self, gone: Iterable[Running]) -> dict[str, int]:
-        """Free CPUs of each node when ``gone`` will have left."""
+    def free_without(self, gone: Iterable[Running], stopped: Iterable[Running] = ()) -> dict[str, Amounts]:
+        """What is free of each node when ``gone`` will have left, and ``stopped`` will be stopped."""
         free = dict(self.free)
-        for running in gone:
+        leaving = ((each, each.amounts) for each in gone)
+        stopping = ((each, each.amounts_running) for each in stopped)
+        for running, amounts in (*leaving, *stopping):
             for node in running.nodes:
-                free[node] += running.cpus
+                free[node] = plus(free[node], amounts)
         return free
 
     def preemptable(self, job: Waiting, *modes: Mode) -> Iterator[Running]:
@@ -294,23 +356,23 @@ class Snapshot:
 
     def sharing(self) -> dict[str, Running]:
         """The running jobs on nodes that have not enough CPUs for all of theirs at once, in the order of starts."""
-        names = {name for node, free in self.free.items() if free < 0 for name in self._on[node]}
+        names = {name for node, free in self.free.items() if min(free[:KEPT_FROM]) < 0 for name in self._on[node]}
         return {name: running for name, running in self.running.items() if name in names} if names else {}
 
-    def _room_ns(self, node: str, cpus: int) -> int:
+    def _room_ns(self, node: str, amounts: Amounts) -> int:
         free = self.free[node]
-        if free >= cpus:
+        if fits(free, amounts):
             return ALREADY_NS
         for each in sorted(self._on[node].values(), key=lambda running: running.end_ns):
-            free += each.cpus
-            if free >= cpus:
+            free = plus(free, each.amounts)
+            if fits(free, amounts):
                 return each.end_ns
         return NEVER_NS
 
     def _changed(self, nodes: Iterable[str]) -> None:
         for node in nodes:
-            for cpus, room in self._free_cpu_times.items():
-                room.change(self.order[node], self._room_ns(node, cpus))
+            for amounts, room in self._free_times.items():
+                room.change(self.order[node], self._room_ns(node, amounts))
 
 
 def _may_preempt(job: Waiting, qos: Qos, other: Waiting, modes: Sequence[Mode]) -> bool:
