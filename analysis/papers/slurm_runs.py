@@ -147,7 +147,7 @@ def _wall_s(run: Mapping[str, Any]) -> float:
     if "t0" in run:
         return run["t0"]
     terms = sorted(term for job in run["jobs"] for term in job["terms"])
-    lines = [line for line in run["controller_says"] if _PREEMPTED.search(line)]
+    lines = [line for line in run["controller_says"] if "] preempted JobId=" in line]
     if not terms or not lines:
         return 0.0
     stamp, fraction = lines[0][1:20], float(lines[0][20:24])
