@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.main_scheduler import Decision, main_pass
+from emulator.policies.slurm.priority import Priorities
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Amounts, Cluster, Job, Mode, fits
 
@@ -51,6 +52,8 @@ class Controller:
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
+        weights = cluster.settings.weights
+        self._priorities = None if weights is None else Priorities(cluster, weights, boot_ns)
         self._qos = {each.name: each for each in cluster.qos} if cluster.by_qos else {}
 
     # ---- what has happened ----
@@ -59,7 +62,8 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self.snapshot.submit(Waiting(job, partition, self._submitted, job.eligible_ns, qos))
+        eligible_ns = max(job.submit_ns, job.eligible_ns)
+        self._pend(Waiting(job, partition, self._submitted, eligible_ns, qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -70,19 +74,26 @@ class Controller:
         self._news_for_backfill = True
         return running
 
-    def leave(self, running: Running) -> None:
+    def leave(self, running: Running, now_ns: int) -> None:
         """A job has left its nodes."""
         is_victim = running.waiting.job.name in self.snapshot.going
         self._has_room |= is_victim
         self._news |= not is_victim
         self._news_for_backfill = True
         self.stopped.pop(running.waiting.job.name, None)
+        if self._priorities is not None:
+            self._priorities.charge(running.waiting.job, running.start_ns, now_ns)
         self.snapshot.end(running)
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
         eligible_ns = self.snapshot.second_of(now_ns) + SECOND_NS + self._settings.cred_expire_ns
-        self.snapshot.submit(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+
+    def _pend(self, waiting: Waiting) -> None:
+        if self._priorities is not None:
+            waiting.priority = self._priorities.of(waiting.job, waiting.eligible_ns)
+        self.snapshot.submit(waiting)
 
     def withdraw(self, name: str) -> None:
         """A waiting job has ended."""
@@ -101,6 +112,7 @@ class Controller:
     def tick(self, now_ns: int) -> Iterator[Decision]:
         """What the schedulers decide at a tick, which may come late.  The caller carries out each decision before it
         takes the next."""
+        self._calculate_priorities(now_ns)
         due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
         self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
         self.snapshot.advance(now_ns)
@@ -115,6 +127,14 @@ class Controller:
         if main_ns <= now_ns or self._has_room:
             self._has_room = False
             yield from main_pass(self.snapshot, now_ns, most)
+
+    def _calculate_priorities(self, now_ns: int) -> None:
+        priorities = self._priorities
+        if priorities is None or not priorities.is_due(now_ns):
+            return
+        running = self.snapshot.running.values()
+        priorities.calculate(now_ns, ((each.waiting.job, each.start_ns) for each in running))
+        self.snapshot.set_priorities(lambda each: priorities.of(each.job, each.eligible_ns))
 
     def limit_ns(self, end_ns: int) -> int:
         """When a job is ended whose time limit, or grace, is over at ``end_ns``."""

@@ -266,7 +266,7 @@ class SlurmScheduler(Scheduler):
         """It has left its nodes."""
         del self._placements[stay.job]
         waiting, was_sent_off = stay.running.waiting, stay.job in self._snapshot.going
-        self._controller.leave(stay.running)
+        self._controller.leave(stay.running, now_ns)
         if was_sent_off and stay.job in self._groups and not stay.is_over:
             self._controller.requeue(waiting, waiting.job, now_ns)
             if (waits := self._cluster.waits(stay.job)) is not None:

@@ -126,8 +126,7 @@ class Waiting:
     @property
     def key(self) -> tuple[int, ...]:
         """The order in which jobs are looked at."""
-        preempts = self.qos is not None and bool(self.qos.preempts)
-        return -preempts, -self.partition.tier, -self.priority, self.number
+        return -self.partition.tier, -self.priority, self.number
 
     @property
     def kind(self) -> Kind:
@@ -282,7 +281,7 @@ class Snapshot:
     def set_priorities(self, priority_of: Callable[[Waiting], int]) -> None:
         """The waiting jobs have other priorities now."""
         for waiting in self._queue:
-            waiting.priority = waiting.job.priority or priority_of(waiting)
+            waiting.priority = priority_of(waiting)
         self._queue.sort(key=lambda each: each.key)
 
     def start(self, running: Running) -> None:
