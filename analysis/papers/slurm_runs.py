@@ -26,9 +26,9 @@ from emulator.sites.slurm import SECOND_NS, Cluster, Job
 from workloads.slurm.conf import read_conf
 
 BOOT_S = -8.48
-"""When the controller of a run started that does not say.  The fraction of the second is such that a job submitted at a half second is seen in
-that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the passes of every 30 and
-60 s fall where the ``requeue-defaults`` runs show them."""
+"""When the controller started, of a run that does not say.  The fraction of the second is such that a job submitted at
+a half second is seen in that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the
+passes of every 30 and 60 s fall where the ``requeue-defaults`` runs show them."""
 MAIN_AFTER_WITH_SLURMDBD_S = 0.4
 """How long after backfill the main scheduler ran in records with slurmdbd: 0.3 to 0.5 s."""
 MEAN_BOUND, JOB_BOUND, JOB_BOUND_S, LOST_BOUND = 0.05, 0.10, 1.0, 0.10
@@ -166,14 +166,7 @@ def cluster_of(run: Mapping[str, Any]) -> Cluster:
         path, qos = Path(folder) / "slurm.conf", Path(folder) / "qos.txt"
         path.write_text(run["slurm_conf"])
         qos.write_text(run.get("qos", ""))
-        found = read_conf(path, qos if "qos" in run else None).cluster
-        from msgspec.structs import replace  # TEMP
-        text = run["slurm_conf"]
-        if "CR_CPU_Memory" in text:
-            found = replace(found, nodes={n: replace(x, memory_mb=4000) for n, x in found.nodes.items()})
-        if "Gres=gpu:2" in text:
-            found = replace(found, nodes={n: replace(x, gres={"gpu": 2 if n in ("n0", "n1") else 0}) for n, x in found.nodes.items()})
-        return found
+        return read_conf(path, qos if "qos" in run else None).cluster
 
 
 def jobs_of(run: Mapping[str, Any]) -> list[Job]:
@@ -254,7 +247,10 @@ def _first_difference(jobs: Sequence[Mapping[str, Any]], executions: Mapping[str
         ours = [(one.start_ns / SECOND_NS, f"{job['name']} starts on {_listed(one.nodes)}") for one in each]
         theirs += [(term, f"{job['name']} is ended") for term in job["terms"]]
         ours += [((one.end_ns or 0) / SECOND_NS, f"{job['name']} is ended") for one in each if one.was_ended]
-        for (at_s, what), others, here in [*((one, ours, "") for one in theirs), *((one, theirs, " here") for one in ours)]:
+        for (at_s, what), others, here in [
+            *((one, ours, "") for one in theirs),
+            *((one, theirs, " here") for one in ours),
+        ]:
             if not any(what == other and abs(at_s - then_s) <= JOB_BOUND_S for then_s, other in others):
                 found.append((at_s, f"at {at_s:.2f} s {what}{here or ' there'}"))
     return min(found)[1] if found else None

@@ -5,8 +5,8 @@ reads them, and its jobs.  Prints for each run the mean completion of each parti
 whether the same jobs were preempted, how many starts are within 1 s or 10%, and what differs first.  If a configuration
 and seed were recorded several times, a run is judged against the nearest of these records.  Exit status 1 if the same
 jobs are preempted in fewer than 90% of the runs, means are more than 2% off on average, or fewer than 95% of the starts
-are within the bounds.  The ``wait`` runs, which times were measured from, do not count.  ``natjam reproduce slurm`` does
-the same with the records in analysis/claims/slurm, as claims.
+are within the bounds.  The ``wait`` runs, which times were measured from, do not count.  ``natjam reproduce slurm``
+does the same with the records in analysis/claims/slurm, as claims.
 
 With ``--machines`` the same jobs go through the whole machines (``site`` in an experiment) as well, by the same rules,
 and every start and end is compared with the play's; at the end ``N of M equal``, and exit status 1 if any differs.

@@ -1,16 +1,17 @@
 """The backfill scheduler: a job may go before others if it delays no planned start of theirs.
 
-Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made room
-at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it from now
-on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).  The pass
-ends when nobody who is left could start, whatever was planned before: where those would be planned decides nothing.
+Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made
+room at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it
+from now on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).
+The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
+nothing.
 
 To plan a job, running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once
 (slurm.conf's ``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job
 fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is
-rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If a job
-would start later than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill of
-recorded runs shows all three).
+rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If a
+job would start later than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill
+of recorded runs shows all three).
 """
 
 from __future__ import annotations

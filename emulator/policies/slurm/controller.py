@@ -5,9 +5,11 @@ Theory of operation
 The schedulers run at ticks, whole seconds from the controller's start; the main one's come a little later than
 backfill's.  The main one runs at the first tick after something has happened (a submission, an end) that is
 ``batch_sched_delay`` and ``sched_min_interval`` after its last run, and every ``sched_interval``, when it looks at all
-jobs; backfill runs every ``bf_interval`` if something has happened since.  A preemptor waits for its victims; when one has gone, the main scheduler runs at once.  Time limits,
-and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone,
-and may start when ``cred_expire`` is over, in whole seconds of the wall's clock.
+jobs; backfill runs every ``bf_interval`` if something has happened since (that
+a requeued job may start again is nothing of that, as recorded).  A preemptor waits for its victims; when one
+has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits for, are looked at every
+``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when ``cred_expire`` is over, in whole
+seconds of the wall's clock.
 
 Where jobs share CPUs (``PreemptMode=SUSPEND,GANG``), they are put on their nodes' CPUs: first those that are never
 stopped, which always fit beside each other, then the others by tier, then in turn; whoever does not fit on all of its
@@ -37,7 +39,9 @@ LIMITS_NS = 30 * SECOND_NS
 class Controller:
     """The controller of Slurm (see the module's theory of operation)."""
 
-    def __init__(self, cluster: Cluster, boot_ns: int = 0, main_after_ns: int = MAIN_AFTER_NS, wall_ns: int = 0) -> None:
+    def __init__(
+        self, cluster: Cluster, boot_ns: int = 0, main_after_ns: int = MAIN_AFTER_NS, wall_ns: int = 0
+    ) -> None:
         """``boot_ns``: when it started, in the jobs' time; ``main_after_ns``: how long after backfill's ticks the main
         scheduler's come; ``wall_ns``: what the wall's clock says at 0."""
         self.snapshot = Snapshot(cluster, wall_ns)
@@ -201,8 +205,8 @@ def _next_tick(boot_ns: int, at_ns: int, step_ns: int) -> int:
 class TimeSlices:
     """The order of running jobs, by name.
 
-    A time slice only marks those that run if none of them was marked; who has been marked and still runs goes to the end
-    of the line.  So the first turn lasts up to two slices (recorded with DebugFlags=Gang).
+    At the end of a time slice who runs is marked; who was marked before and still runs goes to the end of the line.  So
+    the first turn lasts up to two slices (recorded with DebugFlags=Gang).
     """
 
     def __init__(self) -> None:
@@ -210,7 +214,7 @@ class TimeSlices:
         """How often each has gone to the end."""
         self._marked: set[str] = set()
         self._marks = False
-        """Whether those that run next are to be marked."""
+        """Whether those that run next are to be marked, too: a time slice has ended."""
 
     def active(self, running: Mapping[str, Running], amounts: Mapping[str, Amounts]) -> set[str]:
         """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
@@ -231,7 +235,7 @@ class TimeSlices:
                 for node in job.nodes:
                     free[node] = minus(free[node], needs)
         if self._marks:
-            self._marked, self._marks = set(runs), False
+            self._marked, self._marks = self._marked | runs, False
         if len(runs) == len(running):
             self._back.clear()
             self._marked.clear()
@@ -243,4 +247,4 @@ class TimeSlices:
         for name in runs & self._marked:
             if running[name].tier in waiting:
                 self._back[name] = self._back.get(name, 0) + 1
-        self._marks = True
+        self._marked, self._marks = set(runs), True

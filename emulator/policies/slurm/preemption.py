@@ -1,12 +1,12 @@
 """Who must go for a job that has no room (``select/cons_tres``).
 
 Candidates are the running jobs of lower tiers whose partition allows it (``preempt/partition_prio``), or of those QOS
-that the job's QOS may preempt (``preempt/qos``): those of the lowest tier first, then those on the fewest nodes, then by
-JobId; under ``preempt_youngest_first`` the last to start first, in whole seconds, whatever its tier (preempt.html: the
-list is sorted by tier and size, or by start time).  They are taken away one after another until the job fits somewhere.
-Then the list is put in another order: the one that made it fit comes first, then the others that were taken away, those
-on most of the nodes where it would be before the rest; and all is done again.  Victims are those taken away at last
-that are on the nodes where the job then is.  Nobody asks whether fewer would do.
+that the job's QOS may preempt (``preempt/qos``): those of the lowest tier first, then those on the fewest nodes, then
+by JobId; under ``preempt_youngest_first`` the last to start first, in whole seconds, whatever its tier (preempt.html:
+the list is sorted by tier and size, or by start time).  They are taken away one after another until the job fits
+somewhere.  Then the list is put in another order: the one that made it fit comes first, then the others that were taken
+away, those on most of the nodes where it would be before the rest; and all is done again.  Victims are those taken away
+at last that are on the nodes where the job then is.  Nobody asks whether fewer would do.
 
 ``preempt_reorder_count`` says how often the order is changed, beside once; ``preempt_strict_order`` leaves it.  The
 orders and the three passes are those that Slurm 22.05 wrote (DebugFlags=SelectType) in recorded runs.
@@ -47,15 +47,16 @@ def victims(snapshot: Snapshot, job: Waiting, nodes: int) -> list[Running] | Non
     """Who must go so that ``job`` fits on ``nodes``; nobody if those suffice who are going already; None: it cannot."""
     settings = snapshot.cluster.settings
     keeps_order = settings.strict_order or _ignores_order(job, settings)
-    order = candidates(snapshot, job)
+    order, gone, where = candidates(snapshot, job), list[Running](), set[str]()
     for _ in range(1 if keeps_order else settings.reorder_count + 2):
         trial = _Trial(snapshot, job, nodes)
-        gone = trial.remove(order)
-        if not gone:
-            return gone
-        where = trial.where()
-        taken = sorted(gone[:-1], key=lambda each: -len(where.intersection(each.nodes)))
-        order = [gone[-1], *taken, *order[len(gone) :]]
+        if (removed := trial.remove(order)) is None:
+            return None
+        if not removed:
+            return []
+        gone, where = removed, trial.where()
+        others = sorted(gone[:-1], key=lambda each: -len(where.intersection(each.nodes)))
+        order = [gone[-1], *others, *order[len(gone) :]]
     return [each for each in gone if not where.isdisjoint(each.nodes)]
 
 
