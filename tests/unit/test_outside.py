@@ -164,6 +164,42 @@ def test_one_that_decides_at_short_times_is_asked_when_it_wants(tmp_path: Path) 
     assert any(later - sooner == 3_000_000 for sooner, later in pairwise(asked_ns))
 
 
+HOSTILE = """
+import json, sys
+waits, running = {}, []
+for news in map(json.loads, sys.stdin):
+    match news["event"]:
+        case "job-waits":
+            waits[news["job"]] = news["am"] + sum(news["new"].values()) + len(news["suspended"])
+        case "container-started" if news["group"] == "reduce":
+            running.append(news["container"])
+        case "decide":
+            for container in running:
+                print(json.dumps({"decision": "strict-contract", "container": container}))
+            for job in [job for job in waits if waits[job]]:
+                print(json.dumps({"decision": "grant", "job": job, "node": "node-1"}))
+            print(json.dumps({"decision": "done", "question": news["question"], "again_ns": AGAIN}), flush=True)
+            running = []
+"""
+
+
+@pytest.mark.parametrize("mechanism", ["kill", "suspend", "checkpoint"])
+@pytest.mark.parametrize("again", ["None", "news['time_ns'] + 1"])
+def test_one_that_grants_and_takes_back_at_one_instant_is_stopped(tmp_path: Path, mechanism: str, again: str) -> None:
+    (tmp_path / "mine.py").write_text(HOSTILE.replace("AGAIN", again))
+    text = EXPERIMENT.replace("maps: 1, map_s: 2, reduces: 6", "reduces: 1").replace(
+        "    - {name: high, queue: default, ", "    # "
+    )
+    path = tmp_path / "hostile.yaml"
+    path.write_text(
+        text.replace("COMMAND", '["{python}", mine.py]').replace("NEWS", "at-once").replace("MECHANISM", mechanism)
+    )
+    result = run_natjam("run", path, "--out", tmp_path / "out", status=1)
+    words = " ".join(result.output.split())
+    assert "allocation external: at " in words
+    assert "s job low was given 106 containers for its 1 task, the last one on node-1 for reduce" in words
+
+
 def test_the_command_fails_and_keeps_what_happened(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PYTHON_HEAD + '    if news["event"] == "job-waits": print("nonsense")\n')
     out = tmp_path / "out"

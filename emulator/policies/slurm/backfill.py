@@ -34,6 +34,9 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
+        if why := snapshot.limits.why_waits(job.job):
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
+            continue
         if number < hopeful:
             decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
             if (planned := plan.add(job)) is not None:

@@ -52,6 +52,11 @@ def main_pass(snapshot: Snapshot, now_ns: int, limit: int | None = None) -> Iter
         partition = job.partition.name
         if partition in blocked:
             continue
+        if why := snapshot.limits.why_waits(job.job):
+            if snapshot.cluster.settings.keeps_order_under_limits:
+                blocked.add(partition)
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
+            continue
         decision = decide(snapshot, job, snapshot.nodes_for(job) & ~taken, now_ns)
         if decision.outcome is not Outcome.STARTS:
             blocked.add(partition)

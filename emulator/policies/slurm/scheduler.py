@@ -36,6 +36,7 @@ from emulator.policies.schedulers.protocol import (
     details_of,
 )
 from emulator.policies.slurm.controller import MAIN_AFTER_NS, Controller
+from emulator.policies.slurm.limits import LimitUsage
 from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
 from emulator.sites.slurm import CPU, FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Node, SlurmDetails
@@ -327,7 +328,8 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
     """
     jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, **clocks_s))
     nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
-    fitting = [*filter(cluster.fitting(), jobs)]
+    nobody_runs = LimitUsage(cluster)
+    fitting = [job for job in filter(cluster.fitting(), jobs) if not nobody_runs.why_waits(job)]
     modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
     played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)

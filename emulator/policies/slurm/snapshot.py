@@ -13,6 +13,7 @@ from itertools import islice
 from operator import add
 from operator import sub as subtract
 
+from emulator.policies.slurm.limits import LimitUsage
 from emulator.sites.slurm import (
     FOREVER_NS,
     SECOND_NS,
@@ -229,6 +230,7 @@ class Snapshot:
         """When the running jobs end by their limits, in order."""
         self.by_end: list[Running] = []
         """The running jobs in the order of ``ends_ns``."""
+        self.limits = LimitUsage(cluster)
         self._names = tuple(cluster.nodes)
         self._queue: list[Waiting] = []
         """The waiting ones, in the order in which they are looked at."""
@@ -293,6 +295,7 @@ class Snapshot:
         if exempt_ns := self._exempt_ns(waiting):
             running.exempt_until_ns = self.second_of(running.start_ns) + exempt_ns
             heappush(self._exempt, (running.exempt_until_ns, waiting.number, running))
+        self.limits.start(waiting.job)
         for node in running.nodes:
             self.free[node] = minus(self.free[node], running.amounts)
             self._on[node][name] = running
@@ -304,6 +307,7 @@ class Snapshot:
         del self.running[name], self._of_kind[running.kind][name]
         self.going.pop(name, None)
         self._remove_end(running)
+        self.limits.end(running.waiting.job)
         for node in running.nodes:
             self.free[node] = plus(self.free[node], running.amounts)
             del self._on[node][name]
