@@ -180,7 +180,7 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     from emulator.sites.slurm import Mode
 
     found = {AS_CONFIGURED: cluster}
-    what, choices = ("QOS", cluster.qos) if cluster.qos else ("partition", cluster.partitions)
+    what, choices = ("QOS", cluster.qos) if cluster.by_qos else ("partition", cluster.partitions)
     for given in modes:
         name, _, text = given.partition("=")
         if name not in {each.name for each in choices}:
@@ -190,7 +190,7 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
             chosen = Mode(text.upper())
             changed = tuple(replace(each, mode=chosen) if each.name == name else each for each in choices)
             settings = replace(cluster.settings, preempts=True, gang=cluster.settings.gang or chosen is Mode.SUSPEND)
-            of_these: dict[str, Any] = {"qos" if cluster.qos else "partitions": changed}
+            of_these: dict[str, Any] = {"qos" if cluster.by_qos else "partitions": changed}
             found[f"{name}={chosen}"] = replace(cluster, settings=settings, **of_these)
             continue
         raise ConfigError(f"--mode {given}: the mode must be one of {', '.join(Mode)}")

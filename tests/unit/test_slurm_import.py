@@ -14,7 +14,7 @@ from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Qos, Settings, Slurm
 from tests.advice import played
 from tests.commands import run_natjam
 from workloads.saved import read_saved, write_saved
@@ -121,7 +121,7 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     path.write_text(EXAMPLE)
     found = read_conf(path)
     cluster, lost = found.cluster, found.losses
-    assert (len(cluster.nodes), cluster.nodes["dev7"], cluster.nodes["big"]) == (27, 2, 32)
+    assert (len(cluster.nodes), cluster.nodes["dev7"].cpus, cluster.nodes["big"].cpus) == (27, 2, 32)
     debug, batch, long = cluster.partitions
     assert (len(debug.nodes), debug.mode, debug.limit_ns) == (17, Mode.OFF, 30 * MINUTE_NS)
     assert (batch.nodes[0], batch.grace_ns, batch.tier, batch.mode) == ("dev9", 120 * SECOND_NS, 5, Mode.REQUEUE)
@@ -151,7 +151,7 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     path.write_text(PACKAGED)
     found = read_conf(path)
     cluster, lost = found.cluster, found.losses
-    assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
+    assert cluster == Cluster({"server": Node(16)}, (Partition("debug", ("server",)),), Settings(backfills=True))
     decides, _ = by_effect(lost)
     assert decides == {("9", "SelectTypeParameters=CR_Core_Memory"), ("13", "RealMemory=64000")}
     path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core"))
@@ -223,13 +223,13 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
 def test_cpus_as_slurm_infers_them(tmp_path: Path, default: str, given: str, cpus: int) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(f"NodeName=DEFAULT {default}\nNodeName=a {given}\nPartitionName=p\n")
-    assert read_conf(path).cluster.nodes == {"a": cpus}
+    assert read_conf(path).cluster.nodes == {"a": Node(cpus)}
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("NodeName=n[1-2] CPUs=4\n")
     conf.write_text(CONF.replace("NodeName=n[1-2] CPUs=4", "Include nodes.conf"))
-    assert read_conf(conf).cluster.nodes == {"n1": 4, "n2": 4}
+    assert read_conf(conf).cluster.nodes == {"n1": Node(4), "n2": Node(4)}
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
@@ -430,7 +430,9 @@ def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
 
 def test_advice_where_qos_decide() -> None:
     low, high = Qos("normal", mode=Mode.CANCEL), Qos("urgent", ("normal",))
-    cluster = Cluster({"n0": 8}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high))
+    cluster = Cluster(
+        {"n0": Node(8)}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high)
+    )
     jobs = [
         Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
         Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
@@ -498,7 +500,7 @@ def test_the_clusters_name_is_in_names_of_included_files_and_they_are_beside_the
     conf = tmp_path / "slurm.conf"
     for text in ("ClusterName=linux\n{}", "{}ClusterName=linux\n"):
         conf.write_text(text.format("include parts/%c_nodes.conf\nPartitionName=p Nodes=ALL\n"))
-        assert read_conf(conf).cluster.nodes == {"n1": 8, "n2": 8}
+        assert read_conf(conf).cluster.nodes == {"n1": Node(8), "n2": Node(8)}
     conf.write_text("include parts/%c_nodes.conf\n")
     with pytest.raises(ConfigError, match=r"slurm\.conf:1: Include: .* there is no ClusterName"):
         read_conf(conf)

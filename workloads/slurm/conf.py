@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError, printable
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Qos, Settings
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Node, Partition, Qos, Settings, Weights
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.lines import Line, Where, node_names, read_lines, read_table, time_ns, whole
@@ -50,7 +50,7 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.nodes: dict[str, int] = {}
+        self.nodes: dict[str, Node] = {}
         self.node_pairs: dict[str, dict[str, str]] = {}
         """What is said of each node, the defaults included."""
         self.node_sets: dict[str, Line] = {}
@@ -273,7 +273,8 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
     site.settings["preempts"] = True
     weight = site.value("priorityweightqos", "0")
     has_weights = site.value("prioritytype", "priority/multifactor").lower() == "priority/multifactor"
-    site.settings["orders_by_qos"] = has_weights and weight.isdecimal() and int(weight) > 0
+    if has_weights and weight.isdecimal() and int(weight) > 0:
+        site.settings["weights"] = Weights(qos=int(weight))
     return _read_qos(site, path)
 
 
@@ -363,7 +364,7 @@ def _read_nodes(site: Site, line: Line) -> None:
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
-        site.nodes[name], site.node_pairs[name] = cpus, given
+        site.nodes[name], site.node_pairs[name] = Node(cpus), given
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> int:

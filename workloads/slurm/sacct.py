@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
@@ -67,7 +66,7 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     begin = min(submits.values(), default=datetime.min)
     columns = _DecidingColumns([*last.values()], conf.counts_memory)
     jobs: dict[str, Job] = {}
-    why_not = _WhyNot(cluster)
+    why_not, fits = _WhyNot(cluster), cluster.fitting()
     for name, (where, row) in last.items():
         if name in unreadable:
             continue
@@ -76,10 +75,15 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
             continue
         try:
             submit_ns = round((submits[name] - begin).total_seconds()) * SECOND_NS
-            jobs[name] = _job(where, row, submit_ns, bool(cluster.qos))
+            job = _job(where, row, submit_ns, bool(cluster.qos))
         except ConfigError as error:
             unreadable[name] = error
             continue
+        if not fits(job):
+            why = "it has more nodes, or more CPUs on each, than its partition"
+            losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
+            continue
+        jobs[name] = job
         losses += columns.losses(where, name, row, first[name])
     if unreadable and len(unreadable) == len(last):
         raise next(iter(unreadable.values()))
@@ -133,7 +137,6 @@ class _WhyNot:
     def __init__(self, cluster: Cluster) -> None:
         self._partitions = {each.name for each in cluster.partitions}
         self._qos = {each.name for each in cluster.qos}
-        self._fits = cache(cluster.can_hold)
 
     def __call__(self, row: Mapping[str, str]) -> str:
         """The reason of a row."""
@@ -148,8 +151,6 @@ class _WhyNot:
             return f"how long it works is not known: it is {printable(state[:20])}"
         if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
             return "it never ran"
-        if not self._fits(row["Partition"], *_shape(row)):
-            return "it has more nodes, or more CPUs on each, than its partition"
         return ""
 
 
