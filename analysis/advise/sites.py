@@ -286,7 +286,7 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         rows = _run(cluster, jobs, keys)
     else:
         executions = jobs_player(cluster, jobs, costs).finish()
-        rows = [job_row(job.submit_ns, executions[job.name]) for job in jobs]
+        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):

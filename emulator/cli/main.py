@@ -32,7 +32,7 @@ from emulator.cli import (
     who,
     workload,
 )
-from emulator.cli.options import Out, Set, new_directory, overrides_of
+from emulator.cli.options import Command, Out, Set, claimed, overrides_of, results_path
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
@@ -174,6 +174,7 @@ def run(
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import trace_caution, warnings
     from emulator.records.gaps import disturbed_text
+    from emulator.records.run_directory import RunDirectory
     from emulator.records.summary import failures
 
     settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
@@ -196,7 +197,9 @@ def run(
 
         if warning := calibration_warning(experiment):
             warn(warning)
-    out_dir = new_directory(experiment.name, out)
+    out_dir = results_path(experiment.name, out)
+    with RunDirectory.claimed(out_dir, experiment.name):
+        pass  # if it cannot be used, this is said before anything is started
     console = results_console()
     try:
         if detach or cluster is not None:
@@ -229,14 +232,11 @@ def run(
 
 
 def _say_what_is_left(out_dir: Path) -> None:
-    """Show the figures of a run that did not finish, up to its end, and say where they are; remove the directory if it
-    has none."""
+    """Show the figures of a run that did not finish, up to its end, and say where they are."""
     from analysis.run_paths import read_summary
     from emulator.display.closing_tables import closing_tables
     from emulator.records.run_directory import RunDirectory
 
-    with contextlib.suppress(OSError):
-        out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
     with contextlib.suppress(ConfigError):  # it left none
         for table in closing_tables(read_summary(out_dir)):
             results_console().print(table)
@@ -344,6 +344,7 @@ def _policies_table() -> Table:
 
 @app.command()
 def demo(
+    context: typer.Context,
     out: Out = None,
 ) -> None:
     """Run figure 4 of the Natjam paper on real processes.
@@ -359,7 +360,7 @@ def demo(
     """
     from analysis.demo.run import run_demo
 
-    out_dir = new_directory("demo", out)
+    out_dir = claimed(context, "demo", out)
     try:
         run_demo(results_console(), out_dir)
     except BaseException:
@@ -395,7 +396,7 @@ def init(
     with writing(directory, ConfigError, NAME_ANOTHER):
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():
-            with replaced_whole(directory / name, keep=False) as file:
+            with replaced_whole(directory / name) as file:
                 file.write_bytes(data)
     for name in contents:
         say(str(directory / name))
@@ -473,6 +474,9 @@ for command in (
     app.command()(command)
 app.add_typer(workload.group, name="workload")
 app.add_typer(imports.group, name="import")
+for each in (app, workload.group, imports.group):
+    for info in each.registered_commands:
+        info.cls = Command
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

@@ -7,7 +7,7 @@ from typing import Any
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import Site, job, tasks
 from emulator.files.yaml_positions import Document
-from emulator.policies.slurm.scheduler import resources_of
+from emulator.policies.slurm.scheduler import resources_of, startable
 from emulator.sites.slurm import CPU, Cluster, Job, Mode, Slurm
 from workloads.saved import taken_over
 
@@ -16,7 +16,7 @@ def slurm_site(document: Document) -> Site:
     """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
     slurm = taken_over(document, Slurm)
     cluster = slurm.cluster
-    jobs = [*filter(cluster.fitting(), slurm.jobs)]
+    jobs = [*filter(startable(cluster), slurm.jobs)]
     if not jobs:
         raise ConfigError(
             f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"

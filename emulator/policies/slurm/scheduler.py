@@ -12,7 +12,7 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +35,7 @@ from emulator.policies.schedulers.protocol import (
     SchedulerError,
     details_of,
 )
-from emulator.policies.slurm.controller import Controller
+from emulator.policies.slurm.controller import MAIN_AFTER_NS, Controller
 from emulator.policies.slurm.limits import LimitUsage
 from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
@@ -75,6 +75,10 @@ class SlurmRules(Frozen):
     cluster: Cluster
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
+    main_after_s: float = MAIN_AFTER_NS / SECOND_NS
+    """How long after backfill the main scheduler runs."""
+    wall_clock_s: float = 0.0
+    """What the wall's clock says at time 0: what backfill keeps ends at full minutes (``bf_resolution``)."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -102,7 +106,8 @@ class SlurmScheduler(Scheduler):
     """
 
     def __init__(self, options: SlurmRules) -> None:
-        self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
+        clocks_s = options.controller_started_s, options.main_after_s, options.wall_clock_s
+        self._controller = Controller(options.cluster, *(round(at_s * SECOND_NS) for at_s in clocks_s))
         self._snapshot = self._controller.snapshot
         self._cluster = KnownCluster()
         self._groups: dict[str, str] = {}
@@ -314,17 +319,25 @@ class SlurmScheduler(Scheduler):
         return decided
 
 
-def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, boot_ns: int = 0) -> Player:
-    """A play of the jobs of a site; ``boot_ns``: when the controller started, in their time.  Jobs that fit nowhere are
-    refused, and have no executions.
+def startable(cluster: Cluster) -> Callable[[Job], bool]:
+    """Whether a job would ever start: it fits on the empty nodes of its partition, and alone is over no limit.
+
+    What is returned raises KeyError: there is no such partition.
+    """
+    fits, nobody_runs = cluster.fitting(), LimitUsage(cluster)
+    return lambda job: fits(job) and not nobody_runs.why_waits(job)
+
+
+def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, **clocks_s: float) -> Player:
+    """A play of the jobs of a site; ``clocks_s``: the clocks of ``SlurmRules``.  Jobs that fit nowhere are refused, and
+    have no executions.
 
     Raises:
         KeyError: a job names a partition that is not there.
     """
-    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
+    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, **clocks_s))
     nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
-    nobody_runs = LimitUsage(cluster)
-    fitting = [job for job in filter(cluster.fitting(), jobs) if not nobody_runs.why_waits(job)]
+    fitting = [*filter(startable(cluster), jobs)]
     modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
     played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)
