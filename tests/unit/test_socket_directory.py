@@ -7,10 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.janitor import _is_own, end_left_over_runs, socket_directory
+from emulator.live.janitor import _is_own, end_left_over_runs, run_directory, socket_directory
+from emulator.live.session.ray_runtime import RayRuntime
 from tests.other_user import as_another_user, needs_root
 
 LONGEST_PATH_BYTES = 107
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_local_ray_has_its_directories_for_its_user_alone_until_it_ends(
+    tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path) if long else "/tmp")
+    runtime = RayRuntime()
+    runtime._prepare_local()
+    directories = {run_directory(runtime._id), socket_directory(runtime._id)}
+    try:
+        assert {directory.stat().st_mode & 0o777 for directory in directories} == {0o700}
+    finally:
+        runtime.stop()
+    assert not any(directory.exists() for directory in directories)
 
 
 @pytest.mark.parametrize("temporary", ["/tmp", "/scratch/" + "job-0123456789/" * 20])

@@ -117,7 +117,7 @@ class RayRuntime:
         of_ray = root / _OF_RAY
         if not str(of_ray).isascii():
             raise RunError(f"TMPDIR={root.parent}: Ray takes only ASCII characters there; set another one")
-        directories = [root, socket_directory(self._id)]
+        directories = list(dict.fromkeys([root, socket_directory(self._id)]))  # under /tmp they are the same
         self._held.callback(leave_nothing, start_janitor(self._id, directories), self._id, directories)
         for directory in directories:
             self._held.enter_context(new_held_directory(directory))
