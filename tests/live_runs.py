@@ -177,11 +177,6 @@ class LiveRun(RunResults, ABC):
         """Wait for its end; returns its exit status."""
 
     @abstractmethod
-    def socket_directories(self) -> list[Path]:
-        """Those of its own Ray, as long as it has processes."""
-        ids = {variable_of(pid, RUN_VARIABLE) or "" for pid in self.processes()}
-        return [socket_directory(name) for name in ids if name.startswith("ray-")]
-
     def work_directories(self) -> list[Path]:
         """The work directories of the run's node hosts."""
 
