@@ -558,9 +558,11 @@ def freeze(natjam: Natjam) -> None:
 
 
 def claims(natjam: Natjam) -> dict[str, Any]:
-    """A digest of the claims and cells of each figure of a quick reproduction, without its pictures."""
+    """A digest of the claims and cells of each figure of a reproduction with five seeds, without its pictures."""
     with tempfile.TemporaryDirectory(prefix="natjam-frozen-") as folder:
-        natjam(Path(folder), "reproduce", *FIGURES, "--quick", "--engine", "sim", "--out", "claims", statuses=(0, 1))
+        natjam(
+            Path(folder), "reproduce", *FIGURES, "--seeds", "5", "--engine", "sim", "--out", "claims", statuses=(0, 1)
+        )
         made = json.loads((Path(folder) / "claims/claims.json").read_text())["figures"]
     texts = {figure["id"]: json.dumps([figure["claims"], figure["cells"]], sort_keys=True) for figure in made}
     return {figure: hashlib.sha256(text.encode()).hexdigest()[:16] for figure, text in texts.items()}

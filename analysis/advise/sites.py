@@ -162,7 +162,7 @@ _PLAIN = ["0", "0", "-"]
 
 def urgent_names(cluster: slurm.Cluster) -> frozenset[str]:
     """The partitions, or QOS, whose jobs are urgent."""
-    if cluster.qos:
+    if cluster.by_qos:
         victims = {name for each in cluster.qos for name in each.preempts}
         return frozenset(each.name for each in cluster.qos if each.preempts and each.name not in victims)
     highest = max(each.tier for each in cluster.partitions)
@@ -176,13 +176,13 @@ def is_urgent(job: Job, cluster: slurm.Cluster) -> bool:
 
 def _decides(job: Job, cluster: slurm.Cluster) -> str:
     """The QOS or the partition by which a job is urgent or not."""
-    return job.qos if cluster.qos else job.partition
+    return job.qos if cluster.by_qos else job.partition
 
 
 def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
     """What is asked about a site of Slurm.  Raises ConfigError: there are no urgent jobs, or no others."""
     cluster, urgent = site.cluster, urgent_names(site.cluster)
-    why = "may preempt others, and nobody them" if cluster.qos else "the highest PriorityTier"
+    why = "may preempt others, and nobody them" if cluster.by_qos else "the highest PriorityTier"
     called = f"{', '.join(sorted(urgent))} ({why})"
     sides = {is_urgent(job, cluster) for job in site.jobs}
     if sides != {True, False}:
@@ -262,7 +262,7 @@ def _with_mode(cluster: slurm.Cluster, mode: Mode, exempt_ns: int, grace_ns: int
     urgent = urgent_names(cluster)
     gang = cluster.settings.gang or mode is Mode.SUSPEND
     settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
-    if cluster.qos:
+    if cluster.by_qos:
         terms: dict[str, object] = {"mode": mode, "grace_ns": grace_ns, "exempt_ns": exempt_ns}
         qos = tuple(each if each.name in urgent else replace(each, **terms) for each in cluster.qos)
         return replace(cluster, qos=qos, settings=settings)
@@ -286,7 +286,7 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         rows = _run(cluster, jobs, keys)
     else:
         executions = jobs_player(cluster, jobs, costs).finish()
-        rows = [job_row(job.submit_ns, executions[job.name]) for job in jobs]
+        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):

@@ -29,7 +29,10 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 
 LIVE_REPEATS = 5
-QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
+ROUNDS = {"sim": (2, 5, 20), "live": (1, 3)}
+"""How many seeds of each figure the first rounds of a reproduction have, by engine; the last one has all."""
+LONG_WORK_REAL_S = 60.0
+"""Work that takes less is done in one round."""
 _SIMULATED = "-simulated"
 
 
@@ -55,8 +58,23 @@ def planned(
 
 
 def at_most_seeds(variants: Mapping[str, Sequence[Variant]], seeds: int | None) -> dict[str, list[Variant]]:
-    """The same with the first ``seeds`` of each variant's seeds; null: all of them."""
+    """The variants with the first ``seeds`` of each one's seeds; null: all of them."""
     return {figure: [replace(one, seeds=one.seeds[:seeds]) for one in found] for figure, found in variants.items()}
+
+
+def rounds_of(variants: Mapping[str, Sequence[Variant]], engine: str, real_s: float) -> list[int]:
+    """How many seeds of each figure every round has, in order.
+
+    A reproduction that takes long goes in rounds, so that there is a whole page early; each makes only the runs that
+    the one before has not made.
+
+    Args:
+        variants: of all figures, with all their seeds.
+        engine: sim or live.
+        real_s: about how long all runs take, in real seconds.
+    """
+    most = max((len(variant.seeds) for found in variants.values() for variant in found), default=1)
+    return [seeds for seeds in (ROUNDS[engine] if real_s > LONG_WORK_REAL_S else ()) if seeds < most] + [most]
 
 
 def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) -> dict[str, int]:
@@ -69,9 +87,9 @@ def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) ->
 def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
     if engine == "sim":
         repeats = figure.sim_repeats or 0
-        return min(repeats, QUICK_SIMULATED_REPEATS) if quick else repeats
+        return min(repeats, ROUNDS["sim"][0]) if quick else repeats
     if quick:
-        return QUICK_LIVE_REPEATS if figure.quick is None else figure.quick.live_repeats
+        return ROUNDS["live"][0] if figure.quick is None else figure.quick.live_repeats
     return figure.live_repeats or LIVE_REPEATS
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 from rich.text import Text
 
 from emulator.cli import detached
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 
     from analysis.report.variants import VariantRuns
     from analysis.reproduce.definitions import FigureDefinition
+    from analysis.reproduce.record import Results
+    from analysis.reproduce.reproduced import Reproduction
     from emulator.campaign.directory import Variant
     from emulator.campaign.runner import CampaignResult
+    from emulator.display.work_display import WorkDisplay, WorkStatus
 
 _FAILURES_SHOWN = 10
 
@@ -103,7 +108,7 @@ def reproduce(
     ] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, of live runs.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
+        bool, typer.Option("--quick", help="The first round alone: 2 seeds simulated, one live (os-assisted: 3).")
     ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="At most this many seeds of each figure.", show_default=False)
@@ -121,8 +126,9 @@ def reproduce(
     undecided: then the 95% interval over the seeds has both accepted and refused values, and the results say how many
     seeds would decide it, and what they cost.
 
-    To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
-    are equal.
+    Work of more than a minute goes in rounds: first every figure with 2 seeds (live: one), then with more, and last
+    with all. The page is whole after each round, and stays after Ctrl-C. To continue after a stop, give the same
+    command again. Finished runs are not repeated, and figures share runs that are equal.
 
     \b
     Examples:
@@ -136,7 +142,7 @@ def reproduce(
     from analysis.reproduce.cells import ALL
     from analysis.reproduce.definitions import chosen_figures
     from analysis.reproduce.needs import work_of
-    from analysis.reproduce.run import at_most_seeds, planned, run_counts
+    from analysis.reproduce.run import at_most_seeds, planned, rounds_of, run_counts
     from analysis.reproduce.run import reproduce as run_figures
     from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
     from emulator.campaign.directory import CampaignDirectory
@@ -165,24 +171,38 @@ def reproduce(
     out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
     figures = _possible(figures, variants)
     variants = {figure.id: variants[figure.id] for figure in figures}
-    say(f"{work_of(variants, CampaignDirectory(out).made())}, into {out}")
+    work = work_of(variants, CampaignDirectory(out).made())
+    say(f"{work}, into {out}")
     from analysis.reproduce.page import PAGE_NAME, write_results
     from analysis.reproduce.record import results_of
     from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
     from emulator.display.work_display import WorkDisplay
 
     directory = context.with_resource(CampaignDirectory(out).held())
-    with WorkDisplay(console) as display:
-        result = run_figures(figures, variants, engine, directory, display.update)
+
+    def make(number: int, of_round: int, asked: int | None) -> tuple[Reproduction, Results]:
+        """Make one round, and write its results."""
+        which = "" if len(rounds) == 1 else f", round {number} of {len(rounds)}"
+        with WorkDisplay(console) as display:
+            show = partial(_show, display, which)
+            found = run_figures(figures, at_most_seeds(variants, of_round), engine, directory, show)
+        written = results_of(found, _command(ids, engine, time_scale, quick, asked, full))
+        write_results(found, written, out)
+        return found, written
+
+    rounds = rounds_of(variants, engine, work.real_s)
+    for number, of_round in enumerate(rounds[:-1], 1):
+        make(number, of_round, of_round)
+        said = f"round {number} of {len(rounds)} is done, with {counted(of_round, 'seed')} of each figure"
+        say(f"{said}; the page: {out / PAGE_NAME}")
+    result, results = make(len(rounds), rounds[-1], seeds)
     for figure in result.figures:
         console.print(figure_table(figure))
-    results = results_of(result, _command(ids, engine, time_scale, quick, seeds, full))
     for paper in papers_of(figures):
         if found := scores(paper, results, engine):
             console.print(score_table(paper, found, engine))
             for text in summary_lines(paper, found):
                 console.print(f"{paper.paper}, {text}", soft_wrap=True, highlight=False)
-    write_results(result, results, out)
     for line in [*_failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
     if left_out := ", ".join(figure.id for figure in chosen if engine not in figure.engines):
@@ -193,6 +213,11 @@ def reproduce(
     failed = sum(verdict.ok is False for verdict in result.verdicts)
     if strict and failed:
         raise RunError(f"{failed} of {len(result.verdicts)} claims failed")
+
+
+def _show(display: WorkDisplay, of_part: str, status: WorkStatus) -> None:
+    """Show a status whose part of the work is said more closely."""
+    display.update(replace(status, part=status.part + of_part))
 
 
 def _possible(figures: Sequence[FigureDefinition], variants: Mapping[str, Sequence[Variant]]) -> list[FigureDefinition]:

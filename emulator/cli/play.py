@@ -95,9 +95,12 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None, strict: bool)
             warn(f"{variant}: {takers:,} of {counted(len(site.jobs), 'job')}: {TURNS}")
         say(f"playing {counted(len(site.jobs), 'job')}, {variant}")
         executions = played[variant] = _play(file, jobs_player(cluster, site.jobs))
+        if never := sum(not each for each in executions.values()):
+            of = counted(len(site.jobs), "job")
+            warn(f"{variant}: {never:,} of {of} never start: they are over a limit of the site")
         groups |= {(variant, partition.name): [] for partition in cluster.partitions}
         for job in site.jobs:
-            groups[variant, job.partition].append(job_row(job.submit_ns, executions[job.name]))
+            groups[variant, job.partition].append(job_row(job.since_ns, executions[job.name]))
     results_console().print(_table(names("PreemptMode", "partition"), groups, of_pods=False))
     if out is not None:
         write_csv(out, _JOB_COLUMNS, _job_rows(played))
@@ -180,7 +183,7 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
     from emulator.sites.slurm import Mode
 
     found = {AS_CONFIGURED: cluster}
-    what, choices = ("QOS", cluster.qos) if cluster.qos else ("partition", cluster.partitions)
+    what, choices = ("QOS", cluster.qos) if cluster.by_qos else ("partition", cluster.partitions)
     for given in modes:
         name, _, text = given.partition("=")
         if name not in {each.name for each in choices}:
@@ -190,7 +193,7 @@ def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
             chosen = Mode(text.upper())
             changed = tuple(replace(each, mode=chosen) if each.name == name else each for each in choices)
             settings = replace(cluster.settings, preempts=True, gang=cluster.settings.gang or chosen is Mode.SUSPEND)
-            of_these: dict[str, Any] = {"qos" if cluster.qos else "partitions": changed}
+            of_these: dict[str, Any] = {"qos" if cluster.by_qos else "partitions": changed}
             found[f"{name}={chosen}"] = replace(cluster, settings=settings, **of_these)
             continue
         raise ConfigError(f"--mode {given}: the mode must be one of {', '.join(Mode)}")

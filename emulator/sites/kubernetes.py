@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from emulator.sites import refuse_twice
 from emulator.sites.basis import Basis
+from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import Details, Frozen
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -80,23 +81,113 @@ class Node(Frozen):
         """A label's value; its name as its hostname, unless it is labelled otherwise."""
         return self.labels.get(key, self.name if key == HOSTNAME else None)
 
+    def meets(self, terms: Iterable[NodeTerm]) -> bool:
+        """Whether one of the terms holds for it."""
+        labels = self.labels if HOSTNAME in self.labels else {**self.labels, HOSTNAME: self.name}
+        return any(each.matches(self.name, labels) for each in terms)
 
-class AntiAffinity(Frozen):
-    """Required: not together with pods that have these labels, in one domain of the topology (a node label's key)."""
 
-    labels: Mapping[str, str]
+class AffinityTerm(Frozen):
+    """Other pods, with which a pod is to be, or not to be, in one domain of the topology (a node label's key)."""
+
+    selector: Selector
     topology: str
+    namespaces: tuple[str, ...] = ()
+    """Where these pods are; none: in any."""
+
+    def matches(self, pod: PodTemplate) -> bool:
+        """Whether the pod is one of them."""
+        return (not self.namespaces or pod.namespace in self.namespaces) and self.selector.matches(pod.labels)
+
+
+class PreferredPods(Frozen):
+    """A preference for nodes by the pods in their domain; with a weight below 0 against them."""
+
+    term: AffinityTerm
+    weight: int
+
+
+class PreferredNodes(Frozen):
+    """A preference for nodes by their labels."""
+
+    term: NodeTerm
+    weight: int
+
+
+class Spread(Frozen):
+    """A topology spread constraint: the pods that match are to be spread over the domains of a node label's key.
+
+    With ``is_required`` the counts of two domains must not differ by more than ``max_skew``; else it is a preference.
+    """
+
+    topology: str
+    max_skew: int
+    selector: Selector
+    is_required: bool = True
+    min_domains: int = 1
+    ignores_affinity: bool = False
+    """``nodeAffinityPolicy`` Ignore: nodes count that the pod's selector and node affinity exclude."""
+    honors_taints: bool = False
+    """``nodeTaintsPolicy`` Honor: nodes do not count whose taints the pod does not tolerate."""
+    is_default: bool = False
+    """It is the scheduler's own, of a pod that has none: nodes without the label count, too."""
+
+    def matches(self, pod: PodTemplate, other: PodTemplate) -> bool:
+        """Whether ``other`` is one of those among which ``pod``, which has the constraint, is spread."""
+        return pod.namespace == other.namespace and self.selector.matches(other.labels)
+
+
+def default_spread(selector: Selector) -> tuple[Spread, ...]:
+    """The constraints of the default profile for a pod that has none, over the pods of its services and its owner."""
+    if selector.is_empty:
+        return ()
+    return tuple(Spread(key, skew, selector, False, is_default=True) for key, skew in ((HOSTNAME, 3), (ZONE, 5)))
+
+
+def own_values(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
+    """A selector with ``matchLabelKeys``: of those of these labels that a pod has, others must have the pod's value."""
+    more = (Expression(key, LabelOperator.IN, (labels[key],)) for key in keys if key in labels)
+    return replace(selector, expressions=(*selector.expressions, *more))
+
+
+_ANY_ADDRESS = "0.0.0.0"
+
+
+class HostPort(Frozen):
+    """A port of its node that a pod takes."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = _ANY_ADDRESS
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether only one of both can be on a node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
 
 
 class PodTemplate(Frozen, kw_only=True):
     """A pod as its owner wants it, but for its name and its priority."""
 
+    namespace: str = ""
     policy: Policy = Policy.LOWER_PRIORITY
     requests: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
     selector: Mapping[str, str] = {}
+    node_affinity: tuple[NodeTerm, ...] = ()
+    """Required: one of these has to hold; none: any node will do."""
+    prefers_nodes: tuple[PreferredNodes, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    anti_affinity: tuple[AntiAffinity, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    """Required: together with pods that match all of these."""
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    """Required: not together with pods that match any of these."""
+    prefers_pods: tuple[PreferredPods, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    volumes: tuple[tuple[NodeTerm, ...], ...] = ()
+    """For each of its volumes that has a place, the terms of which one has to hold for the node."""
     group: str = ""
     """Its PodGroup, with which it is placed if the state has that."""
 
@@ -224,32 +315,38 @@ class Budget(Frozen):
     """A PodDisruptionBudget as it stands.  An empty selector is about no pod."""
 
     name: str
-    selector: Mapping[str, str]
+    selector: Selector
     allowed: int
     """``disruptionsAllowed``."""
     disrupted: tuple[str, ...] = ()
     """Pods that it has counted already."""
+    namespace: str = ""
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether it is about this pod."""
+        return not self.selector.is_empty and pod.namespace == self.namespace and self.selector.matches(pod.labels)
 
     def counts(self, pod: Pod) -> bool:
-        """Whether an eviction of this pod takes one from ``allowed``."""
-        return bool(self.selector) and matches(self.selector, pod.labels) and pod.name not in self.disrupted
+        """Whether an eviction of this pod takes one from ``allowed``, which one of a pod without labels never does."""
+        return bool(pod.labels) and self.covers(pod) and pod.name not in self.disrupted
 
 
 class BudgetSpec(Frozen):
     """A PodDisruptionBudget as its owner wants it: so many of its pods stay."""
 
     name: str
-    selector: Mapping[str, str]
+    selector: Selector
     min_available: int
+    namespace: str = ""
 
     def now(self, bound: Iterable[Bound]) -> Budget:
         """The budget as it stands with these pods; those that terminate count as gone."""
-        budget = Budget(self.name, self.selector, 0)
-        return self.standing(sum(budget.counts(each.pod) and not each.terminating for each in bound))
+        budget = self.standing(0)
+        return self.standing(sum(budget.covers(each.pod) and not each.terminating for each in bound))
 
     def standing(self, healthy: int) -> Budget:
         """The budget as it stands with so many of its pods."""
-        return Budget(self.name, self.selector, max(healthy - self.min_available, 0))
+        return Budget(self.name, self.selector, max(healthy - self.min_available, 0), namespace=self.namespace)
 
 
 class State(Frozen):
@@ -287,8 +384,3 @@ class Kubernetes(Frozen):
         refuse_twice("state.nodes", nodes)
         refuse_twice("state", [each.pod.name for each in pods])
         refuse_twice("arrivals", [each.pod.name for each in self.arrivals])
-
-
-def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Whether the labels have all that is wanted."""
-    return all(labels.get(key) == value for key, value in wanted.items())

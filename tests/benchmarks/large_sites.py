@@ -113,7 +113,7 @@ def _priority_class(value: int) -> dict[str, Any]:
 def _pod(number: int, arrival: Arrival, node: str | None, ended: bool) -> dict[str, Any]:
     pod, created = arrival.pod, f"{_time(arrival.submit_ns)}Z"
     terms = [
-        {"topologyKey": each.topology, "labelSelector": {"matchLabels": dict(each.labels)}}
+        {"topologyKey": each.topology, "labelSelector": {"matchLabels": dict(each.selector.labels)}}
         for each in pod.anti_affinity
     ]
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

@@ -18,7 +18,8 @@ from emulator.policies.kubernetes.scheduler import pods_player
 from emulator.policies.schedulers.play import Player
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.sites.kubernetes import HOSTNAME, AntiAffinity, Arrival, Kubernetes, Node, Pod, State
+from emulator.sites.kubernetes import HOSTNAME, AffinityTerm, Arrival, Kubernetes, Node, Pod, State
+from emulator.sites.labels import Selector
 from workloads.saved import write_saved
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def arrivals(nodes: int, load: float, apart: float, pods: int = 0) -> list[Arriv
     found = []
     for number, ((cpu, memory), share, submit_ns) in enumerate(drawn):
         service = {"service": f"s{random.randrange(20)}"}
-        keeps_off = (AntiAffinity(service, HOSTNAME),) if random.random() < apart else ()
+        keeps_off = (AffinityTerm(Selector(service), HOSTNAME),) if random.random() < apart else ()
         requests = {"cpu": cpu, "memory": memory}
         priority = random.choice((0, 0, 0, 100, 1000))
         pod = Pod(f"pod-{number}", priority, requests=requests, labels=service, anti_affinity=keeps_off)

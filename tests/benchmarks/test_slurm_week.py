@@ -14,7 +14,7 @@ import pytest
 from bare_heap import bare_event_s
 
 from emulator.policies.slurm.scheduler import jobs_player
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Settings
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ _CPUS = 8
 
 def cluster(nodes: int, mode: Mode) -> Cluster:
     """Two partitions over all nodes, with Slurm's defaults."""
-    names = {f"n{number}": _CPUS for number in range(nodes)}
+    names = {f"n{number}": Node(_CPUS) for number in range(nodes)}
     low, high = Partition("low", tuple(names), 1, mode), Partition("high", tuple(names), 10)
     return Cluster(names, (low, high), Settings(preempts=True, gang=mode is Mode.SUSPEND))
 

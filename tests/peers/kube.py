@@ -36,25 +36,31 @@ from emulator.policies.schedulers.play import Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import (
-    AntiAffinity,
+    AffinityTerm,
     Arrival,
     Bound,
     Budget,
     BudgetSpec,
     Effect,
     Group,
+    HostPort,
     Kubernetes,
     Node,
     Operator,
     Pending,
     Pod,
     Policy,
+    PreferredNodes,
+    PreferredPods,
     PriorityClass,
     Replacement,
+    Spread,
     State,
     Taint,
     Toleration,
+    own_values,
 )
+from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
@@ -97,11 +103,55 @@ def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Po
         requests=given.get("requests", {}),
         labels=given.get("labels", {}),
         selector=given.get("selector", {}),
+        node_affinity=tuple(map(_node_term, given.get("node_affinity", ()))),
+        prefers_nodes=tuple(PreferredNodes(_node_term(each), each["weight"]) for each in given.get("prefer_nodes", ())),
+        affinity=tuple(map(_term, given.get("affinity", ()))),
+        prefers_pods=tuple(
+            PreferredPods(_term(each), sign * each["weight"])
+            for sign, kind in ((1, "prefer_affinity"), (-1, "prefer_anti_affinity"))
+            for each in given.get(kind, ())
+        ),
+        spread=tuple(_spread(each, given) for each in given.get("spread", ())),
+        ports=tuple(
+            HostPort(each["port"], each.get("protocol") or "TCP", each.get("ip") or "0.0.0.0")
+            for each in given.get("ports", ())
+        ),
         tolerations=tuple(map(_toleration, given.get("tolerations", ()))),
-        anti_affinity=tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
+        anti_affinity=tuple(map(_term, given.get("anti_affinity", ()))),
         group=given.get("group", ""),
     )
     return classes[given["class"]].of(pod) if given.get("class") else pod
+
+
+def selector_of(given: Mapping[str, Any], labels: str = "labels") -> Selector:
+    """A selector of labels."""
+    expressions = tuple(map(_expression, given.get("expressions") or ()))
+    return Selector(given.get(labels) or {}, expressions)
+
+
+def _expression(given: Mapping[str, Any]) -> Expression:
+    return Expression(given["key"], LabelOperator(given["operator"]), tuple(given.get("values") or ()))
+
+
+def _node_term(given: Mapping[str, Any]) -> NodeTerm:
+    fields = tuple(map(_expression, given.get("fields") or ()))
+    return NodeTerm(tuple(map(_expression, given.get("expressions") or ())), fields)
+
+
+def _term(given: Mapping[str, Any]) -> AffinityTerm:
+    return AffinityTerm(selector_of(given), given["topology"])
+
+
+def _spread(given: Mapping[str, Any], pod: Mapping[str, Any]) -> Spread:
+    return Spread(
+        given["topology"],
+        given["skew"],
+        own_values(selector_of(given), given.get("match_label_keys") or (), pod.get("labels", {})),
+        given["when"] == "DoNotSchedule",
+        given.get("min_domains") or 1,
+        given.get("affinity_policy") == "Ignore",
+        given.get("taints_policy") == "Honor",
+    )
 
 
 def classes_of(record: Mapping[str, Any]) -> dict[str, PriorityClass]:
@@ -121,7 +171,9 @@ def state_of(case: Mapping[str, Any]) -> State:
         tuple(_bound(each, classes) for each in _kept(case)),
         tuple(Pending(pod_of(each, classes), each["node"]) for each in waiting),
         tuple(
-            Budget(each["name"], each["selector"] or {}, each.get("allowed", 0), tuple(each.get("disrupted") or ()))
+            Budget(
+                each["name"], selector_of(each, "selector"), each.get("allowed", 0), tuple(each.get("disrupted") or ())
+            )
             for each in case.get("budgets", ())
         ),
     )
@@ -321,7 +373,8 @@ def imported_day(day: Mapping[str, Any]) -> Kubernetes:
     """A day as ``natjam import kubernetes`` would write it."""
     classes = classes_of(day)
     budgets = (
-        BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())
+        BudgetSpec(each["name"], selector_of(each, "selector"), each["min_available"])
+        for each in day.get("budgets", ())
     )
     nodes = tuple(map(node_of, day["nodes"]))
     return Kubernetes(State(nodes), tuple(classes.values()), tuple(budgets), tuple(_arrivals(day, classes)))

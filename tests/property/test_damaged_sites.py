@@ -19,7 +19,7 @@ from emulator.policies.kubernetes.terms import first_of_best
 from emulator.resolved import resolve
 from emulator.sites.kubernetes import (
     HOSTNAME,
-    AntiAffinity,
+    AffinityTerm,
     Arrival,
     Bound,
     BudgetSpec,
@@ -35,6 +35,7 @@ from emulator.sites.kubernetes import (
     Toleration,
 )
 from emulator.sites.kueue import Kueue
+from emulator.sites.labels import Selector
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
@@ -48,7 +49,9 @@ from workloads.slurm.site import read_slurm
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9
 HALF = {"cpu": 1000, "memory": 1 << 30}
-WEB = Pod("web", 5, requests=HALF, labels={"app": "web"}, anti_affinity=(AntiAffinity({"app": "web"}, HOSTNAME),))
+WEB_LABELS = {"app": "web"}
+APART = (AffinityTerm(Selector(WEB_LABELS), HOSTNAME),)
+WEB = Pod("web", 5, requests=HALF, labels=WEB_LABELS, anti_affinity=APART)
 CLUSTER = Kubernetes(
     State(
         (Node("a", {"cpu": 2000, "memory": 4 << 30, "pods": 9}, {"disk": "ssd"}, (Taint("x", Effect.NO_SCHEDULE),)),),
@@ -56,7 +59,7 @@ CLUSTER = Kubernetes(
         (Pending(Pod("urgent", 10, requests=HALF, selector={"disk": "ssd"}), "a", 1),),
     ),
     (PriorityClass("urgent", 10),),
-    (BudgetSpec("b", {"app": "web"}, 1),),
+    (BudgetSpec("b", Selector({"app": "web"}), 1),),
     (
         Arrival(WEB, -5 * S, None, S, Replacement.GONE, "a"),
         Arrival(Pod("batch", requests=HALF, tolerations=(Toleration("x"),)), 0, 9 * S, S),

@@ -37,7 +37,7 @@ def results(directory: Path, name: str) -> dict[str, Any]:
     ("command", "runs", "result"),
     [
         (("advise", "{file}", "--seeds", "2"), "simulated", "advise.json"),
-        (("reproduce", "natjam/fig4", "--quick"), ".", "claims.json"),
+        (("reproduce", "natjam/fig4", "--seeds", "5"), ".", "claims.json"),
     ],
     ids=["advise", "reproduce"],
 )

@@ -33,6 +33,7 @@ from emulator.sites.kubernetes import (
     State,
     Taint,
 )
+from emulator.sites.labels import Selector
 from emulator.vocabulary import SECOND_NS
 from tests.peers import kube as peer
 from tests.peers.holding import records
@@ -191,7 +192,7 @@ def _cluster(grace_s: int, replacement: Replacement) -> Kubernetes:
         for number in (0, 1)
     ]
     high = Arrival(pod("high", 2, 9), 10 * SECOND_NS, 50 * SECOND_NS)
-    budgets = (BudgetSpec("web", {"app": "web"}, 0),)
+    budgets = (BudgetSpec("web", Selector({"app": "web"}), 0),)
     return Kubernetes(State((node("n"),)), budgets=budgets, arrivals=(*low, high))
 
 

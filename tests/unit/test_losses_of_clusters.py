@@ -60,12 +60,11 @@ CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSc
     ("spec", "more", "counted", "reason"),
     [
         (
-            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [IN_TWO]}}}},
-            (),
-            "1 of 3 pods",
-            "node affinity",
+            {},
+            (pod("x", "a1", affinity={"podAntiAffinity": {REQUIRED: [{**ANTI, "namespaceSelector": IN_TWO}]}}),),
+            "1 of 4 pods",
+            "namespaces are selected by labels",
         ),
-        ({}, (pod("x", "a1", affinity={"podAntiAffinity": {REQUIRED: [ANTI]}}),), "1 of 4 pods", "anti-affinity"),
         ({"affinity": {"podAffinity": {REQUIRED: [ANTI]}}}, (), "1 of 3 pods", "pod affinity is not modelled"),
         ({"topologySpreadConstraints": [SPREAD]}, (), "1 of 3 pods", "topology spread is not modelled"),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, (), "1 of 3 pods", "volumes"),

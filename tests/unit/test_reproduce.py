@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.papers.cells import first_met, own_cells, straightness
 from analysis.papers.drawings import DRAWINGS
+from analysis.reproduce import page
 from analysis.reproduce.cells import Cell, repeated, with_points
 from analysis.reproduce.claims import Claim, all_claims
 from analysis.reproduce.counted import google_preemptions
 from analysis.reproduce.definitions import FigureDefinition, all_figures
 from analysis.reproduce.measure import Measured, measure
-from analysis.reproduce.record import judged_again, read_results
+from analysis.reproduce.record import Results, judged_again, read_results
 from analysis.reproduce.reproduced import Reproduction
-from analysis.reproduce.run import planned, reproduce
+from analysis.reproduce.run import planned, reproduce, rounds_of
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
 from analysis.whole_run import run_experiment
@@ -736,14 +738,52 @@ def test_every_cell_has_a_unit() -> None:
     assert units["flex/gridmix2"] >= {"min", "ratio"}
 
 
+@pytest.mark.parametrize(
+    ("engine", "seeds", "real_s", "rounds"),
+    [
+        ("sim", 30, 61, [2, 5, 20, 30]),
+        ("sim", 20, 61, [2, 5, 20]),
+        ("sim", 2, 61, [2]),
+        ("sim", 30, 60, [30]),
+        ("live", 5, 61, [1, 3, 5]),
+    ],
+)
+def test_what_takes_long_goes_in_rounds(
+    tmp_path: Path, engine: str, seeds: int, real_s: float, rounds: list[int]
+) -> None:
+    _, variants = small(tmp_path, "p/f", "v", engine)
+    few = {"p/g": [replace(one, seeds=(1,)) for one in variants["p/f"]]}
+    many = {"p/f": [replace(one, seeds=tuple(range(1, seeds + 1))) for one in variants["p/f"]]}
+    assert rounds_of({**few, **many}, engine, real_s) == rounds
+
+
+def test_each_round_writes_a_whole_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.reproduce.run.LONG_WORK_REAL_S", 0.0)
+    written: list[tuple[str, int, bool]] = []
+    write = page.write_results
+
+    def seen(reproduction: Reproduction, results: Results, path: Path) -> None:
+        write(reproduction, results, path)
+        (figure,) = read_results(path / "claims.json").figures
+        written.append((figure.command, figure.seeds, "natjam/fig10" in (path / "index.html").read_text()))
+
+    monkeypatch.setattr(page, "write_results", seen)
+    result = run_natjam("reproduce", "natjam/fig10", "--seeds", "3", "--out", tmp_path)
+    command = "natjam reproduce natjam/fig10 --engine sim --seeds"
+    assert written == [(f"{command} {seeds}", seeds, True) for seeds in (2, 3)]
+    assert f"round 1 of 2 is done, with 2 seeds of each figure; the page: {tmp_path / 'index.html'}" in result.output
+    assert "round 2 of 2" in result.output
+    assert len(list((tmp_path / "runs").glob("*/seed-*"))) == 3 * len(all_figures()["natjam/fig10"].settings)
+
+
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
-    arguments = ["reproduce", "natjam/fig4", "--quick", "--seeds", "3", "--out", str(tmp_path)]
+    arguments = ["reproduce", "natjam/fig4", "--seeds", "3", "--out", str(tmp_path)]
     result = run_natjam(*arguments)
     assert "natjam.research" in result.output
     made = read_results(tmp_path / "claims.json")
     (figure,) = made.figures
     assert (figure.id, figure.engine, figure.seeds) == ("natjam/fig4", "sim", 3)
-    assert figure.command == "natjam reproduce natjam/fig4 --engine sim --quick --seeds 3"
+    assert figure.command == "natjam reproduce natjam/fig4 --engine sim --seeds 3"
     research_s = figure.cells["natjam.research"]
     assert research_s.low is not None
     assert research_s.low < (research_s.measured or 0)

@@ -34,6 +34,7 @@ from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Node, PodDetails
 from emulator.sites.kueue import PodTemplate, WorkloadDetails
 from emulator.sites.slurm import Cluster, Partition, Settings, SlurmDetails
+from emulator.sites.slurm import Node as SlurmNode
 from emulator.vocabulary import Details
 
 Ours = KubeScheduler | SlurmScheduler
@@ -43,9 +44,9 @@ KUBE: dict[str, Any] = {"name": "kube-scheduler", "nodes": [{"name": "a", "alloc
 KUEUE: dict[str, Any] = {"name": "kueue", "cluster": {"queues": [{"name": "q"}]}}
 SLURM: dict[str, Any] = {
     "name": "slurm",
-    "cluster": {"nodes": {"a": 2}, "partitions": [{"name": "q", "nodes": ["a"]}]},
+    "cluster": {"nodes": {"a": {"cpus": 2}}, "partitions": [{"name": "q", "nodes": ["a"]}]},
 }
-ELSEWHERE = {**SLURM, "cluster": {"nodes": {"a": 2}, "partitions": [{"name": "r", "nodes": ["a"]}]}}
+ELSEWHERE = {**SLURM, "cluster": {"nodes": {"a": {"cpus": 2}}, "partitions": [{"name": "r", "nodes": ["a"]}]}}
 LISTED: dict[str, dict[str, Any]] = {
     "kubernetes": {**KUBE, "pods": [{"pod": {"name": "x", "priority": 7, "labels": {"a": "b"}}, "submit_ns": 0}]},
     "kueue": {
@@ -174,7 +175,7 @@ def kube(mechanism: str = "kill") -> Ours:
 
 def slurm() -> Ours:
     partition, settings = Partition("q", ("a",)), Settings(batch_sched_delay_ns=0, sched_min_interval_ns=0)
-    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": 1}, (partition,), settings)))
+    scheduler = SlurmScheduler(SlurmRules(Cluster({"a": SlurmNode(1)}, (partition,), settings)))
     answered(scheduler, 0, NODE)
     return scheduler
 

@@ -14,7 +14,7 @@ from analysis.advise.sites import slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Partition, Qos, Settings, Slurm
+from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Qos, Settings, Slurm
 from tests.advice import played
 from tests.commands import run_natjam
 from workloads.saved import read_saved, write_saved
@@ -121,7 +121,7 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     path.write_text(EXAMPLE)
     found = read_conf(path)
     cluster, lost = found.cluster, found.losses
-    assert (len(cluster.nodes), cluster.nodes["dev7"], cluster.nodes["big"]) == (27, 2, 32)
+    assert (len(cluster.nodes), cluster.nodes["dev7"].cpus, cluster.nodes["big"].cpus) == (27, 2, 32)
     debug, batch, long = cluster.partitions
     assert (len(debug.nodes), debug.mode, debug.limit_ns) == (17, Mode.OFF, 30 * MINUTE_NS)
     assert (batch.nodes[0], batch.grace_ns, batch.tier, batch.mode) == ("dev9", 120 * SECOND_NS, 5, Mode.REQUEUE)
@@ -134,16 +134,15 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert (settings.bf_interval_ns, settings.bf_window_ns) == (10 * SECOND_NS, 2880 * MINUTE_NS)
     decides, nothing = by_effect(lost)
     assert {("3", "Epilog=/usr/local/slurm/epilog"), ("12", "SchedulerParameters=bf_continue")} <= nothing
-    assert {("17", "MaxNodes=10"), ("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
-    assert decides == {
-        ("7", "SelectTypeParameters=CR_Core_Memory"),
-        ("13", "RealMemory=2000"),
-        ("14", "Weight=16"),
-        ("16", "DownNodes=dev20"),
-    }
-    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
+    assert {("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
+    of_long = "SelectTypeParameters=CR_Core_Memory in partition long"  # its nodes' cores differ in their threads
+    assert decides == {("14", "Weight=16"), ("16", "DownNodes=dev20"), ("21", of_long)}
+    assert (cluster.nodes["dev7"].memory_mb, debug.max_nodes, found.usual["long"].cpus_at_once) == (2000, 10, 2)
+    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", False)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
-        assert (("21", f"OverSubscribe={text}") in by_effect(read_conf(path).losses)[0]) == is_listed
+        found = read_conf(path)
+        assert (("21", f"OverSubscribe={text}") in by_effect(found.losses)[0]) == is_listed
+        assert found.usual["long"].exclusive == (text == "EXCLUSIVE")
 
 
 def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
@@ -151,13 +150,14 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     path.write_text(PACKAGED)
     found = read_conf(path)
     cluster, lost = found.cluster, found.losses
-    assert cluster == Cluster({"server": 16}, (Partition("debug", ("server",)),), Settings(backfills=True))
-    decides, _ = by_effect(lost)
-    assert decides == {("9", "SelectTypeParameters=CR_Core_Memory"), ("13", "RealMemory=64000")}
+    settings = Settings(qos_preempt=False)
+    assert cluster == Cluster({"server": Node(16, 64000)}, (Partition("debug", ("server",)),), settings)
+    assert by_effect(lost)[0] == set()
     path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core"))
-    assert by_effect(read_conf(path).losses)[0] == set(), "a core is a CPU there, and memory is no resource"
+    found = read_conf(path)
+    assert (found.cluster.nodes["server"], found.usual["debug"].cpus_at_once) == (Node(16), 1)
     path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core").replace("CPUs=16", "CPUs=16 ThreadsPerCore=2"))
-    assert by_effect(read_conf(path).losses)[0] == {("9", "SelectTypeParameters=CR_Core")}
+    assert read_conf(path).usual["debug"].cpus_at_once == 2, "a core has two CPUs"
 
 
 def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
@@ -179,7 +179,8 @@ def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
     assert (settings.preempts, settings.gang, settings.backfills) == (True, True, False)
     assert (settings.bf_max_job_test, settings.sched_interval_ns) == (50, MINUTE_NS)
     decides, nothing = by_effect(lost)
-    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1"), ("5", "Features=fast,gpu")} <= decides
+    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1")} <= decides
+    assert cluster.nodes["n12"].features == ("fast", "gpu")
     assert ("11", "PartitionName=hipri") in nothing
 
 
@@ -223,13 +224,13 @@ def test_keys_and_values_as_sites_write_them(tmp_path: Path) -> None:
 def test_cpus_as_slurm_infers_them(tmp_path: Path, default: str, given: str, cpus: int) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(f"NodeName=DEFAULT {default}\nNodeName=a {given}\nPartitionName=p\n")
-    assert read_conf(path).cluster.nodes == {"a": cpus}
+    assert read_conf(path).cluster.nodes == {"a": Node(cpus)}
 
 
 def test_included_lines_are_in_their_places(conf: Path) -> None:
     (conf.parent / "nodes.conf").write_text("NodeName=n[1-2] CPUs=4\n")
     conf.write_text(CONF.replace("NodeName=n[1-2] CPUs=4", "Include nodes.conf"))
-    assert read_conf(conf).cluster.nodes == {"n1": 4, "n2": 4}
+    assert read_conf(conf).cluster.nodes == {"n1": Node(4), "n2": Node(4)}
     (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
     with pytest.raises(ConfigError, match=r"nodes\.conf:1: Include: more than 10 files deep"):
         read_conf(conf)
@@ -296,7 +297,7 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     assert [(each.what, each.why, each.work) for each in found.losses] == [
         ("job 13", "how long it works is not known: it is PENDING", 0),
         ("job 14", "there is no partition 'gone' in slurm.conf", 5),
-        ("job 15", "it has more nodes, or more CPUs on each, than its partition", 5 * 64),
+        ("job 15", "it has more nodes, or more of a resource on each, than its partition", 5 * 64),
     ]
     assert (found.total, found.work_s) == (6, 3600 * 8 + 600 * 3 + 5 + 5 * 64 + 7)
 
@@ -430,7 +431,9 @@ def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
 
 def test_advice_where_qos_decide() -> None:
     low, high = Qos("normal", mode=Mode.CANCEL), Qos("urgent", ("normal",))
-    cluster = Cluster({"n0": 8}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high))
+    cluster = Cluster(
+        {"n0": Node(8)}, (Partition("all", ("n0",)),), Settings(preempts=True, cred_expire_ns=0), (low, high)
+    )
     jobs = [
         Job("a", "all", 1, 8, 600 * SECOND_NS, qos="normal"),
         Job("b", "all", 1, 8, 60 * SECOND_NS, 200 * SECOND_NS, qos="urgent"),
@@ -498,7 +501,7 @@ def test_the_clusters_name_is_in_names_of_included_files_and_they_are_beside_the
     conf = tmp_path / "slurm.conf"
     for text in ("ClusterName=linux\n{}", "{}ClusterName=linux\n"):
         conf.write_text(text.format("include parts/%c_nodes.conf\nPartitionName=p Nodes=ALL\n"))
-        assert read_conf(conf).cluster.nodes == {"n1": 8, "n2": 8}
+        assert read_conf(conf).cluster.nodes == {"n1": Node(8), "n2": Node(8)}
     conf.write_text("include parts/%c_nodes.conf\n")
     with pytest.raises(ConfigError, match=r"slurm\.conf:1: Include: .* there is no ClusterName"):
         read_conf(conf)
@@ -573,7 +576,7 @@ def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
     for text in ("PriorityType=priority/basic", "PriorityType=priority/multifactor\nPriorityWeightQOS=10"):
         site, losses = site_of(tmp_path, f"{text}\n{conf}", jobs, qos)
         found[text.partition("/")[2][:5]] = [start for start, *_ in starts_s(site).values()], len(by_effect(losses)[0])
-    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 1)}
+    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 0)}
 
 
 def test_the_youngest_goes_first_whatever_its_tier(tmp_path: Path) -> None:
@@ -591,19 +594,21 @@ def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: 
         "3|low|2026-11-02T10:02:00|600|PREEMPTED|1|8|60\n4|low|2026-11-02T10:02:00|600|NODE_FAIL|1|8|60\n"
         "5|gone|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n6|low|2026-11-02T10:02:00|600|COMPLETED|8|64|60\n"
         "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n7.batch|low|a|b|c|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
-        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n"
+        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n10|low|2026-11-02T10:02:00|600|RUNNING|1|8|UNLIMITED\n"
     )
     site, _ = site_of(tmp_path, SITE, jobs)
-    assert [each.name for each in site.jobs] == ["1", "2"]
+    assert [each.name for each in site.jobs] == ["1", "2", "3", "4"]
+    assert [job.length_ns for job in site.jobs[2:]] == [60 * MINUTE_NS] * 2, "until the time limit"
+    [cut] = [each for each in site.basis.decides if "until its time limit" in each.reason]
+    assert (cut.number, cut.total) == (2, 10)
     assert [(each.number, each.total, each.reason.split(" (")[0]) for each in site.basis.left_out] == [
-        (2, 9, "a value of its row cannot be read"),
-        (1, 9, "its row has more or fewer values than there are columns"),
-        (1, 9, "it was preempted for good"),
-        (1, 9, "how long it works is not known: it is NODE_FAIL"),
-        (1, 9, "there is no partition 'gone' in slurm.conf"),
-        (1, 9, "it has more nodes, or more CPUs on each, than its partition"),
+        (2, 10, "a value of its row cannot be read"),
+        (1, 10, "its row has more or fewer values than there are columns"),
+        (1, 10, "there is no partition 'gone' in slurm.conf"),
+        (1, 10, "it has more nodes, or more of a resource on each, than its partition"),
+        (1, 10, "how long it works is not known: it is RUNNING, and has no time limit"),
     ]
-    work = 6 * 600 * 8 + 120 * 8 + 600 * 64
+    work = 7 * 600 * 8 + 120 * 8 + 600 * 64
     assert [each.work_share for each in site.basis.left_out[:3]] == [2 * 4800 / work, None, 4800 / work]
     with pytest.raises(ConfigError, match=r"sacct\.txt:2: Submit: 'soon' is not a time"):
         site_of(tmp_path, SITE, TWO_JOBS.splitlines()[0] + "\n1|low|soon|600|COMPLETED|1|8|60\n")
@@ -611,17 +616,42 @@ def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: 
 
 def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
     head, first, second = TWO_JOBS.splitlines()
-    head += "|Eligible|AllocTRES|ReqMem|Constraints|JobName"
-    first += "|2026-11-02T10:00:00|billing=8,cpu=8,mem=4G,node=1|4G||a"
-    second += "|2026-11-02T16:00:00|cpu=8,gres/gpu=4,mem=4G,node=1|4G|icelake|b"
-    jobs = "\n".join((head, first, second))
-    conf = SITE.replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:4")
-    by_kind = []
-    for select in ("CR_CPU", "CR_CPU_Memory"):
-        site, _ = site_of(tmp_path, conf.replace("CR_CPU", select), jobs)
-        by_kind.append({(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides})
-    of_jobs = {("jobs", 1, "GPUs"), ("jobs", 1, "features"), ("jobs", 1, "a"), ("settings", 1, "GPUs")}
-    assert by_kind == [of_jobs, of_jobs | {("jobs", 2, "memory"), ("settings", 2, "memory")}]
+    jobs = "\n".join((head + "|Licenses|JobName", first + "||a", second + "|matlab:1|b"))
+    site, _ = site_of(tmp_path, SITE, jobs)
+    assert {(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides} == {("jobs", 1, "licences")}
+
+
+HOLDING = """\
+JobIDRaw|JobID|Partition|Submit|Eligible|ElapsedRaw|State|NNodes|NCPUS|TimelimitRaw|AllocTRES|ReqMem|Constraints|User|Account
+1|1|low|2026-11-02T10:00:00|2026-11-02T10:00:00|600|COMPLETED|2|8|60|cpu=8,mem=8192000K,gres/gpu=4,gres/gpu:a100=4|4Gn|fast|u|a
+2|2|high|2026-11-02T10:01:00|2026-11-02T16:00:00|120|COMPLETED|1|3|60|||fast\\|slow|v|a
+3|3|high|2026-11-02T10:01:00|Unknown|120|COMPLETED|2|8|60|cpu=8|1000Mc||v|a
+7|4_0|low|2026-11-02T10:02:00|2026-11-02T10:02:00|60|COMPLETED|1|1|60|cpu=1|4G||u|a
+4|4_[1-9%2]|low|2026-11-02T10:02:00|2026-11-02T10:02:00|0|PENDING|1|1|60|cpu=1|4G||u|a
+"""
+
+
+def test_what_jobs_hold_and_when_they_may_start(tmp_path: Path) -> None:
+    conf = SITE.replace("CR_CPU", "CR_Core_Memory").replace(
+        "NodeName=n1 CPUs=8",
+        "NodeName=n[1-2] CPUs=8 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:a100:4(S:0) Feature=fast",
+    )
+    conf = "GresTypes=gpu\nDefMemPerCPU=500\n" + conf
+    site, losses = site_of(tmp_path, conf, HOLDING.replace("fast\\|slow", "[fast&slow]"))
+    assert site.cluster.nodes["n1"] == Node(8, 16000, {"gpu": 4, "gpu:a100": 4}, ("fast",))
+    assert [each.why for each in losses if each.effect is Effect.LEFT_OUT] == [
+        "it has more nodes, or more of a resource on each, than its partition",
+        "how long it works is not known: it is PENDING",
+    ]
+    first, third, task = site.jobs
+    assert (first.cpus, first.memory_mb, first.gres, first.features) == (4, 4000, {"gpu": 2, "gpu:a100": 2}, "fast")
+    assert (third.cpus, third.memory_mb, third.user, third.account) == (4, 4000, "v", "a")
+    assert (task.cpus, task.memory_mb, task.array, task.array_limit) == (2, 4096, "4", 2)
+    site, _ = site_of(tmp_path, conf, HOLDING.replace("fast\\|slow", "fast*1"))
+    second = site.jobs[1]
+    assert (second.cpus, second.memory_mb, second.eligible_ns) == (4, 2000, 6 * 60 * MINUTE_NS), "a core has two CPUs"
+    site, _ = site_of(tmp_path, conf.replace("CR_Core_Memory", "CR_CPU"), HOLDING.replace("fast\\|slow", "fast"))
+    assert [(each.cpus, each.memory_mb) for each in site.jobs] == [(4, 0), (3, 0), (4, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -629,11 +659,9 @@ def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
     [
         ("PriorityType=priority/basic\nPriorityWeightAge=1000\nPriorityFlags=MAX_TRES", set()),
         (
-            "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightFairshare=0",
-            {"PriorityType=priority/multifactor", "PriorityWeightAge=1000"},
+            "PriorityWeightAge=1000\nPriorityWeightAssoc=5\nPriorityFlags=NO_FAIR_TREE,INCR_ONLY",
+            {"PriorityWeightAssoc=5", "PriorityFlags=INCR_ONLY"},
         ),
-        ("AccountingStorageEnforce=associations,limits", {"AccountingStorageEnforce=associations,limits"}),
-        ("AccountingStorageEnforce=associations", set()),
         ("JobRequeue=1\nOverTimeLimit=0\nCompleteWait=0\nTopologyPlugin=topology/none", set()),
         ("Licenses=foo:4\nOverTimeLimit=5\nKillWait=30", {"Licenses=foo:4", "OverTimeLimit=5"}),
         ("NewInSlurm30=yes", {"newinslurm30=yes"}),
@@ -648,8 +676,11 @@ def test_what_decides_is_known_from_what_does_not(tmp_path: Path, lines: str, de
 def test_what_is_not_set_decides_too(tmp_path: Path) -> None:
     _, losses = site_of(tmp_path, SITE.replace("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n", ""))
     assert {what for _, what in by_effect(losses)[0]} == {"SelectType is not set"}
-    _, losses = site_of(tmp_path, SITE.replace("SelectTypeParameters=CR_CPU\n", ""))
-    assert {what for _, what in by_effect(losses)[0]} == {"SelectTypeParameters is not set: CR_Core_Memory"}
+    without = SITE.replace("SelectTypeParameters=CR_CPU\n", "")
+    _, losses = site_of(tmp_path, without)
+    assert {what for _, what in by_effect(losses)[0]} == {"RealMemory of n1"}, "memory is consumed"
+    _, losses = site_of(tmp_path, without.replace("CPUs=8", "CPUs=8 RealMemory=4000"), TWO_JOBS)
+    assert {what for _, what in by_effect(losses)[0]} == {"no column ReqMem, AllocTRES"}
 
 
 def test_nodes_that_are_alike_differ_in_no_weight(tmp_path: Path) -> None:

@@ -21,11 +21,13 @@ from emulator.sites.kubernetes import (
     Replacement,
     State,
 )
+from emulator.sites.labels import Selector
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.pods import NAMESPACE, PodMaker, class_of, group_of, labels_of, node_of
+from workloads.kubernetes.pods import PodMaker, class_of, group_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
+from workloads.kubernetes.selectors import selector_of
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
 _WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.POD, api.JOB, api.DEPLOYMENT))
@@ -58,10 +60,11 @@ def read_kubernetes(
     classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
     groups = tuple(group_of(each, by_name) for each in unique(objects.of(api.POD_GROUP)))
-    maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, frozenset(values or ()))
+    spaces = {each.value.name: each.value.labels for each in objects.of(api.NAMESPACE)}
+    maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, spaces, frozenset(values or ()))
     present = Pods(objects, maker).read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
-    budgets, specs = _budgets(objects.of(api.BUDGET), present, maker.losses)
+    budgets, specs = _budgets(objects.of(api.BUDGET), present)
     state = State(
         tuple(nodes.values()),
         tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
@@ -103,7 +106,7 @@ def _pending(each: Present, now_ns: int) -> Pending:
 
 
 def _budgets(
-    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present], losses: list[Loss]
+    found: Iterable[Found[api.PodDisruptionBudget]], present: Iterable[Present]
 ) -> tuple[tuple[Budget, ...], tuple[BudgetSpec, ...]]:
     """Each as it stands, and as its owner wants it; if it does not say how it stands, as its pods are."""
     now: list[Budget] = []
@@ -112,13 +115,10 @@ def _budgets(
     bound = [_bound(each, 0) for each in here if each.node]
     for each in unique(found):
         given, name = each.value, each.value.full_name
-        selector = _selector(each)
-        if selector is None:
-            losses += each.lost(settings_of("kubernetes"), given.kind, "spec.selector", "", given.COUNTED)
-            continue
-        counted = Budget(name, selector, 0)
-        expected = sum(counted.counts(pod.pod) for pod in here) if given.expectedPods is None else given.expectedPods
-        spec = BudgetSpec(name, selector, _min_available(each, expected))
+        selector = Selector() if given.selector is None else selector_of(each, "spec.selector", given.selector)
+        counted = Budget(name, selector, 0, namespace=given.in_namespace)
+        expected = sum(counted.covers(pod.pod) for pod in here) if given.expectedPods is None else given.expectedPods
+        spec = BudgetSpec(name, selector, _min_available(each, expected), given.in_namespace)
         standing = spec.now(bound)
         if given.disruptionsAllowed is not None:
             disrupted = tuple(f"{given.namespace}/{pod}" for pod in given.disruptedPods)
@@ -126,13 +126,6 @@ def _budgets(
         now.append(standing)
         specs.append(spec)
     return tuple(now), tuple(specs)
-
-
-def _selector(found: Found[api.PodDisruptionBudget]) -> Mapping[str, str] | None:
-    """As labels in the budget's namespace; none if it is about no pod; None if it cannot be said as labels."""
-    given = found.value.selector
-    labels = {} if given is None else labels_of(given)
-    return {**labels, NAMESPACE: found.value.namespace} if labels else labels
 
 
 def _min_available(found: Found[api.PodDisruptionBudget], expected: int) -> int:

@@ -42,6 +42,11 @@ class Object(Struct, frozen=True):
         """Its name with the namespace, if there is one."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def in_namespace(self) -> str:
+        """The namespace in which the API server puts it."""
+        return self.namespace or "default"
+
 
 class Resources(Struct, frozen=True):
     requests: dict[str, Quantity] = {}
@@ -115,7 +120,7 @@ class LabelSelector(Struct, frozen=True):
     matchExpressions: tuple[Expression, ...] = ()
 
 
-class AntiAffinityTerm(Struct, frozen=True):
+class AffinityTerm(Struct, frozen=True):
     topologyKey: str = ""
     labelSelector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -166,7 +171,7 @@ class PodSpec(Requesting, frozen=True):
     nodeSelector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     nodeAffinity: NodeSelector | None = at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", None)
-    podAntiAffinity: tuple[AntiAffinityTerm, ...] = at(
+    podAntiAffinity: tuple[AffinityTerm, ...] = at(
         "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", ()
     )
     terminationGracePeriodSeconds: int = 30
@@ -236,6 +241,12 @@ class PodGroup(Object, frozen=True):
     priority: int | None = at("spec.priority", None)
 
 
+class Namespace(Object, frozen=True):
+    COUNTED: ClassVar[str] = "namespaces"
+
+    labels: dict[str, str] = at("metadata.labels", {})
+
+
 class Volume(Object, frozen=True):
     COUNTED: ClassVar[str] = "volumes"
 
@@ -253,6 +264,7 @@ BUDGET: Kind = ("policy", "PodDisruptionBudget")
 JOB: Kind = ("batch", "Job")
 DEPLOYMENT: Kind = ("apps", "Deployment")
 POD_GROUP: Kind = ("scheduling.k8s.io", "PodGroup")
+NAMESPACE: Kind = ("", "Namespace")
 VOLUME: Kind = ("", "PersistentVolume")
 CLAIM: Kind = ("", "PersistentVolumeClaim")
 SCHEDULER: Kind = ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration")
@@ -265,6 +277,7 @@ KINDS: dict[Kind, type[Object]] = {
     JOB: Job,
     DEPLOYMENT: Deployment,
     POD_GROUP: PodGroup,
+    NAMESPACE: Namespace,
     VOLUME: Volume,
     CLAIM: Object,
     SCHEDULER: SchedulerConfiguration,

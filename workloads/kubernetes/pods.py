@@ -9,26 +9,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from emulator.errors import printable
-from emulator.sites.kubernetes import (
-    HOSTNAME,
-    AntiAffinity,
-    Group,
-    Node,
-    Operator,
-    Pod,
-    Policy,
-    PriorityClass,
-    Taint,
-    Toleration,
-)
-from emulator.sites.kubernetes import Effect as TaintEffect
+from emulator.sites.kubernetes import AffinityTerm, Group, Node, Pod, Policy, PriorityClass
+from emulator.sites.labels import NOTHING
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
 from workloads.kubernetes.reading import Found
+from workloads.kubernetes.selectors import compares_numbers, node_terms_of, selector_of, taints_of, tolerations_of
 from workloads.setting_effects import Effect, Loss, settings_of
-
-NAMESPACE = "/namespace"
-"""A pod's namespace as one of its labels, under a key that no label can have: selectors look in one namespace only."""
 
 
 def node_of(found: Found[api.Node]) -> Node:
@@ -36,10 +23,7 @@ def node_of(found: Found[api.Node]) -> Node:
     node = found.value
     has = node.allocatable
     allocatable = {each: found.amount("status.allocatable", each, value) for each, value in has.items()}
-    taints = tuple(
-        Taint(each.key, found.word("spec.taints, effect", TaintEffect, each.effect), each.value) for each in node.taints
-    )
-    return Node(node.name, allocatable, node.labels, taints, node.unschedulable)
+    return Node(node.name, allocatable, node.labels, taints_of(found, "spec.taints", node.taints), node.unschedulable)
 
 
 def class_of(found: Found[api.PriorityClass]) -> PriorityClass:
@@ -92,21 +76,6 @@ def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass]) -
     return Group(spec.full_name, priority, spec.disruptionMode == "PodGroup", count)
 
 
-def labels_of(selector: api.LabelSelector) -> dict[str, str] | None:
-    """The labels that a selector wants, if it can be said so: expressions with In and one value."""
-    labels = dict(selector.matchLabels)
-    return labels if _narrow(labels, selector.matchExpressions) else None
-
-
-def _narrow(labels: dict[str, str], expressions: Iterable[api.Expression]) -> bool:
-    """Add what expressions want; whether it can be said as labels."""
-    for each in expressions:
-        if each.operator != "In" or len(each.values) != 1 or labels.get(each.key, each.values[0]) != each.values[0]:
-            return False
-        labels[each.key] = each.values[0]
-    return True
-
-
 _NODE_AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _ANTI_AFFINITY = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _SPREAD_OWNERS = {"ReplicaSet", "ReplicationController", "StatefulSet"}
@@ -130,6 +99,8 @@ class PodMaker:
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
     groups: Mapping[str, Group]
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The labels of each."""
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
     losses: list[Loss] = field(default_factory=list)
@@ -155,10 +126,12 @@ class PodMaker:
             priority,
             policy=found.word("spec.preemptionPolicy", Policy, spec.preemptionPolicy or chosen.policy.value),
             requests=requests,
-            labels={**labels, NAMESPACE: namespace},
-            selector=self._selector(spec, lost),
-            tolerations=tuple(_tolerations(found, spec, lost)),
-            anti_affinity=tuple(_anti_affinity(spec.podAntiAffinity, namespace, lost)),
+            namespace=found.value.in_namespace,
+            labels=labels,
+            selector=spec.nodeSelector,
+            node_affinity=node_terms_of(found, _NODE_AFFINITY, spec.nodeAffinity),
+            tolerations=tuple(tolerations_of(found, "spec.tolerations", spec.tolerations)),
+            anti_affinity=tuple(self._terms(found, _ANTI_AFFINITY, spec.podAntiAffinity, lost)),
             group=self._group(spec, namespace),
         )
         if spec.podGroupName and not pod.group:
@@ -168,6 +141,8 @@ class PodMaker:
         owners += (each.kind for each in found.value.ownerReferences)
         if _SPREAD_OWNERS.intersection(owners):
             lost("metadata.ownerReferences.kind", "")
+        for each in filter(compares_numbers, spec.tolerations):
+            lost("spec.tolerations.operator", each.operator)
         if _has_host_ports(spec):
             lost("spec.containers.ports.hostPort", "")
         if losses:
@@ -182,57 +157,31 @@ class PodMaker:
         group = f"{namespace}/{named}" if namespace else named
         return group if group in self.groups else ""
 
-    def _selector(self, spec: api.PodSpec, lost: Lost) -> dict[str, str]:
-        """The node selector, and what the required node affinity wants, if that can be said as labels."""
-        required, selector = spec.nodeAffinity, dict(spec.nodeSelector)
-        if required is None:
-            return selector
-        if len(required.nodeSelectorTerms) == 1:
-            (term,) = required.nodeSelectorTerms
-            if _narrow(selector, (*term.matchExpressions, *map(self._as_label, term.matchFields))):
-                return selector
-        lost(_NODE_AFFINITY, "")
-        return dict(spec.nodeSelector)
-
-    def _as_label(self, given: api.Expression) -> api.Expression:
-        """A wanted node's name as its hostname's label: the only field there is."""
-        names = (self.nodes[each].label(HOSTNAME) if each in self.nodes else each for each in given.values)
-        return api.Expression(HOSTNAME, given.operator, tuple(name or "" for name in names))
-
-
-def _anti_affinity(terms: Iterable[api.AntiAffinityTerm], namespace: str, lost: Lost) -> Iterator[AntiAffinity]:
-    """The terms that can be said as labels in one namespace, or in all."""
-    for term in terms:
-        if term.labelSelector is None:
-            continue  # it is about no pod
-        labels, spaces = labels_of(term.labelSelector), list(term.namespaces) or [namespace]
-        in_all = term.namespaceSelector is not None
-        if in_all and (term.namespaces or term.namespaceSelector != api.LabelSelector()):
-            labels = None
-        if labels is None or len(spaces) > 1:
-            lost(_ANTI_AFFINITY, "")
-        else:
-            yield AntiAffinity(labels if in_all else {**labels, NAMESPACE: spaces[0]}, term.topologyKey)
+    def _terms(
+        self, found: Found[Any], field: str, given: Iterable[api.AffinityTerm], lost: Lost
+    ) -> Iterator[AffinityTerm]:
+        """The terms of a pod affinity.  Those that select namespaces by labels need the Namespaces in the files."""
+        for term in given:
+            selector = NOTHING if term.labelSelector is None else selector_of(found, field, term.labelSelector)
+            named = term.namespaces or (found.value.in_namespace,)
+            if term.namespaceSelector is None:
+                yield AffinityTerm(selector, term.topologyKey, named)
+                continue
+            chosen = selector_of(found, field, term.namespaceSelector)
+            if chosen.is_empty:
+                yield AffinityTerm(selector, term.topologyKey)
+                continue
+            if not self.namespaces:
+                lost(f"{field}.namespaceSelector", "")
+            selected = (name for name, labels in self.namespaces.items() if chosen.matches(labels))
+            spaces = dict.fromkeys((*term.namespaces, *selected))
+            yield AffinityTerm(selector if spaces else NOTHING, term.topologyKey, tuple(spaces))
 
 
 def _has_host_ports(spec: api.PodSpec) -> bool:
     """Whether it takes ports of its node; in the node's network all of its ports are."""
     ports = [port for container in (*spec.containers, *spec.initContainers) for port in container.ports]
     return any(port.hostPort or (spec.hostNetwork and port.containerPort) for port in ports)
-
-
-_COMPARING = ("Lt", "Gt")
-"""Operators of tolerations that compare numbers, which are alpha."""
-
-
-def _tolerations(found: Found[Any], spec: api.PodSpec, lost: Lost) -> Iterator[Toleration]:
-    for given in spec.tolerations:
-        if given.operator in _COMPARING:
-            lost("spec.tolerations.operator", given.operator)
-            continue
-        operator = found.word("spec.tolerations, operator", Operator, given.operator or Operator.EQUAL.value)
-        effect = found.word("spec.tolerations, effect", TaintEffect, given.effect) if given.effect else None
-        yield Toleration(given.key, operator, given.value, effect)
 
 
 def requests_of(pod: api.Requesting) -> dict[str, int]:

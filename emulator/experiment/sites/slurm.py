@@ -7,8 +7,8 @@ from typing import Any
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import Site, job, tasks
 from emulator.files.yaml_positions import Document
-from emulator.policies.slurm.scheduler import CPU
-from emulator.sites.slurm import Cluster, Job, Mode, Slurm
+from emulator.policies.slurm.scheduler import resources_of, startable
+from emulator.sites.slurm import CPU, Cluster, Job, Mode, Slurm
 from workloads.saved import taken_over
 
 
@@ -16,20 +16,23 @@ def slurm_site(document: Document) -> Site:
     """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
     slurm = taken_over(document, Slurm)
     cluster = slurm.cluster
-    jobs = [each for each in slurm.jobs if cluster.can_hold(each.partition, each.nodes, each.cpus)]
+    jobs = [*filter(startable(cluster), slurm.jobs)]
     if not jobs:
         raise ConfigError(
             f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"
         )
-    mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos}
+    mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos} if cluster.by_qos else {}
+    names = {name for node in cluster.nodes.values() for name in resources_of(node)}
+    kept = tuple(sorted(names - {CPU}))
     return Site(
-        tuple({"name": name, "count": 1, "resources": {CPU: float(cpus)}} for name, cpus in cluster.nodes.items()),
+        tuple({"name": name, "count": 1, "resources": resources_of(node)} for name, node in cluster.nodes.items()),
         tuple(_job(each, modes.get(each.qos)) for each in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
         usual={
             "overheads": "slurm-22",
             "scheduler": {"mechanism": mechanisms[0], "allocation": {"controller_started_s": 0.0}},
         },
+        cluster={"suspended_hold": kept} if kept else {},
         mechanisms=mechanisms,
     )
 
@@ -37,7 +40,7 @@ def slurm_site(document: Document) -> Site:
 def _mechanisms(cluster: Cluster) -> tuple[str, ...]:
     """What may happen to victims, but for those that are suspended beside others: first what the partitions say, then
     what may take its place."""
-    terms = (cluster.qos or cluster.partitions) if cluster.settings.preempts else ()
+    terms = (cluster.qos if cluster.by_qos else cluster.partitions) if cluster.settings.preempts else ()
     modes = {each.mode for each in terms} - {Mode.OFF}
     return ("suspend",) if modes == {Mode.SUSPEND} else ("kill", "checkpoint", "image")
 
@@ -45,7 +48,7 @@ def _mechanisms(cluster: Cluster) -> tuple[str, ...]:
 def _queues(cluster: Cluster) -> dict[str, Any]:
     """The partitions, those of the highest tier first."""
     ordered = sorted(cluster.partitions, key=lambda each: -each.tier)
-    return {each.name: {"capacity": 0.0, **_own_mechanism(None if cluster.qos else each.mode)} for each in ordered}
+    return {each.name: {"capacity": 0.0, **_own_mechanism(None if cluster.by_qos else each.mode)} for each in ordered}
 
 
 def _own_mechanism(mode: Mode | None) -> dict[str, str]:
@@ -53,5 +56,5 @@ def _own_mechanism(mode: Mode | None) -> dict[str, str]:
 
 
 def _job(of: Job, mode: Mode | None) -> dict[str, Any]:
-    groups = (tasks("task", of.nodes, of.length_ns, {CPU: float(of.cpus)}),)
+    groups = (tasks("task", of.nodes, of.length_ns, resources_of(of)),)
     return job(of, of.partition, of.submit_ns, of.details, groups, gang=of.nodes > 1, **_own_mechanism(mode))

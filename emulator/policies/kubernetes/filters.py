@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from emulator.sites.kubernetes import Effect, Node, Pod, Taint, matches
+from emulator.sites.kubernetes import Effect, Node, Pod, Taint
+from emulator.sites.labels import NodeTerm
 from emulator.vocabulary import Frozen
 
 PODS = "pods"
@@ -26,6 +27,7 @@ class Filter(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     TAINT = "taint"
     SELECTOR = "selector"
+    NODE_AFFINITY = "node affinity"
     RESOURCES = "resources"
     ANTI_AFFINITY = "anti-affinity"
 
@@ -53,7 +55,13 @@ def fit_error_of_node(node: Node, pod: Pod) -> FitError | None:
     for key, value in pod.selector.items():
         if node.label(key) != value:
             return FitError(Filter.SELECTOR, True, f"{key}={value}")
+    if pod.node_affinity and not node.meets(pod.node_affinity):
+        return FitError(Filter.NODE_AFFINITY, True, _in_words(pod.node_affinity))
     return None
+
+
+def _in_words(terms: Iterable[NodeTerm]) -> str:
+    return " or ".join(", ".join(map(str, (*each.expressions, *each.fields))) or "nothing" for each in terms)
 
 
 def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
@@ -61,7 +69,7 @@ def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
     for these, those in ((pod, other), (other, pod)):
         for term in these.anti_affinity:
             value = node.label(term.topology)
-            if value is not None and matches(term.labels, those.labels):
+            if value is not None and term.matches(those):
                 yield term.topology, value
 
 

@@ -19,7 +19,7 @@ from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms
 from emulator.sites.kubernetes import HOSTNAME, ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
 
 AnswerT = TypeVar("AnswerT")
-Shape = tuple[object, ...]
+Shape = str
 MAX_SHAPES = 2000
 """Remembered at once: one with a hundred nodes takes some ten thousand bytes."""
 _HIGHEST = 1 << 31
@@ -28,10 +28,8 @@ _HIGHEST = 1 << 31
 
 def shape_of(pod: Pod, labels_matter: bool) -> Shape:
     """All of a pod that decides where it fits and whom it preempts; its labels only where somebody avoids some."""
-    labels = tuple(sorted(pod.labels.items())) if labels_matter else ()
-    anti_affinity = tuple((tuple(sorted(each.labels.items())), each.topology) for each in pod.anti_affinity)
-    requests, selector = tuple(pod.requests.items()), tuple(pod.selector.items())
-    return pod.priority, requests, selector, pod.tolerations, anti_affinity, labels
+    labels = pod.labels if labels_matter or pod.anti_affinity else {}
+    return repr(replace(pod, name="", labels=labels))
 
 
 class Answers(Generic[AnswerT]):
@@ -141,6 +139,8 @@ class Snapshot:
         self._closed: dict[Shape, tuple[int, Counter[Domain]]] = {}
         self._counted: dict[str, tuple[str, ...]] = {}
         """The budgets of each bound pod."""
+        self._shapes: dict[str, tuple[Pod, bool, Shape]] = {}
+        """Of pods that were tried, made with labels or without."""
         self._nodes: dict[str, str] = {}
         """The node of each bound pod."""
         self._labels_matter = False
@@ -187,7 +187,7 @@ class Snapshot:
         name = bound.pod.name
         self.node_infos[bound.node].add(bound)
         self._nodes[name] = bound.node
-        self._counted[name] = tuple(each.name for each in self._budgets if each.counts(bound.pod))
+        self._counted[name] = tuple(each.name for each in self._budgets if each.covers(bound.pod))
         self._count(bound, 1)
 
     def remove(self, name: str) -> Bound:
@@ -244,7 +244,7 @@ class Snapshot:
 
     def view(self, pod: Pod) -> View:
         """What is known of the nodes for a pod, as for any of its shape that is nominated nowhere."""
-        shape = shape_of(pod, self._labels_matter)
+        shape = self._shape(pod)
         closed = self.closed(pod, shape)
         key = shape, frozenset(closed.items())
         view = self._views.get(key)
@@ -253,6 +253,12 @@ class Snapshot:
                 del self._views[next(iter(self._views))]
             view = self._views[key] = View(pod, closed)
         return view
+
+    def _shape(self, pod: Pod) -> Shape:
+        known = self._shapes.get(pod.name)
+        if known is None or known[0] is not pod or known[1] is not self._labels_matter:
+            known = self._shapes[pod.name] = pod, self._labels_matter, shape_of(pod, self._labels_matter)
+        return known[2]
 
     def fit_errors(self, view: View) -> Mapping[str, FitError | None]:
         """Why such a pod does not fit on each node; None: it fits."""

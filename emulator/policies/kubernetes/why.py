@@ -17,6 +17,7 @@ _FILTERS = {
     Filter.UNSCHEDULABLE: "it is cordoned",
     Filter.TAINT: "the pod does not tolerate its taint {what}",
     Filter.SELECTOR: "it has no label {what}, which the pod's node selector wants",
+    Filter.NODE_AFFINITY: "the pod's node affinity wants {what}",
     Filter.ANTI_AFFINITY: "a required anti-affinity keeps the pod from pods of the same {what}",
 }
 _VERDICTS = {

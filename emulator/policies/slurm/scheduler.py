@@ -12,7 +12,7 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,16 +35,38 @@ from emulator.policies.schedulers.protocol import (
     SchedulerError,
     details_of,
 )
-from emulator.policies.slurm.controller import Controller
+from emulator.policies.slurm.controller import MAIN_AFTER_NS, Controller
+from emulator.policies.slurm.limits import LimitUsage
 from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
-from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Cluster, Job, Mode, SlurmDetails
+from emulator.sites.slurm import CPU, FOREVER_NS, SECOND_NS, Cluster, Job, Mode, Node, SlurmDetails
 from emulator.vocabulary import Frozen
 
-CPU = "cpu"
-"""The resource that jobs ask for (``CR_CPU``)."""
+_MEMORY_GB = "memory_gb"
+"""Slurm's memory as natjam calls it; a gigabyte has 1,000 of Slurm's megabytes, so that none is rounded."""
 CANCELLED = "preempted (PreemptMode=CANCEL)"
 """Why a job has ended that was ended for another."""
+
+
+def resources_of(of: Node | Job) -> dict[str, float]:
+    """What a node has, or a job takes of each of its nodes, as natjam's machines count it."""
+    memory = {_MEMORY_GB: of.memory_mb / 1000} if of.memory_mb else {}
+    return {CPU: float(of.cpus), **memory, **{name: float(amount) for name, amount in of.gres.items()}}
+
+
+def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
+    """The same as schedulers have it."""
+    return {name: round(1000 * amount) for name, amount in resources.items()}
+
+
+def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Job:
+    """A job whose length Slurm does not know."""
+    gres = {name: -(-amount // 1000) for name, amount in group.resources.items()}
+    cpus, memory_mb = gres.pop(CPU, 0), group.resources.get(_MEMORY_GB, 0)
+    gres.pop(_MEMORY_GB, None)
+    given = {name: getattr(details, name) for name in details.__struct_fields__}
+    shape = group.tasks, cpus, 0, event.submitted_ns
+    return Job(event.job, event.queue, *shape, priority=event.priority, memory_mb=memory_mb, gres=gres, **given)
 
 
 class SlurmRules(Frozen):
@@ -53,6 +75,10 @@ class SlurmRules(Frozen):
     cluster: Cluster
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
+    main_after_s: float = MAIN_AFTER_NS / SECOND_NS
+    """How long after backfill the main scheduler runs."""
+    wall_clock_s: float = 0.0
+    """What the wall's clock says at time 0: what backfill keeps ends at full minutes (``bf_resolution``)."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -80,7 +106,8 @@ class SlurmScheduler(Scheduler):
     """
 
     def __init__(self, options: SlurmRules) -> None:
-        self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
+        clocks_s = options.controller_started_s, options.main_after_s, options.wall_clock_s
+        self._controller = Controller(options.cluster, *(round(at_s * SECOND_NS) for at_s in clocks_s))
         self._snapshot = self._controller.snapshot
         self._cluster = KnownCluster()
         self._groups: dict[str, str] = {}
@@ -155,10 +182,7 @@ class SlurmScheduler(Scheduler):
                 f"job {event.job} must have one group of tasks, of which one runs on each of its nodes"
             )
         (group,) = event.groups
-        cpus = -(-group.resources.get(CPU, 0) // 1000)
-        of_slurm = details.limit_ns, event.priority, details.qos
-        # Slurm does not know how long a job will work.
-        job = Job(event.job, event.queue, group.tasks, cpus, 0, event.submitted_ns, *of_slurm)
+        job = _job_of(event, group, details)
         self._groups[event.job] = group.group
         try:
             self._controller.submit(job)
@@ -243,7 +267,7 @@ class SlurmScheduler(Scheduler):
         """It has left its nodes."""
         del self._placements[stay.job]
         waiting, was_sent_off = stay.running.waiting, stay.job in self._snapshot.going
-        self._controller.leave(stay.running)
+        self._controller.leave(stay.running, now_ns)
         if was_sent_off and stay.job in self._groups and not stay.is_over:
             self._controller.requeue(waiting, waiting.job, now_ns)
             if (waits := self._cluster.waits(stay.job)) is not None:
@@ -295,18 +319,27 @@ class SlurmScheduler(Scheduler):
         return decided
 
 
-def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, boot_ns: int = 0) -> Player:
-    """A play of the jobs of a site; ``boot_ns``: when the controller started, in their time.  Jobs that fit nowhere are
-    refused, and have no executions.
+def startable(cluster: Cluster) -> Callable[[Job], bool]:
+    """Whether a job would ever start: it fits on the empty nodes of its partition, and alone is over no limit.
+
+    What is returned raises KeyError: there is no such partition.
+    """
+    fits, nobody_runs = cluster.fitting(), LimitUsage(cluster)
+    return lambda job: fits(job) and not nobody_runs.why_waits(job)
+
+
+def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, **clocks_s: float) -> Player:
+    """A play of the jobs of a site; ``clocks_s``: the clocks of ``SlurmRules``.  Jobs that fit nowhere are refused, and
+    have no executions.
 
     Raises:
         KeyError: a job names a partition that is not there.
     """
-    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
-    nodes = (NodeAdded(name, "", 1, {CPU: 1000 * cpus}) for name, cpus in cluster.nodes.items())
-    fitting = [job for job in jobs if cluster.can_hold(job.partition, job.nodes, job.cpus)]
-    modes = {each.name: each.mode for each in cluster.qos or cluster.partitions}
-    played = (_played(job, modes[job.qos if cluster.qos else job.partition]) for job in fitting)
+    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, **clocks_s))
+    nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
+    fitting = [*filter(startable(cluster), jobs)]
+    modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
+    played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)
     for job in jobs:
         player.executions.setdefault(job.name, [])
@@ -314,6 +347,6 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
 
 
 def _played(job: Job, mode: Mode) -> PlayedJob:
-    group = GroupFacts("task", job.nodes, True, {CPU: 1000 * job.cpus})
+    group = GroupFacts("task", job.nodes, True, thousandths(resources_of(job)))
     submitted = JobSubmitted(job.name, job.partition, job.priority, (group,), None, job.submit_ns, details=job.details)
     return PlayedJob(submitted, job.length_ns, stops=mode is Mode.SUSPEND)
