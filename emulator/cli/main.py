@@ -172,7 +172,7 @@ def run(
     from emulator.display.closing_tables import MAX_JOBS, closing_tables
     from emulator.display.work_display import RunDisplay
     from emulator.experiment.load import load_experiment
-    from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
+    from emulator.experiment.warnings import trace_caution, warnings
     from emulator.records.gaps import disturbed_text
     from emulator.records.run_directory import RunDirectory
     from emulator.records.summary import failures
@@ -183,7 +183,7 @@ def run(
         say(f"reading {file.name}, {file.stat().st_size >> 20} MiB", error=True)
     experiment = load_experiment(file, settings)
     head_answer(experiment.basis, strict)
-    for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):
+    for warning in warnings(experiment):
         warn(warning)
     if caution := trace_caution(experiment):
         say(f"note: {caution}", error=True)
@@ -289,6 +289,7 @@ def validate(
     """
     from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
+    from emulator.experiment.warnings import warnings
     from emulator.vocabulary import counted
 
     problems = []
@@ -300,6 +301,8 @@ def validate(
             problems.append(error.message)
             continue
         say(f"{file}: valid: {_counted(jobs)} on {counted(experiment.cluster.containers, 'container')}")
+        for warning in warnings(experiment):
+            warn(f"{file}: {warning}")
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -367,19 +370,26 @@ def demo(
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
+    program: Annotated[
+        bool, typer.Option("--program", help="An experiment whose tasks are a program of yours.")
+    ] = False,
 ) -> None:
     """Make a directory with a first experiment, a campaign of it, and an example of your own policy.
+
+    With --program, the experiment preempts a training loop of a few lines, which you replace by your own program.
 
     \b
     Examples:
       natjam init mine
       cd mine; natjam run experiment.yaml
+      natjam init training --program
     """
     from importlib import resources
 
     from emulator.files.whole_files import NAME_ANOTHER, replaced_whole, writing
 
-    files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
+    folder = "starter_program" if program else "starter"
+    files = {file.name: file for file in (resources.files("workloads") / folder).iterdir()}
     contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
     if there := [name for name in contents if (directory / name).exists()]:
         raise ConfigError(f"{directory / there[0]}: exists already; name another directory")
