@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -24,7 +25,7 @@ from emulator.display.status import (
     unstarted_job_status,
 )
 from emulator.engine import EngineResult, OnStatus, OpenRecords
-from emulator.errors import RunError
+from emulator.errors import EndlessPreemptionError, RunError
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
@@ -97,6 +98,8 @@ def simulate(
     try:
         cluster.run(each_slice=look)
     except PolicyError as error:
+        with contextlib.suppress(EndlessPreemptionError):  # this error says more
+            in_order.pass_on(is_over=True)
         raise RunError(str(error)) from error
     except RuntimeError as error:
         _check_not_stuck(cluster, cluster.processes.moved_ns)

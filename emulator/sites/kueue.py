@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from emulator.sites.basis import Basis
+from emulator.sites.kubernetes import Taint, Toleration
+from emulator.sites.labels import NodeTerm, Selector
 from emulator.vocabulary import Details, Frozen
 
 
@@ -27,6 +30,24 @@ class FlavorPolicy(StrEnum):
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
+
+
+class Preference(StrEnum):
+    """Which of two flavors is better if one needs borrowing and the other preemption; it counts only where neither
+    ends the search."""
+
+    BORROWING = "BorrowingOverPreemption"
+    PREEMPTION = "PreemptionOverBorrowing"
+
+
+class StopPolicy(StrEnum):
+    """Whether a queue is stopped: it admits nobody."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    """Its running workloads go on."""
+    HOLD_AND_DRAIN = "HoldAndDrain"
+    """Its running workloads are evicted."""
 
 
 class QueueingStrategy(StrEnum):
@@ -99,6 +120,16 @@ class Fungibility(Frozen):
 
     when_can_borrow: FlavorPolicy = FlavorPolicy.MAY_STOP_SEARCH
     when_can_preempt: FlavorPolicy = FlavorPolicy.TRY_NEXT_FLAVOR
+    preference: Preference = Preference.BORROWING
+
+    @property
+    def prefers_preemption(self) -> bool:
+        """Whether a flavor that needs preemption is better than one that needs more borrowing."""
+        return (
+            self.preference is Preference.PREEMPTION
+            and self.when_can_borrow is FlavorPolicy.TRY_NEXT_FLAVOR
+            and self.when_can_preempt is FlavorPolicy.TRY_NEXT_FLAVOR
+        )
 
 
 class ClusterQueue(Frozen):
@@ -111,6 +142,28 @@ class ClusterQueue(Frozen):
     strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
     preemption: Preemption = Preemption()
     fungibility: Fungibility = Fungibility()
+    stop: StopPolicy = StopPolicy.NONE
+    namespaces: Selector = Selector()
+    """Of the namespaces whose workloads it admits."""
+
+
+class LocalQueue(Frozen):
+    """A queue of a namespace, through which workloads come to a ClusterQueue."""
+
+    name: str
+    namespace: str
+    queue: str
+    stop: StopPolicy = StopPolicy.NONE
+
+
+class Flavor(Frozen):
+    """What is known of the nodes of a flavor.  One that is not known has no labels and no taints."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    """Those that each pod gets with the flavor."""
 
 
 MAX_COHORTS_DEEP = 50
@@ -123,6 +176,10 @@ class Cluster(Frozen):
     cohorts: tuple[Cohort, ...] = ()
     fair_sharing: tuple[ShareStrategy, ...] | None = None
     """None: classical preemption.  Kueue's default is both strategies, the final share first."""
+    flavors: tuple[Flavor, ...] = ()
+    local_queues: tuple[LocalQueue, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    """The labels of each namespace; one that is not here has none."""
 
     @property
     def circle(self) -> str | None:
@@ -140,12 +197,50 @@ class Cluster(Frozen):
 DEFAULT_STRATEGIES = (ShareStrategy.FINAL_SHARE, ShareStrategy.INITIAL_SHARE)
 
 
-class PodSet(Frozen):
+class _Pods(Frozen, kw_only=True):
+    """What pods may choose from."""
+
+    selector: Mapping[str, str] = {}
+    """The labels of nodes that they want."""
+    affinity: tuple[NodeTerm, ...] = ()
+    """Required: one of these has to hold; none: any node will do."""
+    tolerations: tuple[Toleration, ...] = ()
+    min_count: int | None = None
+    """So many of them are enough; None: all are needed."""
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """These of its fields."""
+        return {each: getattr(self, each) for each in _Pods.__struct_fields__}
+
+
+class PodTemplate(_Pods):
+    """The pods of a podset, without their number."""
+
+    name: str
+    requests: Mapping[str, int] = {}
+
+    def podset(self, count: int) -> PodSet:
+        """So many of these pods."""
+        return PodSet(self.name, count, self.requests, **self.choice)
+
+
+class PodSet(_Pods):
     """Pods that are alike; ``requests`` are of one pod."""
 
     name: str
     count: int
     requests: Mapping[str, int]
+
+    @property
+    def template(self) -> PodTemplate:
+        """It without the number of pods."""
+        return PodTemplate(self.name, self.requests, **self.choice)
+
+    @property
+    def spare(self) -> int:
+        """How many of its pods it can do without."""
+        return 0 if self.min_count is None else max(0, self.count - self.min_count)
 
 
 class Workload(Frozen):
@@ -156,13 +251,8 @@ class Workload(Frozen):
     podsets: tuple[PodSet, ...]
     priority: int = 0
     created_ns: int = 0
-
-
-class PodTemplate(Frozen):
-    """The pods of a podset, without their number."""
-
-    name: str
-    requests: Mapping[str, int] = {}
+    namespace: str = ""
+    local_queue: str = ""
 
 
 class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
@@ -174,12 +264,14 @@ class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
     """Its age, which Kueue compares, also if its submission comes late in a live run."""
     endless: bool = False
     """Whether it does not end by itself."""
+    namespace: str = ""
+    local_queue: str = ""
 
     def workload(self, name: str, queue: str, priority: int, tasks: Mapping[str, int]) -> Workload:
         """The workload of a job with these facts; ``tasks``: how many, by group."""
         templates = (*self.podsets, *map(PodTemplate, [*tasks][len(self.podsets) :]))
-        podsets = map(PodSet, (each.name for each in templates), tasks.values(), (each.requests for each in templates))
-        return Workload(name, queue, tuple(podsets), priority, self.created_ns)
+        podsets = tuple(each.podset(count) for each, count in zip(templates, tasks.values(), strict=True))
+        return Workload(name, queue, podsets, priority, self.created_ns, self.namespace, self.local_queue)
 
 
 class Arrival(Frozen):
@@ -192,8 +284,9 @@ class Arrival(Frozen):
     @property
     def details(self) -> WorkloadDetails:
         """What its job is to Kueue."""
-        templates = tuple(PodTemplate(each.name, each.requests) for each in self.workload.podsets)
-        return WorkloadDetails(templates, self.workload.created_ns, self.duration_ns is None)
+        of = self.workload
+        templates = tuple(each.template for each in of.podsets)
+        return WorkloadDetails(templates, of.created_ns, self.duration_ns is None, of.namespace, of.local_queue)
 
 
 class FlavorNode(Frozen):

@@ -5,6 +5,7 @@ Times are nanoseconds, memory is in Slurm's megabytes.  Names and defaults are t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -34,8 +35,8 @@ class Mode(StrEnum):
 
 Amounts = tuple[int, ...]
 """So much of each of a cluster's resources, in their order (``Cluster.resources``)."""
-CPU, MEMORY = "cpu", "mem"
-"""Names of resources (TRES), beside those of GRES such as ``gpu`` and ``gpu:a100``."""
+CPU, MEMORY, NODE = "cpu", "mem", "node"
+"""Names of TRES, beside those of GRES such as ``gpu`` and ``gpu:a100``."""
 WHOLE = "whole"
 """A resource that stands for whole nodes: a node has ``ALL_OF_IT``, a job takes one, and all if it shares no node."""
 ALL_OF_IT = 1 << 20
@@ -50,8 +51,6 @@ class Node(Frozen):
     gres: Mapping[str, int] = field(default_factory=dict)
     """By name, and by name and type: ``{gpu: 4, gpu:a100: 4}``."""
     features: tuple[str, ...] = ()
-    weight: int = 1
-    """``Weight``: nodes of a lower one are given first."""
 
 
 class Limits(Frozen):
@@ -340,6 +339,17 @@ class Job(Frozen):
     nice: int = 0
     array: str = ""
     array_limit: int = 0
+
+    @property
+    def tres(self) -> Counter[str]:
+        """What it takes of all of its nodes together."""
+        one = {CPU: self.cpus, MEMORY: self.memory_mb, NODE: 1, **self.gres}
+        return Counter({name: amount * self.nodes for name, amount in one.items()})
+
+    @property
+    def since_ns(self) -> int:
+        """When it could start at the earliest; its wait counts from then."""
+        return max(self.submit_ns, self.eligible_ns)
 
     @property
     def details(self) -> SlurmDetails:

@@ -27,11 +27,13 @@ from emulator.loops.fixes import fixes
 from emulator.loops.play import Loop, RunningSetDetector
 from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, victims
+from emulator.policies.kueue.eligibility import held_by
 from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
 from emulator.policies.kueue.scheduler import workloads_player
 from emulator.policies.schedulers.play import End, Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.sites.kubernetes import Effect, Operator, Taint, Toleration
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
     Arrival,
@@ -39,28 +41,37 @@ from emulator.sites.kueue import (
     Cluster,
     ClusterQueue,
     Cohort,
+    Flavor,
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
     Kueue,
+    LocalQueue,
     PodSet,
     Policy,
     Preemption,
+    Preference,
     QueueingStrategy,
     Quota,
     ResourceGroup,
     ShareStrategy,
+    StopPolicy,
     Workload,
 )
+from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
+from workloads.kubernetes.quantities import exact
+from workloads.kueue.counting import Counting, Transformation, TransformationStrategy
 from workloads.saved import write_saved
 
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
 
 
 # ---- the recorded form as our values ----
+
+_ALL_AS_REQUESTED = Counting()
 
 
 def cluster_of(record: Mapping[str, Any]) -> Cluster:
@@ -71,11 +82,26 @@ def cluster_of(record: Mapping[str, Any]) -> Cluster:
         Cohort(each["name"], each.get("parent"), _groups(each.get("groups")), _weight(each))
         for each in record["cohorts"] or ()
     )
-    return Cluster(tuple(map(_queue, record["queues"])), cohorts, strategies)
+    local_queues = tuple(
+        LocalQueue(each["name"], each.get("namespace", _NAMESPACE), each["queue"], _stop(each))
+        for each in record.get("local_queues") or ()
+    )
+    flavors = tuple(
+        Flavor(
+            each["name"],
+            each.get("labels") or {},
+            tuple(Taint(one["key"], Effect(one["effect"]), one.get("value", "")) for one in each.get("taints") or ()),
+            _tolerations(each),
+        )
+        for each in record.get("flavors") or ()
+    )
+    queues = tuple(map(_queue, record["queues"]))
+    return Cluster(queues, cohorts, strategies, flavors, local_queues, record.get("namespaces") or {})
 
 
 def _queue(given: Mapping[str, Any]) -> ClusterQueue:
     preemption, fungibility = given["preemption"], given["fungibility"]
+    selector = given.get("namespace_selector") or {}
     borrow = preemption.get("borrow") or {}
     return ClusterQueue(
         given["name"],
@@ -91,7 +117,34 @@ def _queue(given: Mapping[str, Any]) -> ClusterQueue:
         Fungibility(
             FlavorPolicy(fungibility.get("when_can_borrow") or "MayStopSearch"),
             FlavorPolicy(fungibility.get("when_can_preempt") or "TryNextFlavor"),
+            Preference(fungibility.get("preference") or "BorrowingOverPreemption"),
         ),
+        _stop(given),
+        Selector(selector.get("labels") or {}, tuple(map(_expression, selector.get("expressions") or ()))),
+    )
+
+
+_NAMESPACE = "ns"
+"""Where a workload is if its record does not say."""
+
+
+def _stop(given: Mapping[str, Any]) -> StopPolicy:
+    return StopPolicy(given.get("stop") or "None")
+
+
+def _expression(given: Mapping[str, Any]) -> Expression:
+    return Expression(given["key"], LabelOperator(given["op"]), tuple(given.get("values") or ()))
+
+
+def _tolerations(given: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            each.get("key", ""),
+            Operator(each.get("operator") or "Equal"),
+            each.get("value", ""),
+            Effect(each["effect"]) if each.get("effect") else None,
+        )
+        for each in given.get("tolerations") or ()
     )
 
 
@@ -119,10 +172,39 @@ def _groups(given: list[dict[str, Any]] | None) -> tuple[ResourceGroup, ...]:
     )
 
 
-def workload_of(given: Mapping[str, Any], created: str = "created") -> Workload:
-    """A workload, waiting or admitted."""
-    podsets = tuple(PodSet(each["name"], each["count"], each["requests"]) for each in given["podsets"])
-    return Workload(given["name"], given["queue"], podsets, given["priority"], given[created] * SECOND_NS)
+def workload_of(given: Mapping[str, Any], created: str = "created", counting: Counting = _ALL_AS_REQUESTED) -> Workload:
+    """A workload, waiting or admitted; ``counting``: what of its requests counts."""
+    podsets = tuple(
+        PodSet(
+            each["name"],
+            each["count"],
+            counting.counted(each["requests"]),
+            selector=each.get("selector") or {},
+            affinity=tuple(NodeTerm(tuple(map(_expression, term))) for term in each.get("affinity") or ()),
+            tolerations=_tolerations(each),
+            min_count=each.get("min_count"),
+        )
+        for each in given["podsets"]
+    )
+    created_ns, namespace = given[created] * SECOND_NS, given.get("namespace", _NAMESPACE)
+    local_queue = given.get("local", "")
+    return Workload(given["name"], given["queue"], podsets, given["priority"], created_ns, namespace, local_queue)
+
+
+def _counting_of(record: Mapping[str, Any]) -> Counting:
+    """What of the requests counts in a case or a day."""
+    resources = record.get("resources") or {}
+    return Counting(
+        tuple(resources.get("exclude_prefixes") or ()),
+        {
+            each["input"]: Transformation(
+                {name: exact(factor) for name, factor in each["outputs"].items()},
+                TransformationStrategy(each.get("strategy") or "Retain"),
+                each.get("multiply_by", ""),
+            )
+            for each in resources.get("transformations") or ()
+        },
+    )
 
 
 def state_of(case: Mapping[str, Any]) -> State:
@@ -156,25 +238,40 @@ _TIES = 20
 def _differs_with(case: Mapping[str, Any], ties: Ties) -> str | None:
     """What differs: the victims for the recorded flavors, or the flavors where Kueue chose them."""
     state, given, answer = state_of(case), case["incoming"], case["answer"]
-    workload = workload_of(given)
+    workload, counts = workload_of(given, counting=_counting_of(case)), tuple(answer.get("counts", {}).values())
+    counted = _pods_counted(workload)
+    if answer.get("counted", counted) != counted:
+        return f"counted {counted}, recorded {answer['counted']}"
+    held = held_by(state.cluster, workload)
+    if held != answer.get("why"):
+        return f"held by {held}, recorded {answer.get('why')}"
+    if held is not None:
+        return None
     if "borrow" in answer:
         assignment = assign(state, workload, ties)
         mode = MODES[assignment.mode]
         if mode != answer["mode"]:
             return f"mode {mode}, recorded {answer['mode']}"
         if mode != "NoFit":
+            all_pods = tuple(each.count for each in workload.podsets)
             mine = (assignment.borrow, list(map(dict, assignment.flavors)), sorted(assignment.contested))
             recorded = (answer["borrow"], [each.get("flavors") or {} for each in given["podsets"]], _contested(given))
+            mine, recorded = (*mine, assignment.counts or all_pods), (*recorded, counts or all_pods)
             if mine != recorded:
-                return f"borrow, flavors, contested {mine}, recorded {recorded}"
+                return f"borrow, flavors, contested, pods {mine}, recorded {recorded}"
     if answer["mode"] != "Preempt":
         return None
     flavors = tuple(each.get("flavors") or {} for each in given["podsets"])
-    chosen = victims(state, Incoming(workload, flavors, tuple(_contested(given))), ties)
+    chosen = victims(state, Incoming(workload, flavors, tuple(_contested(given)), counts), ties)
     mine = [{"name": each.name, "reason": each.reason.value} for each in chosen]
     if mine not in (answer["targets"], *answer.get("other", ())):
         return f"victims {mine}, recorded {answer['targets']}"
     return None
+
+
+def _pods_counted(workload: Workload) -> dict[str, dict[str, int]]:
+    """By podset, what counts of all of its pods."""
+    return {each.name: {name: each.count * value for name, value in each.requests.items()} for each in workload.podsets}
 
 
 def _contested(given: Mapping[str, Any]) -> list[tuple[str, str]]:

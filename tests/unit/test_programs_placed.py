@@ -19,9 +19,10 @@ from emulator.experiment.load import load_experiment
 from tests.commands import invoked
 
 
-def experiment_file(directory: Path, tasks: Any, engine: str = "live") -> Path:
+def experiment_file(directory: Path, tasks: Any, engine: str = "live", mechanism: Any = "kill") -> Path:
     path = directory / "mine.yaml"
-    scheduler = {"allocation": {"name": "two-queue", "queues": {"a": {"capacity": 0.5}, "b": {"capacity": 0.5}}}}
+    allocation = {"name": "two-queue", "queues": {"a": {"capacity": 0.5}, "b": {"capacity": 0.5}}}
+    scheduler = {"allocation": allocation, **({} if mechanism is None else {"mechanism": mechanism})}
     cluster = {"nodes": 1, "containers_per_node": 4}
     workload = {"jobs": [{"name": "train", "queue": "a", "tasks": tasks}]}
     content = {"name": "mine", "engine": engine, "cluster": cluster, "scheduler": scheduler, "workload": workload}
@@ -87,7 +88,25 @@ def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, tasks: d
 def test_tasks_are_counted_apart_from_reduces(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, {"command": [sys.executable, "-c", "pass"], "length_s": 1, "count": 3})
     said = invoked("validate", path).stdout
-    assert "1 job, 0 maps, 0 reduces, 3 program tasks on 4 containers" in said
+    assert "valid: 1 job, 3 program tasks on 4 containers" in said
+
+
+@pytest.mark.parametrize("mechanism", [None, "checkpoint", {"name": "adaptive", "among": ["kill", "checkpoint"]}])
+def test_a_program_under_checkpoint_is_refused_with_what_works(tmp_path: Path, mechanism: Any) -> None:
+    tasks = {"command": ["{python}", "-c", "pass"], "length_s": 1}
+    path = experiment_file(tmp_path, tasks, "sim", mechanism)
+    (problem,) = problems(path)
+    assert (
+        "workload.jobs.0.tasks: a program has no keys to save: under mechanism checkpoint it would run to its end"
+        in problem
+    )
+    assert all(
+        words in problem for words in ("as under wait", "suspend", "kill", "checkpoint_period_s", "image", "criu")
+    )
+    (tmp_path / "mine.yaml").write_text(
+        path.read_text().replace("  - name: train", "  - name: train\n    mechanism: kill")
+    )
+    load_experiment(path)
 
 
 values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), st.lists, max_leaves=5)

@@ -23,16 +23,21 @@ MOST = 2**63 - 1
 """As in Kubernetes, which counts in 64 bits."""
 
 
-def amount(resource: str, quantity: Quantity) -> int:
-    """A quantity in the resource's unit, rounded up: thousandths for cpu, else whole.
-
-    Raises ValueError: it is no quantity, is negative, or is too large.  The message does not repeat it.
-    """
+def exact(quantity: Quantity) -> Decimal:
+    """A quantity of whole units, which may be negative.  Raises ValueError, which does not repeat it."""
     match = None if isinstance(quantity, bool) else _FORM.fullmatch(str(quantity).strip())
     if match is None:
         raise ValueError("is not a quantity; write for example 4, 500m or 16Gi")
     number, exponent, suffix = match.groups()
-    value = Decimal(number + (exponent or "")) * _SUFFIXES[suffix or ""]
+    return Decimal(number + (exponent or "")) * _SUFFIXES[suffix or ""]
+
+
+def amount(resource: str, quantity: Quantity | Decimal) -> int:
+    """A quantity in the resource's unit, rounded up: thousandths for cpu, else whole.
+
+    Raises ValueError: it is no quantity, is negative, or is too large.  The message does not repeat it.
+    """
+    value = quantity if isinstance(quantity, Decimal) else exact(quantity)
     value = (value * 1000 if resource == "cpu" else value).to_integral_value(ROUND_CEILING)
     if not 0 <= value <= MOST:
         raise ValueError("must be from 0 to 2^63 - 1")

@@ -7,10 +7,16 @@ containers are not its business: they are launched when their job is submitted, 
 
 Requests are counted from the moment they arrive and containers from the moment they are known free, or are not withheld
 any more: the later of the two goes along with an allocation, because that is where scheduling overhead begins.
+
+If a job is allocated far more containers at one instant than it has tasks, each of them was reclaimed at that instant.
+Time would stop in a simulation, so the run ends.  What lies less than ``LEAST_WAIT_NS`` apart counts as one instant.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
+from emulator.core.decisions import PolicyError
 from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect
 from emulator.core.messages import AllocatedContainer, StartContainer
@@ -19,7 +25,11 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.settings import Settings
-from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work
+from emulator.policies.policy import LEAST_WAIT_NS
+from emulator.vocabulary import MASTER, MASTER_GROUP, Resources, Work, counted
+
+_FREE_GRANTS, _GRANTS_FOR_A_TASK = 100, 5
+"""At one instant, a job may be allocated so many containers, and so many more for each of its tasks."""
 
 
 class Allocator:
@@ -27,14 +37,22 @@ class Allocator:
 
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
         self._may_allocate = settings.scheduler.may_take
+        self._policy = settings.scheduler.allocation.name
         self._tier = settings.tier
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
         self._containers_made = 0
+        self._instant_ns = -LEAST_WAIT_NS
+        self._granted: Counter[str] = Counter()
+        """How many containers each job was allocated at this instant."""
 
     def allocate(self, grant: Grant, now_ns: int) -> list[Effect]:
-        """Give a container of a node, which has a free one that suits, to the request."""
+        """Give a container of a node, which has a free one that suits, to the request.
+
+        Raises PolicyError if the job is allocated containers at one instant without end.
+        """
+        self._check_instant(grant, now_ns)
         state, application, node = self._state, grant.application, grant.node
         stopped = application.stopped_container(grant.task)
         request = application.request_for(grant.group)
@@ -69,6 +87,23 @@ class Allocator:
             )
         )
         return []
+
+    def _check_instant(self, grant: Grant, now_ns: int) -> None:
+        if now_ns - self._instant_ns >= LEAST_WAIT_NS:
+            self._instant_ns = now_ns
+            self._granted.clear()
+        job = grant.application.name
+        self._granted[job] += 1
+        if self._granted[job] <= _FREE_GRANTS:
+            return
+        tasks = sum(group.count for group in grant.application.facts.groups)
+        if self._granted[job] > _FREE_GRANTS + _GRANTS_FOR_A_TASK * tasks:
+            task = grant.group.name if grant.task is None else f"{grant.group.name} {grant.task.number}"
+            raise PolicyError(
+                f"allocation {self._policy}: at {now_ns / 1e9:.3f} s job {job} was given"
+                f" {counted(self._granted[job], 'container')} for its {counted(tasks, 'task')}, the last one on"
+                f" {grant.node.name} for {task}: whatever it is given is taken back at the same instant, without end"
+            )
 
     def _new_container(self, grant: Grant, request: Resources, now_ns: int) -> HeldContainer:
         self._containers_made += 1

@@ -14,7 +14,7 @@ from emulator.costs.calibration_file import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads, load_tier
 from emulator.errors import ConfigError
 from emulator.experiment.checks.scheduler import FLUID, with_terms
-from emulator.experiment.model import Choice, Scheduler, Workload
+from emulator.experiment.model import Choice, Scheduler, Workload, located_jobs
 from emulator.experiment.policies import find_policy, policy_problems
 from emulator.files.problems import Problem
 from emulator.files.yaml_positions import Document
@@ -61,16 +61,13 @@ def reference_checks(
 ) -> Iterator[Iterator[Problem]]:
     """Problems of what queues, jobs and policies need of the storage and of each other, check by check."""
     yield _images(scheduler, workload, document)
+    yield _checkpointed_programs(scheduler, workload)
     yield _object_store(scheduler, workload, document)
     yield _fit(scheduler, document.path.parent)
 
 
 def _images(scheduler: Scheduler, workload: Workload | None, document: Document) -> Iterator[Problem]:
-    chosen = scheduler.choice("mechanism")
-    known = policies.MECHANISM.by_name.get(chosen.name)
-    usual = () if known is None else [mechanism.value for mechanism in known.among]
-    among = usual if known is None or known.options is None else chosen.options.get("among", usual)
-    found: list[tuple[Location, Any]] = [(("scheduler", "mechanism"), among)]
+    found: list[tuple[Location, Any]] = [(("scheduler", "mechanism"), _among(scheduler))]
     found += [((*where, "mechanism"), (terms.mechanism,)) for where, terms in with_terms(scheduler, workload)]
     for where, names in found:
         if not isinstance(names, list | tuple) or not any(name in names for name in _IMAGES):
@@ -79,6 +76,31 @@ def _images(scheduler: Scheduler, workload: Workload | None, document: Document)
             yield where, "the fluid engine makes no images; set engine to live or sim"
         elif document.get(("storage", "tier")) is None:
             yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
+
+
+def _among(scheduler: Scheduler) -> Any:
+    """The names of the mechanisms that ``scheduler.mechanism`` chooses among, as far as they are known."""
+    chosen = scheduler.choice("mechanism")
+    known = policies.MECHANISM.by_name.get(chosen.name)
+    if known is None:
+        return ()
+    usual = known.among if known.options is None else getattr(known.options(), "among", known.among)
+    return chosen.options.get("among", [mechanism.value for mechanism in usual])
+
+
+def _checkpointed_programs(scheduler: Scheduler, workload: Workload | None) -> Iterator[Problem]:
+    """Programs under a mechanism that would save the number of keys done: they count none."""
+    for where, job in located_jobs(workload):
+        queue = scheduler.allocation.queues.get(job.queue)
+        own = job.mechanism or (queue and queue.mechanism)
+        among = (own,) if own else _among(scheduler)
+        if job.tasks is not None and isinstance(among, list | tuple) and "checkpoint" in among:
+            yield (
+                (*where, "tasks"),
+                "a program has no keys to save: under mechanism checkpoint it would run to its end, as under wait. Set"
+                " mechanism, of the scheduler or of this job, to suspend, to kill (a program that saves by itself loses"
+                " only the work since then: checkpoint_period_s), or to image (root, criu)",
+            )
 
 
 def _object_store(scheduler: Scheduler, workload: Workload | None, document: Document) -> Iterator[Problem]:

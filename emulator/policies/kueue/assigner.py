@@ -2,19 +2,26 @@
 
 Podset by podset, group by group, flavors in the queue's order.  A flavor is as good as its worst resource.  The search
 ends at one that is good enough for the queue's ``flavorFungibility``; where none is, it takes the best.
+
+Where all pods of a workload neither fit nor find victims, it may do with fewer (``nominate``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from emulator.policies.kueue.candidates import Request, Target, may_preempt, restore
 from emulator.policies.kueue.classical import classical_targets
+from emulator.policies.kueue.eligibility import why_excluded
 from emulator.policies.kueue.fair import fair_targets
-from emulator.policies.kueue.model import Assignment, Flavors, Mode, Ties, Tried
-from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.policies.kueue.model import Assignment, Counts, Flavors, Mode, Ties, Tried
+from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
 from emulator.sites.kueue import FlavorPolicy, PodSet, Policy, ResourceGroup, Workload
 
 FROM_THE_FIRST: Mapping[tuple[int, int], int] = {}
@@ -59,29 +66,94 @@ def assign_flavors(
     ties: Ties,
     begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST,
     only: Flavors = (),
+    counts: Counts = (),
 ) -> Assignment:
-    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with if not the first, and
-    ``only`` those that it must get, if it is not free to choose."""
+    """The flavors of a workload.
+
+    Args:
+        snapshot: the cluster.
+        workload: who asks.
+        ties: chooses among equal cohorts.
+        begin: by podset and group, the flavor to begin with if not the first.
+        only: the flavors that it must get, if it is not free to choose.
+        counts: how many pods of each podset it asks for, if not for all.
+    """
     search = _Search(snapshot, snapshot.queues[workload.queue], workload, ties, begin, only)
     for number, podset in enumerate(workload.podsets):
-        if not _assign_podset(search, number, podset):
+        if not _assign_podset(search, number, podset, counts[number] if counts else podset.count):
             search.mode = Mode.NO_FIT
+            search.goes_on = [each for each in search.goes_on if each[0] != number]
             break
     return search.result()
 
 
-def _assign_podset(search: _Search, number: int, podset: PodSet) -> bool:
+class Nomination(NamedTuple):
+    """The flavors of a workload, and whom it preempts for them."""
+
+    assignment: Assignment
+    amounts: Mapping[int, int] = MappingProxyType({})
+    """What it asks for, by cell."""
+    targets: Sequence[Target] = ()
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it fits, now or when its victims are gone."""
+        return self.assignment.mode is Mode.FIT or bool(self.targets)
+
+
+def nominate(
+    snapshot: Snapshot,
+    workload: Workload,
+    ties: Ties,
+    begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST,
+    only: Flavors = (),
+) -> Nomination:
+    """Flavors and victims of a workload; with fewer pods, if all of them neither fit nor find victims.
+
+    The number of pods goes down in steps, from all to the fewest that each podset can do with.  As in Kueue, the first
+    step that is enough is searched by halving, so it is the first only if all after it are enough too.
+    """
+
+    def nomination(counts: Counts) -> Nomination:
+        assignment = assign_flavors(snapshot, workload, ties, begin, only, counts)
+        if assignment.mode is Mode.NO_FIT:
+            return Nomination(assignment)
+        amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells, counts)
+        if assignment.mode is Mode.FIT:
+            return Nomination(assignment, amounts)
+        contested = frozenset(snapshot.cells[pair] for pair in assignment.contested)
+        request = Request(snapshot, snapshot.queues[workload.queue], workload, amounts, contested, ties)
+        return Nomination(assignment, amounts, targets_of(request))
+
+    found = nomination(())
+    spare = [podset.spare for podset in workload.podsets]
+    steps = sum(spare)
+    if found.may_start or not steps:
+        return found
+
+    def at(step: int) -> Counts:
+        return tuple(podset.count - few * step // steps for podset, few in zip(workload.podsets, spare, strict=True))
+
+    tried = dict[int, Nomination]()
+    last = bisect_left(range(steps + 1), True, key=lambda step: tried.setdefault(step, nomination(at(step))).may_start)
+    if last > steps:
+        return found
+    fewer = tried[last]
+    return fewer._replace(assignment=replace(fewer.assignment, counts=at(last)))
+
+
+def _assign_podset(search: _Search, number: int, podset: PodSet, count: int) -> bool:
     """Whether each of its resources got a flavor."""
     chosen: dict[str, str] = {}
-    requests, count = podset.requests, podset.count
+    requests = podset.requests
     for index, group in enumerate(search.node.settings.groups):
         asked = {resource: count * requests[resource] for resource in group.resources if resource in requests}
         if asked:
-            best = _best_flavor(search, (number, index), podset.name, group, asked)
+            best = _best_flavor(search, (number, index), podset, group, asked)
             if best is None:
                 return False
             chosen.update(dict.fromkeys(asked, best))
-    if len(chosen) < len(requests):
+    if len(chosen) < len(requests) and any(count * requests[each] for each in requests.keys() - chosen.keys()):
         return False
     for resource, flavor in chosen.items():
         cell = search.snapshot.cells[flavor, resource]
@@ -99,25 +171,33 @@ class _Found(NamedTuple):
     borrow: int
     """The level of the resource that borrows highest."""
 
-    @property
-    def rank(self) -> tuple[Mode, int]:
-        return (self.worst.mode, -self.worst.borrow)
+
+def _rank(node: Node, found: Tried) -> tuple[int, int, int]:
+    """How good a flavor is, or a resource in it, for the workloads of a queue."""
+    if not node.settings.fungibility.prefers_preemption or found.mode <= Mode.NO_CANDIDATES:
+        return (found.mode, -found.borrow, 0)
+    return (Mode.PREEMPT, -found.borrow, found.mode)
 
 
 def _best_flavor(
-    search: _Search, place: tuple[int, int], podset: str, group: ResourceGroup, asked: Mapping[str, int]
+    search: _Search, place: tuple[int, int], podset: PodSet, group: ResourceGroup, asked: Mapping[str, int]
 ) -> str | None:
     """The flavor for a group's resources; None if none fits."""
     best: _Found | None = None
     last = len(group.flavors) - 1
     bound = search.only[place[0]].values() if search.only else None
     for index in range(search.begin.get(place, 0), len(group.flavors)):
-        if bound is not None and group.flavors[index].name not in bound:
+        name = group.flavors[index].name
+        if bound is not None and name not in bound:
             continue
-        found = _look_at(search, podset, group.flavors[index].name, asked)
+        flavor = search.snapshot.flavors.get(name)
+        if flavor is not None and (why := why_excluded(flavor, podset)):
+            search.tried.append(Tried(podset.name, name, Mode.NO_FIT, 0, group.resources[0], 0, 0, why))
+            continue
+        found = _look_at(search, podset.name, name, asked)
         search.tried.append(found.worst)
         ends = _is_good_enough(search.node, found.worst)
-        if best is None or ends or found.rank > best.rank:
+        if best is None or ends or _rank(search.node, found.worst) > _rank(search.node, best.worst):
             best = found
         if ends:
             if index < last and bound is None:
@@ -153,8 +233,9 @@ def _look_at(search: _Search, podset: str, flavor: str, asked: Mapping[str, int]
         mode, borrow = _mode(search, cell, amount, room)
         modes[resource] = mode
         highest = max(highest, borrow)
-        if worst is None or mode < worst.mode or (mode == worst.mode and borrow > worst.borrow):
-            worst = Tried(podset, flavor, mode, borrow, resource, amount, room)
+        tried = Tried(podset, flavor, mode, borrow, resource, amount, room)
+        if worst is None or _rank(search.node, tried) < _rank(search.node, worst):
+            worst = tried
     assert worst is not None
     return _Found(flavor, worst, modes, highest)
 

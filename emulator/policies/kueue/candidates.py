@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from emulator.policies.kueue.model import Reason, Ties, Victim
 from emulator.policies.kueue.snapshot import Held, Node, Snapshot
@@ -17,7 +17,7 @@ class Request(Frozen):
     node: Node
     """Its queue."""
     workload: Workload
-    amounts: dict[int, int]
+    amounts: Mapping[int, int]
     contested: frozenset[int]
     ties: Ties
 

@@ -99,7 +99,9 @@ def _in_subtree(
         if child is not seen and child.is_above(request.contested) and may_reclaim(request, child):
             yield from _in_subtree(request, child, seen, (*above, child))
     for queue in cohort.queues:
-        if queue is not request.node and queue.is_above(request.contested) and may_reclaim(request, queue):
+        if queue is request.node or queue.is_stopped:
+            continue
+        if queue.is_above(request.contested) and may_reclaim(request, queue):
             for held in candidates_in(request, queue):
                 yield held, (queue, *above)
 

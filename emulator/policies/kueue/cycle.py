@@ -8,16 +8,16 @@ At the end are the questions to Kueue as pure functions of a state: ``assign``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from msgspec.structs import replace
 
-from emulator.policies.kueue.assigner import assign_flavors, targets_of
+from emulator.policies.kueue.assigner import nominate, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
-from emulator.policies.kueue.model import Admitted, Assignment, Flavors, Mode, Ties, Victim
-from emulator.policies.kueue.queues import Basis, Entry, Pending, Queues, Waiting
+from emulator.policies.kueue.model import Admitted, Assignment, Counts, Flavors, Mode, Ties, Victim
+from emulator.policies.kueue.queues import Entry, Pending, Queues, Waiting
 from emulator.policies.kueue.snapshot import Node, Share, Snapshot, amounts_of
 from emulator.sites.kueue import Cluster, Policy, Workload
 from emulator.vocabulary import Frozen
@@ -58,10 +58,10 @@ class _Cycle:
     now_ns: int
     victims: dict[str, Target] = field(default_factory=dict)
     """The victims of the preemptors so far."""
-    counted: list[tuple[Node, dict[int, int]]] = field(default_factory=list)
+    counted: list[tuple[Node, Mapping[int, int]]] = field(default_factory=list)
     """Usage that is held until the cycle ends: of preemptors, and of those who found no victims."""
 
-    def count(self, entry: Entry, amounts: dict[int, int]) -> None:
+    def count(self, entry: Entry, amounts: Mapping[int, int]) -> None:
         entry.node.add(amounts)
         self.counted.append((entry.node, amounts))
 
@@ -88,24 +88,9 @@ def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> 
     basis = snapshot.revisions[waiting.node.root], waiting.begin(number)
     entry = waiting.entry
     if entry is None or entry.basis != basis:
-        entry = waiting.entry = _new_entry(snapshot, waiting, basis, ties)
+        found = nominate(snapshot, waiting.workload, ties, basis[1], waiting.only)
+        entry = waiting.entry = Entry(waiting, waiting.node, basis, *found)
     waiting.goes_on, waiting.assigned_cycle, waiting.freed_since = entry.assignment.goes_on, number, False
-    return entry
-
-
-def _new_entry(snapshot: Snapshot, waiting: Waiting, basis: Basis, ties: Ties) -> Entry:
-    workload = waiting.workload
-    assignment = assign_flavors(snapshot, workload, ties, basis[1], waiting.only)
-    entry = Entry(waiting, waiting.node, basis, assignment)
-    if assignment.mode is not Mode.NO_FIT:
-        before = waiting.entry
-        if before is not None and before.assignment.flavors == assignment.flavors:
-            entry.amounts = before.amounts
-        else:
-            entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)
-    if assignment.mode is Mode.PREEMPT:
-        contested = frozenset(snapshot.cells[pair] for pair in assignment.contested)
-        entry.targets = targets_of(Request(snapshot, entry.node, workload, entry.amounts, contested, ties))
     return entry
 
 
@@ -130,7 +115,8 @@ def _decide(cycle: _Cycle, entry: Entry) -> Outcome:
         cycle.victims.update((target.held.workload.name, target) for target in entry.targets)
         cycle.count(entry, entry.amounts)
         return Outcome.PREEMPTS
-    cycle.snapshot.admit(Admitted(entry.waiting.workload, assignment.flavors, cycle.now_ns))
+    admitted = Admitted(entry.waiting.workload, assignment.flavors, cycle.now_ns, counts=assignment.counts)
+    cycle.snapshot.admit(admitted)
     return Outcome.ADMITTED
 
 
@@ -225,18 +211,19 @@ class Incoming(Frozen):
     workload: Workload
     flavors: Flavors
     contested: tuple[tuple[str, str], ...]
+    counts: Counts = ()
 
 
 def assign(state: State, workload: Workload, ties: Ties) -> Assignment:
     """The flavors for a workload, how well they fit, and what was tried for them."""
-    return assign_flavors(Snapshot(state.cluster, state.admitted), workload, ties)
+    return nominate(Snapshot(state.cluster, state.admitted), workload, ties).assignment
 
 
 def victims(state: State, incoming: Incoming, ties: Ties) -> tuple[Victim, ...]:
     """Whom a workload preempts for these flavors, in Kueue's order; nobody if that would not be enough."""
     workload = incoming.workload
     snapshot = Snapshot(state.cluster, state.admitted, incoming.flavors)
-    amounts = amounts_of(workload.podsets, incoming.flavors, snapshot.cells)
+    amounts = amounts_of(workload.podsets, incoming.flavors, snapshot.cells, incoming.counts)
     contested = frozenset(snapshot.cells[pair] for pair in incoming.contested)
     request = Request(snapshot, snapshot.queues[workload.queue], workload, amounts, contested, ties)
     return tuple(target.victim() for target in targets_of(request))

@@ -83,7 +83,8 @@ def _candidates(request: Request) -> dict[Node, list[Held]]:
     """By queue: its own, and of every queue in the tree that borrows something contested."""
     found: dict[Node, list[Held]] = {}
     for queue in _queues_below(request.node.root):
-        if queue is request.node or (queue.is_above(request.contested) and may_reclaim(request, queue)):
+        borrows = not queue.is_stopped and queue.is_above(request.contested)
+        if queue is request.node or (borrows and may_reclaim(request, queue)):
             held = list(candidates_in(request, queue))
             if held:
                 found[queue] = held[::-1]

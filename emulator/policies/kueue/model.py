@@ -21,6 +21,10 @@ Flavors = tuple[Mapping[str, str], ...]
 """For each podset, the flavor of each resource."""
 
 
+Counts = tuple[int, ...]
+"""For each podset, how many pods are admitted; empty: all of them."""
+
+
 class Admitted(Frozen):
     """A workload that holds quota."""
 
@@ -29,6 +33,7 @@ class Admitted(Frozen):
     reserved_ns: int = 0
     evicted: bool = False
     """Its eviction is under way: it still holds its quota."""
+    counts: Counts = ()
 
 
 class Mode(IntEnum):
@@ -58,6 +63,8 @@ class Tried(Frozen):
     """What is requested of it, what earlier podsets take included."""
     room: int
     """What is left of it for the queue, borrowing included."""
+    why_excluded: str = ""
+    """Why the podset may not have the flavor at all, whatever is left of it."""
 
 
 class Assignment(Frozen):
@@ -72,6 +79,17 @@ class Assignment(Frozen):
     tried: tuple[Tried, ...] = ()
     goes_on: tuple[tuple[int, int, int], ...] = ()
     """(podset, group, flavor): where the next search begins, for each that ended before its last flavor."""
+    counts: Counts = ()
+    """Where the workload gets fewer pods than it asks for."""
+
+    @property
+    def is_overrated(self) -> bool:
+        """Whether it counts as one that fits, although some of it needs preemption.
+
+        Kueue does this where it prefers preemption over borrowing: of the resources of a flavor it takes for the worst
+        the one that borrows most.  It looks like a fault of Kueue; such a workload waits until there is room.
+        """
+        return self.mode is Mode.FIT and bool(self.contested)
 
 
 class Reason(StrEnum):

@@ -6,7 +6,7 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -48,7 +48,17 @@ class Waiting:
         """The flavors that it must get; empty: any."""
         self.node = node
         self.key = (-workload.priority, workload.created_ns, workload.name)
-        podsets = ((each.count, *sorted(each.requests.items())) for each in workload.podsets)
+        podsets = (
+            (
+                each.count,
+                *sorted(each.requests.items()),
+                *sorted(each.selector.items()),
+                each.affinity,
+                each.tolerations,
+                each.min_count,
+            )
+            for each in workload.podsets
+        )
         self.shape: Shape = (workload.priority, *podsets)
         self.goes_on: tuple[tuple[int, int, int], ...] = ()
         self.assigned_cycle = 0
@@ -89,8 +99,8 @@ class Entry:
     """Its queue."""
     basis: Basis
     assignment: Assignment
-    amounts: dict[int, int] = field(default_factory=dict)
-    targets: list[Target] = field(default_factory=list)
+    amounts: Mapping[int, int] = field(default_factory=dict)
+    targets: Sequence[Target] = ()
 
 
 class _Queue:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from emulator.policies.kueue.model import Admitted
-from emulator.sites.kueue import Cluster, ClusterQueue, Cohort, PodSet
+from emulator.policies.kueue.model import Admitted, Counts
+from emulator.sites.kueue import Cluster, ClusterQueue, Cohort, PodSet, StopPolicy
 
 Amounts = Mapping[int, int]
 """By cell."""
@@ -33,7 +33,7 @@ class Held:
         self.admitted = admitted
         self.workload = admitted.workload
         self.node = node
-        self.amounts = amounts_of(admitted.workload.podsets, admitted.flavors, cells)
+        self.amounts = amounts_of(admitted.workload.podsets, admitted.flavors, cells, admitted.counts)
         self.evicted = admitted.evicted
         self.key = (not admitted.evicted, admitted.workload.priority, -admitted.reserved_ns, admitted.workload.name)
         """Who goes first among candidates of one kind."""
@@ -45,8 +45,9 @@ class Node:
     """A queue or a cohort."""
 
     __slots__ = (
-        *("borrowing", "cohorts", "freed", "height", "lendable", "lending", "local", "name", "nominal", "parent"),
-        *("potential", "queue", "queues", "root", "settings", "share_at", "subtree", "usage", "version", "weight"),
+        *("borrowing", "cohorts", "freed", "height", "is_stopped", "lendable", "lending", "local", "name", "nominal"),
+        *("parent", "potential", "queue", "queues", "root", "settings", "share_at", "subtree", "usage", "version"),
+        "weight",
     )
 
     def __init__(self, name: str, weight: float, queue: ClusterQueue | None, size: int) -> None:
@@ -56,6 +57,8 @@ class Node:
         """None: a cohort."""
         if queue is not None:
             self.settings: ClusterQueue = queue
+        self.is_stopped = queue is not None and queue.stop is not StopPolicy.NONE
+        """It admits nobody, and loses nobody to others; its quota and what it uses of it count as ever."""
         self.parent: Node | None = None
         self.root = self
         self.cohorts: list[Node] = []
@@ -180,6 +183,7 @@ class Snapshot:
         admitted = tuple(admitted)
         self.cluster = cluster
         self.fair = cluster.fair_sharing
+        self.flavors = {each.name: each for each in cluster.flavors}
         self.cells = _cells(cluster, [*others, *(chosen for each in admitted for chosen in each.flavors)])
         self.resource_of = [resource for _, resource in self.cells]
         self.queues: dict[str, Node] = {}
@@ -228,6 +232,12 @@ class Snapshot:
         """What was kept of a queue's quota is free."""
         self.revisions[node.root] += 1
         node.remove(amounts)
+
+    def stop(self, queue: Node, is_stopped: bool) -> None:
+        """A queue is stopped, or started again."""
+        queue.is_stopped = is_stopped
+        _measure(queue.root)
+        self._changed(queue)
 
     def ranked(self, queue: Node) -> list[Held]:
         """The workloads of a queue, who would go first first: evicted ones, then by priority."""
@@ -286,6 +296,7 @@ class Snapshot:
                 node.parent.queues.append(node)
         for root in [*self.cohorts.values(), *self.queues.values()]:
             if root.parent is None:
+                _measure(root)
                 _gather(root)
                 _spread(root, self.resource_of)
 
@@ -301,12 +312,19 @@ class Snapshot:
         return node
 
 
+def _measure(node: Node) -> None:
+    """Set heights from the leaves up; a queue that is stopped is no child."""
+    for cohort in node.cohorts:
+        _measure(cohort)
+    below = (*node.cohorts, *(queue for queue in node.queues if not queue.is_stopped))
+    node.height = max((child.height + 1 for child in below), default=0)
+
+
 def _gather(node: Node) -> None:
-    """Set quotas and heights from the leaves up."""
+    """Set quotas from the leaves up."""
     node.subtree = list(node.nominal)
     for child in (*node.cohorts, *node.queues):
         _gather(child)
-        node.height = max(node.height, child.height + 1)
         for cell, quota in enumerate(child.subtree):
             node.subtree[cell] += quota - child.local[cell]
     node.local = [
@@ -333,14 +351,17 @@ def _spread(node: Node, resource_of: Sequence[str]) -> None:
 
 
 def amounts_of(
-    podsets: Sequence[PodSet], flavors: Sequence[Mapping[str, str]], cells: Mapping[tuple[str, str], int]
+    podsets: Sequence[PodSet],
+    flavors: Sequence[Mapping[str, str]],
+    cells: Mapping[tuple[str, str], int],
+    counts: Counts = (),
 ) -> dict[int, int]:
     """What podsets use of each cell in these flavors."""
     amounts: dict[int, int] = {}
-    for podset, chosen in zip(podsets, flavors, strict=True):
+    for podset, count, chosen in zip(podsets, counts or (each.count for each in podsets), flavors, strict=True):
         for resource, flavor in chosen.items():
             cell = cells[flavor, resource]
-            amounts[cell] = amounts.get(cell, 0) + podset.count * podset.requests.get(resource, 0)
+            amounts[cell] = amounts.get(cell, 0) + count * podset.requests.get(resource, 0)
     return amounts
 
 

@@ -33,6 +33,8 @@ _REASONS = {
 
 def why_tried(tried: Tried) -> str:
     """One flavor, with the amounts that decided."""
+    if tried.why_excluded:
+        return f"{tried.podset} in {tried.flavor}: {tried.why_excluded}"
     height = "" if tried.borrow == 0 else f", borrowing at height {tried.borrow} of the cohorts"
     asked = f"{amount_text(tried.resource, tried.asked)} asked, {amount_text(tried.resource, tried.room)} left"
     return f"{tried.podset} in {tried.flavor}: {_MODES[tried.mode]} ({asked}{height})"

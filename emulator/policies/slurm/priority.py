@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from math import inf
 
-from emulator.sites.slurm import CPU, MEMORY, SECOND_NS, Association, Cluster, Job, Partition, Weights
+from emulator.sites.slurm import CPU, MEMORY, NODE, SECOND_NS, Association, Cluster, Job, Partition, Weights
 
 Named = tuple[str, str]
 """An account, and a user of it or, blank, the account itself."""
+_ROOT = "root"
 
 
 def size_factor(nodes: int, cpus: int, all_nodes: int, all_cpus: int, favors_small: bool = False) -> float:
@@ -44,11 +45,12 @@ class FairShares:
 
     def __init__(self, associations: Iterable[Association]) -> None:
         """A user or an account that shares what its parent has (``Fairshare=parent``) counts as one share."""
-        self._shares = {(each.account, each.user): each.shares or 0 for each in associations}
-        for each in associations:
-            if each.shares is None:
-                self._shares[each.account, each.user] = 1
-        self._parent = {each.account: each.parent for each in associations if not each.user}
+        associations = [*associations]
+        self._shares = {(each.account, each.user): 1 if each.shares is None else each.shares for each in associations}
+        self._shares.setdefault((_ROOT, ""), 1)
+        accounts = {account for account, user in self._shares if not user}
+        parents = ((each.account, each.parent) for each in associations if not each.user and each.account != _ROOT)
+        self._parent = {account: parent if parent in accounts else _ROOT for account, parent in parents}
         self._below: dict[str, list[Named]] = defaultdict(list)
         for account, user in self._shares:
             self._below[account if user else self._parent.get(account, "")].append((account, user))
@@ -109,9 +111,9 @@ class FairShares:
             if name not in effective:
                 siblings = sum(self._shares[each] for each in self._siblings(name))
                 part, used = self._shares[name] / siblings if siblings else 0.0, usage[name] / total
-                above = name[0] if name[1] else self._parent.get(name[0], "")
-                if not above:
-                    effective[name] = used, 1.0
+                above = name[0] if name[1] else self._parent[name[0]]
+                if above == _ROOT:
+                    effective[name] = used, part
                 else:
                     above_used, share = of((above, ""))
                     effective[name] = used + (above_used - used) * part, share * part
@@ -130,18 +132,13 @@ class FairShares:
         return self._below[account if user else self._parent.get(account, "")]
 
 
-def billed(job: Job, partition: Partition) -> float:
-    """What a second of a job counts as usage; without ``TRESBillingWeights`` its CPUs."""
-    amounts = tres_of(job)
-    if not partition.billing:
-        return float(amounts[CPU])
-    return sum(weight * amounts[name] for name, weight in partition.billing.items())
-
-
-def tres_of(job: Job) -> Counter[str]:
-    """What a job takes of all its nodes together, by resource; ``node`` counts nodes."""
-    one = {CPU: job.cpus, MEMORY: job.memory_mb, "node": 1, **job.gres}
-    return Counter({name: amount * job.nodes for name, amount in one.items()})
+def billed(tres: Mapping[str, int], weights: Mapping[str, float], only_most: bool = False) -> float:
+    """What a second of a job counts as usage: its TRES by ``TRESBillingWeights``, or the most of these
+    (``PriorityFlags=MAX_TRES``); without weights its CPUs."""
+    if not weights:
+        return float(tres[CPU])
+    parts = [weight * tres.get(name, 0) for name, weight in weights.items()]
+    return max(parts) if only_most else sum(parts)
 
 
 class Priorities:
@@ -163,7 +160,7 @@ class Priorities:
     def _amounts_of(self, partition: Partition) -> Counter[str]:
         found: Counter[str] = Counter()
         for node in map(self._cluster.nodes.__getitem__, partition.nodes):
-            found.update({CPU: node.cpus, MEMORY: node.memory_mb, "node": 1, **node.gres})
+            found.update({CPU: node.cpus, MEMORY: node.memory_mb, NODE: 1, **node.gres})
         return found
 
     def of(self, job: Job, eligible_ns: int) -> int:
@@ -181,7 +178,7 @@ class Priorities:
             + weights.partition * self._normal("part", partition.job_factor, self._most_of_partitions)
             + weights.qos * self._normal("qos", 0 if qos is None else qos.priority, self._most_of_qos)
         )
-        amounts, there = tres_of(job), self._there[job.partition]
+        amounts, there = job.tres, self._there[job.partition]
         found += sum(weight * self._normal("tres", amounts[name], there[name]) for name, weight in weights.tres.items())
         return max(1, int(found) - job.nice)
 
@@ -214,7 +211,9 @@ class Priorities:
         """A job that started then has used its nodes until ``end_ns``; what was charged before is not charged again."""
         since_ns = max(start_ns, self._calculated_ns)
         qos = self._qos.get(job.qos)
-        factor = billed(job, self._partitions[job.partition]) * (1.0 if qos is None else qos.usage_factor)
+        weights = self._partitions[job.partition].billing
+        factor = billed(job.tres, weights, "max_tres" in self._weights.flags)
+        factor *= 1.0 if qos is None else qos.usage_factor
         self._used[job.account, job.user] += max(0, end_ns - since_ns) / SECOND_NS * factor
 
     def _share_out(self) -> None:

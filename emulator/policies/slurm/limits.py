@@ -1,0 +1,140 @@
+"""Which limits keep a pending job from starting, in ``squeue``'s words (resource_limits.html, job_reason_codes.html).
+
+Of each limit that one holds which is given first: by the QOS of the partition, the job's QOS, the association of its
+user, the accounts above it.  Limits of groups (``Grp...``) are another matter: those of all associations hold.  A
+partition's own limits, of time and of nodes, hold whatever else is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from emulator.sites.slurm import CPU, MEMORY, NO_LIMITS, NODE, Cluster, Job, Limits
+
+_Key = tuple[str, ...]
+_JOBS = "jobs"
+_NAMES = {CPU: "Cpu", MEMORY: "Memory", NODE: "Node"}
+_WITH_LIMIT = ("Cpu", "Node")
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A QOS or an association that may limit a job."""
+
+    of: str
+    """``QOS`` or ``Assoc``, with which reasons begin."""
+    limits: Limits
+    group: _Key
+    """Under which the usage of all its jobs is counted; also that of one user and one account."""
+    user: _Key
+    account: _Key
+
+    def parts(self) -> Iterator[tuple[str, str, dict[str, int], _Key | None]]:
+        """The beginning and the end of a reason, the limits of TRES and jobs, and whose usage counts; None: only the
+        job's own."""
+        limits = self.limits
+        yield "Grp", "", _with_jobs(limits.group_tres, limits.group_jobs), self.group
+        yield "Max", "PerUser", _with_jobs(limits.user_tres, limits.user_jobs), self.user
+        yield "Max", "PerAccount", _with_jobs(limits.account_tres, limits.account_jobs), self.account
+        yield "Max", "PerJob", dict(limits.job_tres), None
+
+
+def _with_jobs(tres: Mapping[str, int], jobs: int | None) -> dict[str, int]:
+    return dict(tres) if jobs is None else {**tres, _JOBS: jobs}
+
+
+def _reason(scope: _Scope, begin: str, end: str, name: str) -> str:
+    if name == _JOBS:
+        end = "" if scope.of == "Assoc" else end
+        return f"{scope.of}{begin}Jobs{end}Limit"
+    what = _NAMES.get(name, "GRES")
+    if what == "Memory" and begin == "Grp":
+        return f"{scope.of}GrpMemLimit"
+    return f"{scope.of}{begin}{what}{end}" + ("Limit" if what in _WITH_LIMIT else "")
+
+
+def _needs(job: Job) -> Counter[str]:
+    return job.tres | Counter({_JOBS: 1})
+
+
+class LimitUsage:
+    """What the running jobs of each QOS, user, account and array have, and what these may have."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._enforces = cluster.settings.enforces_limits
+        self._partitions = {each.name: each for each in cluster.partitions}
+        self._qos = {each.name: each.limits for each in cluster.qos}
+        self._associations = {(each.account, each.user): each.limits for each in cluster.associations}
+        self._parents = {each.account: each.parent for each in cluster.associations if not each.user}
+        self._used: dict[_Key, Counter[str]] = defaultdict(Counter)
+        self._scopes: dict[tuple[str, str, str, str], list[_Scope]] = {}
+
+    def start(self, job: Job) -> None:
+        """A job runs from now on."""
+        self._count(job, 1)
+
+    def end(self, job: Job) -> None:
+        """It runs no longer."""
+        self._count(job, -1)
+
+    def _count(self, job: Job, sign: int) -> None:
+        keys = {key for scope in self._of(job) for key in (scope.group, scope.user, scope.account)}
+        if job.array_limit:
+            keys.add(("array", job.array))
+        for key in keys:
+            self._used[key].update({name: sign * amount for name, amount in _needs(job).items()})
+
+    def why_waits(self, job: Job) -> str:
+        """Why a job may not start now, whatever is free; blank: it may."""
+        partition = self._partitions[job.partition]
+        if partition.max_nodes is not None and job.nodes > partition.max_nodes:
+            return "PartitionNodeLimit"
+        if partition.max_ns is not None and (job.limit_ns or 0) > partition.max_ns:
+            return "PartitionTimeLimit"
+        if job.array_limit and self._used["array", job.array][_JOBS] >= job.array_limit:
+            return "JobArrayTaskLimit"
+        return self._over_limit(job) if self._enforces else ""
+
+    def _over_limit(self, job: Job) -> str:
+        needs, given, has_wall = _needs(job), set[tuple[str, str, str]](), False
+        for scope in self._of(job):
+            limits = scope.limits
+            if limits.wall_ns is not None and not has_wall and job.limit_ns is not None:
+                has_wall = True
+                if job.limit_ns > limits.wall_ns:
+                    return f"{scope.of}MaxWallDurationPerJobLimit"
+            for begin, end, most_of, key in scope.parts():
+                used = Counter[str]() if key is None else self._used[key]
+                for name, most in most_of.items():
+                    if (begin, end, name) in given:
+                        continue
+                    if scope.of == "QOS" or begin != "Grp":
+                        given.add((begin, end, name))
+                    if needs[name] and used[name] + needs[name] > most:
+                        return _reason(scope, begin, end, name)
+        return ""
+
+    def _of(self, job: Job) -> list[_Scope]:
+        """What may limit a job, first what holds before others."""
+        whose = job.partition, job.qos, job.account, job.user
+        if whose not in self._scopes:
+            self._scopes[whose] = [*self._scopes_of(job)] if self._enforces else []
+        return self._scopes[whose]
+
+    def _scopes_of(self, job: Job) -> Iterator[_Scope]:
+        for name in dict.fromkeys((self._partitions[job.partition].qos, job.qos)):
+            if name in self._qos:
+                group = "qos", name
+                yield _Scope(
+                    "QOS", self._qos[name], group, (*group, "user", job.user), (*group, "account", job.account)
+                )
+        account, user, seen = job.account, job.user, set[str]()
+        while (account or user) and account not in seen:
+            key = "assoc", account, user
+            yield _Scope("Assoc", self._associations.get((account, user), NO_LIMITS), key, key, key)
+            if not user:
+                seen.add(account)
+                account = self._parents.get(account, "")
+            user = ""
