@@ -79,7 +79,8 @@ class Node(Frozen):
 
     def label(self, key: str) -> str | None:
         """A label's value; its name as its hostname, unless it is labelled otherwise."""
-        return self.labels.get(key, self.name if key == HOSTNAME else None)
+        value = self.labels.get(key)
+        return self.name if value is None and key == HOSTNAME else value
 
     def meets(self, terms: Iterable[NodeTerm]) -> bool:
         """Whether one of the terms holds for it."""

@@ -63,7 +63,9 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
         fitting = sorted(fitting, key=lambda name: (place[name] - first) % len(place))
     if len(fitting) < 2:
         return Placement(pod, fitting[0] if fitting else None, {}, fit_errors, looked=looked)
-    scores = score([snapshot.node_infos[name] for name in fitting], pod, view.topology)
+    infos = snapshot.node_infos
+    of_usage = snapshot.scores(view, lambda name: (_least_allocated(infos[name], pod), _balanced(infos[name], pod)))
+    scores = score([infos[name].node for name in fitting], pod, view.topology, of_usage)
     node = ties([(name, each.total) for name, each in scores.items()])
     return Placement(pod, node, scores, fit_errors, looked=looked)
 
@@ -132,22 +134,22 @@ class Score(Frozen):
         return self.least_allocated + self.balanced + self.taints + of_others
 
 
-def score(node_infos: Sequence[NodeInfo], pod: Pod, topology: Topology) -> dict[str, Score]:
-    """The scores of the nodes where the pod fits, by name, in their order."""
-    nodes = [room.node for room in node_infos]
-    disliked = [_disliked(node, pod) for node in nodes]
+def score(
+    nodes: Sequence[Node], pod: Pod, topology: Topology, of_usage: Mapping[str, tuple[int, int]]
+) -> dict[str, Score]:
+    """The scores of the nodes where the pod fits, by name, in their order; ``of_usage`` has the first two parts."""
+    disliked = [_disliked(node, pod) if node.taints else 0 for node in nodes]
     most = max(disliked, default=0)
     preferred = _node_preferences(nodes, pod)
     spread = _spread(nodes, topology)
     together = _pod_preferences(nodes, topology)
     return {
-        room.node.name: Score(
-            _least_allocated(room, pod),
-            _balanced(room, pod),
+        node.name: Score(
+            *of_usage[node.name],
             TAINT_WEIGHT * (100 - (100 * count // most if most else 0)),
             *(TOPOLOGY_WEIGHT * each for each in of_others),
         )
-        for room, count, *of_others in zip(node_infos, disliked, preferred, spread, together, strict=True)
+        for node, count, *of_others in zip(nodes, disliked, preferred, spread, together, strict=True)
     }
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from emulator.policies.kubernetes.filters import FitError, Usage, fit_error_of_node
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms
-from emulator.policies.kubernetes.topology import Domain, Topology, TopologyChange
+from emulator.policies.kubernetes.topology import Domain, Move, Topology, TopologyChange
 from emulator.sites.kubernetes import HOSTNAME, ZONE, Bound, Budget, BudgetSpec, Node, Pending, Pod, State
 
 AnswerT = TypeVar("AnswerT")
@@ -74,11 +74,34 @@ class Answers(Generic[AnswerT]):
 class View:
     """What is known of the nodes for pods of one shape."""
 
-    __slots__ = ("_followed", "derived", "fit_errors", "pod", "topology", "victims")
+    __slots__ = (
+        "_followed",
+        "derived",
+        "fit_errors",
+        "node_errors",
+        "pod",
+        "scores",
+        "topology",
+        "usage_errors",
+        "victims",
+    )
 
-    def __init__(self, pod: Pod, nodes: Iterable[Node]) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        nodes: Iterable[Node],
+        node_errors: Mapping[str, FitError | None],
+        usage_errors: Answers[FitError | None],
+        scores: Answers[tuple[int, int]],
+    ) -> None:
         self.pod = replace(pod, name="")
         """Any of them, that waits for no node."""
+        self.node_errors = node_errors
+        """What of each node keeps them off whoever is there; shared by all with the same choice of nodes."""
+        self.usage_errors = usage_errors
+        """What others take there; shared by all with the same requests."""
+        self.scores = scores
+        """The parts of each node's score that depend on what is used there; shared by all with these requests."""
         self.topology = Topology(self.pod, nodes)
         self._followed = 0
         self.fit_errors: Answers[FitError | None] = Answers()
@@ -88,7 +111,7 @@ class View:
         self.derived: dict[str, tuple[Mapping[str, Any], Any]] = {}
         """By name: from which answers something was made, and what."""
 
-    def follow(self, moves: Sequence[tuple[Bound, int, Node]], nodes_of: Callable[[Domain], Iterable[str]]) -> None:
+    def follow(self, moves: Sequence[Move], nodes_of: Callable[[Domain], Iterable[str]]) -> None:
         """Count whoever came and went since the last time, of all moves, and forget what has changed by that."""
         if self._followed == len(moves):
             return
@@ -194,11 +217,17 @@ class Snapshot:
         """The nodes of which something changed, one after another."""
         self.first = state.first
         """The number of the node that is looked at first, in their order."""
-        self._moves: list[tuple[Bound, int, Node]] = []
-        """Who came (1) and went (-1), one after another, and where."""
-        self._moves_with_terms: list[tuple[Bound, int, Node]] = []
+        self._moves: list[Move] = []
+        """Who came and went, one after another."""
+        self._moves_with_terms: list[Move] = []
         """Those of pods that have terms about others."""
         self._views: dict[Shape, View] = {}
+        self._node_errors: dict[Shape, Mapping[str, FitError | None]] = {}
+        self._usage_errors: dict[Shape, Answers[FitError | None]] = {}
+        self._scores: dict[tuple[int | None, ...], Answers[tuple[int, int]]] = {}
+        """What views share, each by what of a pod decides it."""
+        self._kinds: dict[str, tuple[Pod, Shape]] = {}
+        """What of each bound pod other pods may look at."""
         self._nodes_by_label: dict[str, dict[str, list[str]]] = {}
         self._counted: dict[str, tuple[str, ...]] = {}
         """The budgets of each bound pod."""
@@ -286,11 +315,18 @@ class Snapshot:
             self.healthy[budget] += sign * (not bound.terminating)
 
     def _record_move(self, bound: Bound, sign: int) -> None:
-        move = bound, sign, self.node_infos[bound.node].node
+        move = Move(bound, sign, self.node_infos[bound.node].node, self._kind(bound.pod))
         self._moves.append(move)
         if _has_terms(bound.pod):
             self._moves_with_terms.append(move)
             self._labels_matter = True
+
+    def _kind(self, pod: Pod) -> Shape:
+        known = self._kinds.get(pod.name)
+        if known is None or known[0] is not pod:
+            seen = pod.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.prefers_pods
+            known = self._kinds[pod.name] = pod, repr(seen)
+        return known[1]
 
     def change(self, bound: Bound) -> None:
         """A bound pod is the same but for its state."""
@@ -319,9 +355,18 @@ class Snapshot:
         if view is None:
             if len(self._views) >= MAX_SHAPES:
                 del self._views[next(iter(self._views))]
-            view = self._views[shape] = View(pod, [each.node for each in self.node_infos.values()])
+            view = self._views[shape] = self._new_view(pod)
         view.follow(self._moves if view.topology.follows_all else self._moves_with_terms, self._nodes_of)
         return view
+
+    def _new_view(self, pod: Pod) -> View:
+        nodes = [each.node for each in self.node_infos.values()]
+        choice = repr((pod.selector, pod.node_affinity, pod.tolerations))
+        if choice not in self._node_errors:
+            self._node_errors[choice] = {node.name: fit_error_of_node(node, pod) for node in nodes}
+        usage = self._usage_errors.setdefault(repr((pod.requests, pod.ports, pod.volumes)), Answers())
+        requests = tuple(pod.requests.get(name) for name in ("cpu", "memory"))
+        return View(pod, nodes, self._node_errors[choice], usage, self._scores.setdefault(requests, Answers()))
 
     def _nodes_of(self, domain: Domain) -> Iterable[str]:
         key, value = domain
@@ -340,9 +385,21 @@ class Snapshot:
 
     def fit_errors(self, view: View) -> Mapping[str, FitError | None]:
         """Why such a pod does not fit on each node; None: it fits."""
-        return view.fit_errors.now(
-            self.node_infos, self._changes, lambda name: self.fit_error(self.node_infos[name], view.pod, view.topology)
+        infos, topology = self.node_infos, view.topology
+        usage_errors = view.usage_errors.now(
+            infos, self._changes, lambda name: infos[name].usage.fit_error(infos[name].node, view.pod)
         )
+
+        def ask(name: str) -> FitError | None:
+            if infos[name].nominated:
+                return DryRun(infos[name], view.pod, topology).fit_error()
+            return view.node_errors[name] or usage_errors[name] or topology.fit_error(infos[name].node, None)
+
+        return view.fit_errors.now(infos, self._changes, ask)
+
+    def scores(self, view: View, ask: Callable[[str], tuple[int, int]]) -> Mapping[str, tuple[int, int]]:
+        """What ``ask`` answers for such a pod on each node, from what is used there."""
+        return view.scores.now(self.node_infos, self._changes, ask)
 
     def victims(self, view: View, ask: Callable[[str], AnswerT]) -> Mapping[str, AnswerT]:
         """What ``ask`` answers for such a pod on each node."""

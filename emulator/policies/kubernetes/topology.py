@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from math import floor
 from operator import itemgetter
+from typing import NamedTuple
 
 from emulator.policies.kubernetes.filters import Filter, FitError
 from emulator.sites.kubernetes import HOSTNAME, AffinityTerm, Bound, Node, Pod, Spread
@@ -92,6 +93,16 @@ class SpreadCounts:
         return there + more + self.itself - least > self.constraint.max_skew
 
 
+class Move(NamedTuple):
+    """A pod that comes to a node (1) or goes (-1)."""
+
+    bound: Bound
+    sign: int
+    node: Node
+    kind: str
+    """The same for pods that are the same to others: of one namespace, with the same labels and terms."""
+
+
 class TopologyChange:
     """What a dry run has changed by what it put onto its node or took away."""
 
@@ -107,7 +118,16 @@ class TopologyChange:
 class Topology:
     """The counts for one pod, as all others are now."""
 
-    __slots__ = ("affinity", "closed", "follows_all", "pod", "preferences", "preferred_spread", "required_spread")
+    __slots__ = (
+        "_concerns",
+        "affinity",
+        "closed",
+        "follows_all",
+        "pod",
+        "preferences",
+        "preferred_spread",
+        "required_spread",
+    )
 
     def __init__(self, pod: Pod, nodes: Iterable[Node]) -> None:
         self.pod = pod
@@ -122,19 +142,37 @@ class Topology:
         self.follows_all = bool(pod.spread or pod.affinity or pod.anti_affinity or pod.prefers_pods)
         """Whether pods count that have no terms themselves."""
 
-    def follow(self, moves: Iterable[tuple[Bound, int, Node]]) -> set[Domain] | None:
-        """Count those who came (1) and went (-1), with their nodes.
+        self._concerns: dict[str, bool] = {}
+        """By kind of others, whether any count is about them."""
+
+    def follow(self, moves: Iterable[Move]) -> set[Domain] | None:
+        """Count those who came and went.
 
         Returns the domains for which the pod may now fit, or preempt, in another way; None: any.
         """
         lowest = [each.least for each in self.required_spread]
         had_affinity, had_closed = bool(self.affinity), bool(self.closed)
         changed: set[Domain] = set()
-        for bound, sign, node in moves:
-            changed.update(self._move(bound, sign, node))
+        concerns = self._concerns
+        for move in moves:
+            counts = concerns.get(move.kind)
+            if counts is None:
+                counts = concerns[move.kind] = self._is_about(move.bound.pod)
+            if counts:
+                changed.update(self._move(move.bound, move.sign, move.node))
         if had_affinity is not bool(self.affinity) or had_closed is not bool(self.closed):
             return None
         return changed if lowest == [each.least for each in self.required_spread] else None
+
+    def _is_about(self, other: Pod) -> bool:
+        pod = self.pod
+        terms = (*pod.affinity, *pod.anti_affinity, *(each.term for each in pod.prefers_pods))
+        its = (*other.affinity, *other.anti_affinity, *(each.term for each in other.prefers_pods))
+        return (
+            any(each.matches(pod, other) for each in pod.spread)
+            or any(each.matches(other) for each in terms)
+            or any(each.matches(pod) for each in its)
+        )
 
     def _move(self, bound: Bound, sign: int, node: Node) -> Iterator[Domain]:
         pod, other = self.pod, bound.pod
@@ -174,6 +212,9 @@ class Topology:
 
     def fit_error(self, node: Node, change: TopologyChange | None) -> FitError | None:
         """What keeps the pod off a node because of others: spread, affinity, anti-affinity, in this order."""
+        pod = self.pod
+        if not (self.required_spread or pod.affinity or pod.anti_affinity or self.closed):
+            return None
         for number, each in enumerate(self.required_spread):
             key = each.constraint.topology
             value = node.label(key)
@@ -181,7 +222,6 @@ class Topology:
                 return FitError(Filter.SPREAD, True, key)
             if each.exceeds(value, 0 if change is None else change.spread[number]):
                 return FitError(Filter.SPREAD, False, key)
-        pod = self.pod
         if not (pod.affinity or pod.anti_affinity or self.closed):
             return None
         if pod.affinity and (key := self._away_from(node, change)) is not None:
@@ -240,10 +280,13 @@ def _counts(pod: Pod, nodes: Iterable[Node], is_required: bool) -> list[SpreadCo
     if not constraints:
         return []
     keys = [each.topology for each in constraints if not each.is_default]
+    nodes = list(nodes)
     complete = [node for node in nodes if all(node.label(key) is not None for key in keys)]
+    allowed = {node.name for node in complete if pod.may_be_on(node)} if pod.selector or pod.node_affinity else None
     found = []
     for each in constraints:
-        counted = [node for node in complete if _counts_for(each, pod, node)]
+        only = None if each.ignores_affinity else allowed
+        counted = [node for node in complete if (only is None or node.name in only) and _counts_for(each, pod, node)]
         by_node = each.topology == HOSTNAME and not is_required
         found.append(SpreadCounts(each, pod, nodes if by_node else counted, by_node))
     return found
@@ -251,8 +294,6 @@ def _counts(pod: Pod, nodes: Iterable[Node], is_required: bool) -> list[SpreadCo
 
 def _counts_for(constraint: Spread, pod: Pod, node: Node) -> bool:
     if node.label(constraint.topology) is None:
-        return False
-    if not constraint.ignores_affinity and not pod.may_be_on(node):
         return False
     return not constraint.honors_taints or pod.tolerates_all(node.taints)
 

@@ -56,9 +56,13 @@ def why(decision: Decision | GangCycle) -> Iterator[str]:
 
 def text_of(decision: Decision | GangCycle) -> str:
     """The same in one text, as a journal keeps it."""
-    lines = [*why(decision)]
-    more = [f"and {len(lines) - _MAX_LINES} more nodes"] if len(lines) > _MAX_LINES else []
-    return "\n".join([*lines[:_MAX_LINES], *more])
+    lines = why(decision)
+    shown = [*islice(lines, _MAX_LINES)]
+    if isinstance(decision, Decision) and decision.preemption is None:  # of many nodes no line is made to be counted
+        rest = 1 + len(decision.placement.scores) + len(decision.placement.fit_errors) - len(shown)
+    else:
+        rest = sum(1 for _ in lines)
+    return "\n".join([*shown, *([f"and {rest} more nodes"] if rest else [])])
 
 
 def why_gang(decision: GangDecision) -> Iterator[str]:
