@@ -157,6 +157,9 @@ def kubernetes(
     ] = None,
     over_h: _OverH = 24,
     seed: _Seed = 1,
+    from_empty: Annotated[
+        bool, typer.Option("--from-empty", help="All pods arrive when they were created, on an empty cluster.")
+    ] = False,
     values: Annotated[
         list[str] | None,
         typer.Option("--class", metavar="NAME=VALUE", help="Another value for a PriorityClass; may be repeated."),
@@ -165,13 +168,13 @@ def kubernetes(
 ) -> None:
     """Take over a Kubernetes cluster's nodes, pods, priority classes and disruption budgets.
 
-    Reads Node, Pod, PriorityClass, PodDisruptionBudget, Job and Deployment, also in lists as kubectl writes them. Only
-    named fields are read: environment, arguments and annotations appear nowhere. What is not carried over is listed
-    with its line.
+    Reads Node, Pod, PriorityClass, PodDisruptionBudget, Job, Deployment, ReplicaSet, StatefulSet, DaemonSet, Service,
+    Namespace, PersistentVolume and PersistentVolumeClaim, also in lists as kubectl writes them. Only named fields are
+    read: environment, arguments and annotations appear nowhere. What is not carried over is listed with its line.
 
-    In the file, pods arrive when they were created, on an empty cluster. With --arrivals or --draw the cluster is as it
-    stands, and others arrive from now on. A pod runs as long as it did, or as the others of its owner that ended; if
-    none did, it does not end.
+    In the file the cluster is as it stands: pods are on their nodes, and others wait. With --arrivals or --draw more
+    arrive from now on. With --from-empty, or if no pod runs or waits, all arrive when they were created. A pod runs as
+    long as it did, or as the others of its owner that ended; if none did, it does not end.
 
     --class gives a PriorityClass another value than in the files: natjam compare then says what changes. It is for pods
     that arrive; those of a cluster as it stands keep the priority that they were admitted with.
@@ -183,7 +186,9 @@ def kubernetes(
 
     \b
     Examples:
-      kubectl get nodes,pods,priorityclasses,poddisruptionbudgets,jobs,deployments -A -o json > cluster.json
+      kubectl get nodes,namespaces,pods,deployments,replicasets,statefulsets,daemonsets,jobs,services \\
+        -A -o json > cluster.json
+      kubectl get priorityclasses,poddisruptionbudgets,pv,pvc -A -o json >> cluster.json
       natjam import kubernetes cluster.json --out mine.yaml
       natjam import kubernetes cluster.json --draw 500 --over-h 12 --out mine.yaml
       natjam import kubernetes cluster.json --class batch=500 --out after.yaml
@@ -196,8 +201,8 @@ def kubernetes(
     from workloads.kubernetes.cluster import read_kubernetes
 
     _check_out(out)
-    if arrivals is not None and draw is not None:
-        raise ConfigError("--arrivals and --draw: give one of them")
+    if sum((arrivals is not None, draw is not None, from_empty)) > 1:
+        raise ConfigError("--arrivals, --draw and --from-empty: give one of them")
     with reading(*paths) as on_bytes:
         imported = read_kubernetes(paths, on_bytes, _class_values(values or ()))
     cluster = imported.cluster
@@ -206,6 +211,8 @@ def kubernetes(
     elif draw is not None:
         more = drawn_pods(cluster, draw, round(over_h * 3600 * 10**9), seed)
         cluster = replace(cluster, arrivals=(*imported.running, *more))
+    elif imported.running and not from_empty:
+        cluster = replace(cluster, arrivals=imported.running)
     _write(out, cluster, paths, imported.losses, show_all)
     state = cluster.state
     counts = f"{counted(len(state.nodes), 'node')}, {counted(len(state.bound), 'pod')} on them"

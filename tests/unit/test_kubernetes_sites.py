@@ -231,3 +231,45 @@ def test_a_sample_of_many_nodes_is_looked_at(tmp_path: Path) -> None:
     nodes = [node(f"a{number}", 8 if number < 150 else 64) for number in range(250)]
     lines = who(tmp_path, "new", *nodes, pod("new"))
     assert lines[0] == "d/new (priority 0) goes to a0"  # the larger ones would be better, and are not looked at
+
+
+def test_who_answers_for_all_pods_of_a_workload_in_turn(tmp_path: Path) -> None:
+    """Each sees those before it: the anti-affinity of one keeps the next off its node, and a budget has less left."""
+    low = [pod(f"low-{name}", name, 6, app="low") for name in ("a1", "b1", "c1")]
+    budget = of("PodDisruptionBudget", "low", "policy/v1", selector={"matchLabels": {"app": "low"}}, minAvailable=2)
+    budget["status"] = {"disruptionsAllowed": 1}
+    path = written(tmp_path / "c.yaml", *map(node, ("a1", "b1", "c1")), node("d1", 4), *low, budget)
+    requests = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
+    spec = {"containers": requests, "priority": 9, **affinity("podAntiAffinity", about(WEB, HOSTNAME))}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    web = of("Deployment", "web", APPS, replicas=5, selector=WEB, template=template)
+    lines = run_natjam("who", path, written(tmp_path / "web.yaml", web)).stdout.splitlines()
+    assert lines[0] == "d/web-0 (priority 9) goes to d1"
+    assert [line for line in lines if line.startswith("d/web-")][1:] == [
+        "d/web-1 (priority 9) preempts on a1, and waits for its victims to go",
+        "d/web-2 (priority 9) preempts on b1, and waits for its victims to go",
+        "d/web-3 (priority 9) preempts on c1, and waits for its victims to go",
+        "d/web-4 (priority 9) finds no node where preemption would help",
+    ]
+    assert "a1: d/low-a1 (priority 0) would go; taken" in lines
+    assert "b1: d/low-b1 (priority 0, against its budget) would go; taken" in lines
+    assert lines[-1] == "of 5 pods 1 fit, 3 preempt, 1 wait; evicted: d/low-a1, d/low-b1, d/low-c1"
+
+
+def test_who_says_when_another_start_would_choose_another_node(tmp_path: Path) -> None:
+    nodes = [node(f"a{number}", 8 if number < 150 else 64) for number in range(250)]
+    lines = who(tmp_path, "new", *nodes, pod("new"))
+    (sample,) = (line for line in lines if line.startswith("kube-scheduler looked at"))
+    assert "looked at 120 of 250 nodes" in sample
+    assert "from 24 starts all around it takes a0 1 times" in sample
+    assert lines[lines.index(sample) + 1].startswith("  and a150 ")
+
+
+def test_a_play_begins_with_the_pods_that_run(tmp_path: Path) -> None:
+    high = pod("high", "", 8, 9)
+    path = written(tmp_path / "c.yaml", node("a1"), pod("low", "a1", 8, terminationGracePeriodSeconds=0), high)
+    run_natjam("import", "kubernetes", path, "--out", tmp_path / "mine.yaml")
+    run_natjam("play", tmp_path / "mine.yaml", "--out", tmp_path / "played.csv")
+    rows = (tmp_path / "played.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows[1:]] == ["d/low", "d/high"]
+    assert "d/high" in rows[1]  # by whom it was evicted

@@ -177,10 +177,13 @@ def test_another_value_of_a_class_is_for_pods_that_come(tmp_path: Path) -> None:
         for name, value in (("batch", 10), ("prod", 100))
     ]
     path, out, table = tmp_path / "c.yaml", tmp_path / "mine.yaml", tmp_path / "t.csv"
-    there = pod("b", "n1", "8", 10, priorityClassName="batch"), pod("new", "", "8", 100, priorityClassName="prod")
-    written(path, *classes, node("n1"), *there)
+    pods = pod("b", "n1", "8", 10, priorityClassName="batch"), pod("new", "", "8", 100, priorityClassName="prod")
+    written(path, *classes, node("n1"), *pods)
     run_natjam("import", "kubernetes", path, "--class", "batch=5000", "--out", out)
     assert "n1: d/b (priority 10) would go; taken" in run_natjam("who", out, "new").stdout
+    there = {each.pod.name: each.pod.priority for each in read_saved(out, Kubernetes).arrivals}
+    assert there == {"d/b": 10, "d/new": 100}, "pods that are there keep what they were admitted with"
+    run_natjam("import", "kubernetes", path, "--class", "batch=5000", "--from-empty", "--out", out)
     anew = {each.pod.name: each.pod.priority for each in read_saved(out, Kubernetes).arrivals}
     assert anew == {"d/b": 5000, "d/new": 100}, "from an empty cluster all pods come anew"
     table.write_text("submit_s,name,class,cpu\n5,later,batch,1\n")
@@ -271,7 +274,8 @@ def test_who_shows_the_best_nodes_and_the_others_by_reason(tmp_path: Path) -> No
         "50 nodes: 4 cpu asked, it has less in all; nobody's leaving helps (a150, a151, a152, ...)",
     ]
     lines = run_natjam("who", path, "tiny").stdout.splitlines()
-    assert len(lines) == 1 + 5 + 1 + 2
+    assert len(lines) == 1 + 5 + 1 + 2 + 1 + 5
+    assert lines[9].startswith("kube-scheduler looked at 200 of 200 nodes, from a start that moves on with each pod; ")
     assert lines[6].startswith("45 more nodes: scores from ")
     assert lines[7] == "100 nodes: 0.1 cpu asked, less is left (a0, a1, a2, ...)"
 
@@ -302,7 +306,7 @@ def test_who_says_first_what_of_a_manifest_is_not_modelled(tmp_path: Path) -> No
 def test_who_names_what_it_does_not_take(manifest: dict[str, Any], said: str, tmp_path: Path) -> None:
     path, asked = written(tmp_path / "c.yaml", node("a")), written(tmp_path / "asked.yaml", manifest)
     done = run_natjam("who", path, asked, status=2)
-    assert "has no Pod, Job or Deployment with a pod that waits" in " ".join(done.output.split())
+    assert "has no Pod, nor anything with pods that wait" in " ".join(done.output.split())
     assert f"{said} ({asked}:1)" in " ".join(done.output.split())
 
 

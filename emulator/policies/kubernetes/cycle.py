@@ -10,7 +10,8 @@ At the end are the questions to kube-scheduler as pure functions of a state: ``p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt
 from emulator.policies.kubernetes.queue import Queue, refusing
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import Ties
-from emulator.sites.kubernetes import Bound, Group, Pending, Pod, State
+from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Pending, Pod, State
 from emulator.vocabulary import Frozen
 
 
@@ -180,6 +181,32 @@ def victims(state: State, pod: Pod, ties: Ties) -> Preemption:
     if placement.node is not None:
         raise ValueError(f"pod {pod.name} fits on {placement.node}: it preempts nobody")
     return preempt_in(snapshot, pod, node, placement.fit_errors, ties)
+
+
+def one_by_one(state: State, pods: Sequence[Pod], ties: Ties) -> Iterator[Decision]:
+    """One attempt for each of these pods, each in the cluster that the one before leaves; none is of a PodGroup."""
+    snapshot, names = Snapshot(state), {pod.name for pod in pods}
+    others = [replace(each, aside=True) for each in state.waiting if each.pod.name not in names]
+    specs = [
+        BudgetSpec(each.name, each.selector, snapshot.healthy[each.name] - each.allowed, each.namespace)
+        for each in state.budgets
+    ]
+    for pod in pods:
+        decision = run_cycle(snapshot, Queue([*others, Pending(pod, nominated(state, pod))]), 0, ties)
+        assert isinstance(decision, Decision), "the pod is ready, and in no group"
+        if decision.evicted:
+            snapshot.restand(specs)
+        yield decision
+
+
+def from_other_starts(state: State, pod: Pod, ties: Ties, starts: int) -> Counter[str]:
+    """The nodes that a pod goes to if the scheduler begins to look at others, from so many starts all around."""
+    snapshot, node = Snapshot(state), nominated(state, pod)
+    found: Counter[str] = Counter()
+    for number in range(starts):
+        snapshot.first = (state.first + number * len(state.nodes) // starts) % len(state.nodes)
+        found[place_in(snapshot, pod, node, ties).node or ""] += 1
+    return found
 
 
 def nominated(state: State, pod: Pod) -> str | None:

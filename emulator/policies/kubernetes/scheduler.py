@@ -277,6 +277,7 @@ class KubeScheduler(Scheduler):
         if job.made == 1 and node is not None:
             self._snapshot.add(Bound(pod, node, min(since_ns, job.details.since_ns)))
             self._bound(job, node, f"{pod.name} ran on {node} before")
+            self._cycles.append(Cycle((), {name: (node,)}))
         else:
             self._controller.arrive(pod, since_ns)
 
