@@ -111,6 +111,10 @@ class Comparison:
         }
 
 
+class NothingInCommonError(ConfigError):
+    """No job succeeded on both sides.  Of two single runs the evictions can be compared all the same."""
+
+
 def in_order(a: Path, b: Path, baseline: Path | None) -> tuple[Path, Path]:
     """The two sides, the one that is subtracted last: ``baseline``, which must be one of them; by default ``b``.
 
@@ -127,7 +131,8 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     """Compare the runs at two paths; ``b`` is the baseline.
 
     Raises:
-        ConfigError: a path has no finished run, or two with one seed, or no job succeeded on both sides.
+        NothingInCommonError: no job succeeded on both sides.
+        ConfigError: a path has no finished run, or two with one seed.
     """
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
@@ -143,7 +148,9 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     succeeded = [side[side["state"] == "succeeded"] for side in sides]
     pairs = pair_jobs(succeeded[0], succeeded[1], quantity, _KEYS)
     if not len(pairs):
-        raise ConfigError(f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare")
+        raise NothingInCommonError(
+            f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare"
+        )
     groups = {str(queue): found for queue, found in pairs.groupby("queue", sort=False)}
     if by_variant:
         variants = [*dict.fromkeys(pairs["variant"])]
@@ -375,6 +382,11 @@ def _eviction_json(eviction: Eviction) -> dict[str, Any]:
 
 def _job_names(evictions: Iterable[Eviction]) -> list[str]:
     return sorted({each.job for each in evictions})
+
+
+def write_evictions(before: Side, after: Side, directory: Path) -> None:
+    """Write ``compare.json`` with the evictions alone, where no job is to be compared.  Raises RunError."""
+    write_json(directory / "compare.json", {"evictions": evictions_json(before, after)})
 
 
 def evictions_table(*sides: Side) -> Table:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from emulator.cli.options import Baseline, Out, Strict, claimed
-from emulator.display.console import results_console, say
+from emulator.display.console import results_console, say, warn
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
@@ -54,10 +54,22 @@ def compare(
     if directory is not None:
         a, b = comparisons.run_both(a, b, directory, say)
     sides = comparisons.in_order(a, b, baseline)
-    comparison = comparisons.compare_runs(*sides, quantity)
+    try:
+        comparison = comparisons.compare_runs(*sides, quantity)
+    except comparisons.NothingInCommonError as error:  # pods of a cluster as it stands may never end
+        comparison, evicted = None, comparisons.before_and_after(a, b)
+        if not any(side.evictions for side in evicted):
+            raise
+        warn(str(error).partition(",")[0] + "; who is evicted is compared all the same")
     directory = directory or claimed(context, "compare", out)
     for basis in dict.fromkeys(basis_of_run(read_summary(find_runs([side])[0].path)) for side in (a, b)):
         head_answer(basis, strict)
+    if comparison is None:
+        comparisons.write_evictions(*evicted, directory)
+        for table in (comparisons.evictions_table(*evicted), *comparisons.changes_tables(*evicted)):
+            results_console().print(table)
+        say(f"results in {directory}")
+        return
     pair = comparison.pair
     evicted = None if pair is None else comparisons.before_and_after(*(pair if sides == (a, b) else pair[::-1]))
     more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}

@@ -273,3 +273,16 @@ def test_a_play_begins_with_the_pods_that_run(tmp_path: Path) -> None:
     rows = (tmp_path / "played.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["d/low", "d/high"]
     assert "d/high" in rows[1]  # by whom it was evicted
+
+
+def test_compare_says_who_would_now_be_evicted_also_where_no_pod_ends(tmp_path: Path) -> None:
+    pools = Path(__file__).resolve().parents[1] / "data/kubernetes/pools"
+    objects = pools / "pools.yaml", pools / "chat.yaml"
+    run_natjam("import", "kubernetes", *objects, "--class", "inference=-20", "--out", tmp_path / "before.yaml")
+    run_natjam("import", "kubernetes", *objects, "--out", tmp_path / "after.yaml")
+    out = tmp_path / "compared"
+    done = run_natjam("compare", tmp_path / "before.yaml", tmp_path / "after.yaml", "--out", out)
+    assert "who is evicted is compared all the same" in " ".join(done.stderr.split())
+    found = json.loads((out / "compare.json").read_text())["evictions"]
+    assert (found["newly"], found["no_longer"]) == (["ml/sweep-1", "ml/sweep-2"], [])
+    assert {each["by"] for each in found["after"]} == {"ml/chat-0", "ml/chat-1"}

@@ -22,6 +22,7 @@ from emulator.sites.kubernetes import (
     State,
 )
 from emulator.sites.labels import Selector
+from emulator.vocabulary import SECOND_NS
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker, class_of, context_of, group_of, node_of
@@ -81,6 +82,9 @@ def read_kubernetes(
     partial = {each.pod.name: maker.partial.get(each.pod.name, ()) for each in state.waiting}
     cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals), context)
     return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
+
+
+_WAITING_NS = SECOND_NS
 
 
 def _revalued(classes: Iterable[PriorityClass], values: Mapping[str, int]) -> Iterable[PriorityClass]:
@@ -173,10 +177,12 @@ def _by_creation(
 
 
 def _running(present: Iterable[Present], lengths: Mapping[Owner, list[int]], now_ns: int) -> Iterator[Arrival]:
-    """Those that have not ended: on their nodes since they started; those that wait at 0, the oldest first."""
+    """Those that have not ended: on their nodes since they started; those that wait, the oldest first, a second after
+    0, when those that run have their containers."""
     for each in sorted(present, key=lambda each: each.created_ns or now_ns):
         if each.ended or each.terminating:
             continue
         length_ns = expected_ns(each, lengths, now_ns)
-        submit_ns = each.start_ns - now_ns if each.node and each.start_ns is not None else 0
+        at_ns = each.start_ns - now_ns if each.start_ns is not None else 0
+        submit_ns = at_ns if each.node else _WAITING_NS
         yield Arrival(each.pod, submit_ns, length_ns, each.grace_ns, each.replacement, each.node or None)
