@@ -107,7 +107,7 @@ def preempt_in(
 ) -> Preemption:
     """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
 
-    Above 100 nodes kube-scheduler looks for some candidates only; here all nodes are looked at.
+    Of more than 100 nodes kube-scheduler compares some candidates only; here all are compared.
     """
     if pod.policy is Policy.NEVER:
         return Preemption(pod, Verdict.NEVER, fit_errors=fit_errors)
