@@ -51,7 +51,8 @@ CANCELLED = "preempted (PreemptMode=CANCEL)"
 def resources_of(of: Node | Job) -> dict[str, float]:
     """What a node has, or a job takes of each of its nodes, as natjam's machines count it."""
     memory = {_MEMORY_GB: of.memory_mb / 1000} if of.memory_mb else {}
-    return {CPU: float(of.cpus), **memory, **{name: float(amount) for name, amount in of.gres.items()}}
+    gres = {name.replace(":", "/"): float(amount) for name, amount in of.gres.items()}  # no ``:`` in an experiment
+    return {CPU: float(of.cpus), **memory, **gres}
 
 
 def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
@@ -61,7 +62,7 @@ def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
 
 def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Job:
     """A job whose length Slurm does not know."""
-    gres = {name: -(-amount // 1000) for name, amount in group.resources.items()}
+    gres = {name.replace("/", ":"): -(-amount // 1000) for name, amount in group.resources.items()}
     cpus, memory_mb = gres.pop(CPU, 0), group.resources.get(_MEMORY_GB, 0)
     gres.pop(_MEMORY_GB, None)
     given = {name: getattr(details, name) for name in details.__struct_fields__}
