@@ -318,8 +318,8 @@ class SlurmScheduler(Scheduler):
     def _record_reason(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
         stay.reclaimed_for = None, ""
         if requester is not None:
-            job = requester.job
-            stay.reclaimed_for = job.name, f"makes room for {job.name} of {job.qos or job.partition} ({how})"
+            job, of = requester.job, (requester.qos or requester.partition).name
+            stay.reclaimed_for = job.name, f"makes room for {job.name} of {of} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""
