@@ -127,8 +127,8 @@ COMMAND_OF_ASSOCIATIONS = (
 """Prints what ``read_associations`` reads."""
 
 
-def read_associations(path: Path) -> Iterator[Association]:
-    """The associations of a table; those of a user in one partition only are left out.
+def read_associations(path: Path, cluster: str) -> Iterator[Association]:
+    """The associations of a table; those of other clusters, and of a user in one partition only, are left out.
 
     Raises:
         ConfigError: it cannot be read, a column is missing, or a value is none.
@@ -136,7 +136,7 @@ def read_associations(path: Path) -> Iterator[Association]:
     seen: set[tuple[str, str]] = set()
     for where, row in read_table(path, ("Account", "User"), COMMAND_OF_ASSOCIATIONS):
         named = row["Account"], row["User"]
-        if named in seen or row.get("Partition"):
+        if named in seen or row.get("Partition") or row.get("Cluster", cluster).lower() != cluster.lower():
             continue
         seen.add(named)
         share = row.get("Share", "1") or "1"
