@@ -2,7 +2,8 @@
 
 Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made
 room at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it
-from now on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).
+from now on, also while its victims leave or are in their grace.  For who is there in theory, and still finds no room
+(those that would only stop keep their memory), nothing is kept.  Whoever cannot be anywhere now is planned (``Plan``).
 The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
 nothing.
 
@@ -47,7 +48,7 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         where = plan.where_now(job)
         decision = decide(snapshot, job, plan.free_now(job), now_ns)
         yield decision
-        if decision.outcome is not Outcome.STARTS:
+        if decision.outcome in (Outcome.PREEMPTS, Outcome.AWAITS_VICTIMS):
             plan.keep(where, now_ns, now_ns + job.limit_ns)
 
 
