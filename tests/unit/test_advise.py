@@ -225,7 +225,7 @@ def test_two_at_once_do_not_share_a_directory(tmp_path: Path) -> None:
     with held_directory(tmp_path, "held by this test"):
         result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
     assert result.exit_code == 2
-    assert result.stderr == f"natjam: {tmp_path}: another natjam advise is going on there; name another directory\n"
+    assert result.stderr == f"natjam: {tmp_path}: another natjam command is at work there; name another directory\n"
     assert [*tmp_path.iterdir()] == []
 
 
@@ -469,3 +469,17 @@ def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
         result = advise(*arguments, "--out", tmp_path / "out")
         assert result.exit_code == 2, result.output
         assert said in result.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_trace_that_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    result = advise(tmp_path / "none.csv", "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (2, f"natjam: {tmp_path / 'none.csv'}: there is no such file\n")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_results_of_something_else_are_not_mixed_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text("mine")
+    result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
+    assert (result.exit_code, "is neither empty nor a directory of natjam advise" in result.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["experiment.yaml"]

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("emulator", "workloads", "analysis")
 PURE = {
     *("__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "decimal", "enum"),
-    *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "types", "typing"),
+    *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "struct", "types"),
+    "typing",
     *("msgspec", "msgspec.structs"),
     *("numpy", "numpy.typing"),  # where a decision is about thousands of jobs
 }
