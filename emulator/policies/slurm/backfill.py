@@ -27,6 +27,11 @@ from emulator.policies.slurm.snapshot import ALREADY_NS, FreeTimes, Snapshot, Wa
 from emulator.sites.slurm import SECOND_NS, Job
 
 
+_NOT_PLANNED = ("Partition", "JobArray")
+"""With these begin the reasons of jobs that no end of another would let start, or of tasks behind others of their array.
+Who waits for a limit of a QOS or an association is planned all the same, if it could not start now, as recorded."""
+
+
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
     """Look at the pending jobs once.  The caller carries out each decision in ``snapshot`` before it takes the next."""
     jobs = snapshot.pending(now_ns, snapshot.cluster.settings.bf_max_job_test)
@@ -35,15 +40,14 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
-        if why := snapshot.limits.why_waits(job.job):
-            yield Decision(job.job.name, Outcome.WAITS, why=why)
+        why = snapshot.limits.why_waits(job.job)
+        if number < hopeful and not why.startswith(_NOT_PLANNED):
+            where, at_ns = plan.add(job) or ((), None)
+            why = why or too_few(snapshot, job, plan.free_now(job))
+            yield Decision(job.job.name, Outcome.WAITS, where, (), at_ns, why)
             continue
-        if number < hopeful:
-            decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
-            if (planned := plan.add(job)) is not None:
-                where, at_ns = planned
-                decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
-            yield decision
+        if why:
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
             continue
         where = plan.where_now(job)
         decision = decide(snapshot, job, plan.free_now(job), now_ns)
