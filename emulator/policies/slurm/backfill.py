@@ -26,9 +26,8 @@ from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.snapshot import ALREADY_NS, FreeTimes, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Job
 
-
 _NOT_PLANNED = ("Partition", "JobArray")
-"""With these begin the reasons of jobs that no end of another would let start, or of tasks behind others of their array.
+"""With these begin the reasons of jobs that no end of another would let start, or of tasks behind others of an array.
 Who waits for a limit of a QOS or an association is planned all the same, if it could not start now, as recorded."""
 
 
@@ -101,7 +100,7 @@ class Plan:
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
         room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
-        for begin_ns, nodes, next_ns in self._beginnings(job):
+        for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
                 continue
@@ -119,24 +118,33 @@ class Plan:
                 return where, at_ns
         return None
 
-    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int, int | None]]:
-        """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
-        enough, and the next of these times."""
-        yield self._now_ns, self.free_now(job), self._ends_ns[0] if self._ends_ns else None
-        allowed = self._snapshot.nodes_for(job)
-        following = [*self._ends_ns[1:], None]
-        for begin_ns, kept_then, next_ns in zip(self._ends_ns, self._kept_then, following, strict=True):
-            if begin_ns > self._now_ns + self._settings.bf_window_ns:
+    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
+        """Now, and when something that is kept is free again; with the nodes that are free from then on, and the next
+        of these times.  Those before whose next one the job fits nowhere are left out: it would be tried again then.
+        """
+        allowed, needed, ends_ns = self._snapshot.nodes_for(job), job.job.nodes, self._ends_ns
+        soonest_ns = room.first_ns(allowed, needed)
+        if soonest_ns is None:
+            return
+        before = bisect_left(ends_ns, soonest_ns)
+        if not before:
+            yield self._now_ns, self.free_now(job), ends_ns[0] if ends_ns else None
+        last_ns = self._now_ns + self._settings.bf_window_ns
+        for number in range(max(0, before - 1), len(ends_ns)):
+            begin_ns = ends_ns[number]
+            if begin_ns > last_ns:
                 return
-            nodes = allowed & ~kept_then
-            if nodes.bit_count() < job.job.nodes:
+            next_ns = ends_ns[number + 1] if number + 1 < len(ends_ns) else None
+            nodes = allowed & ~self._kept_then[number]
+            fits = nodes if next_ns is None else nodes & room.by(next_ns)
+            if fits.bit_count() < needed:
                 continue
             end_ns = self._rounded_up(begin_ns + job.limit_ns)
-            first, last = bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))
-            for _, until_ns, later in self._kept[first:last]:
-                if begin_ns < until_ns:
-                    nodes &= ~later
-            yield begin_ns, nodes, next_ns
+            later = 0
+            for begun in range(bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))):
+                later |= self._kept[begun][2]
+            if (fits & ~later).bit_count() >= needed:
+                yield begin_ns, nodes & ~later, next_ns
 
     def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
