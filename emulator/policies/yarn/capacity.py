@@ -148,6 +148,14 @@ class Step(NamedTuple):
     node: str
 
 
+class _Turn(NamedTuple):
+    """What a queue did when its turn came."""
+
+    steps: list[Step]
+    kept: Resources
+    """What queues that come later may not have, if it did nothing: its first request waits for that."""
+
+
 class CapacityScheduler:
     """Queues, nodes and applications, and what each heartbeat gives (see the module's theory of operation)."""
 
@@ -217,7 +225,7 @@ class CapacityScheduler:
         if node.reserved is not None:
             return self._look_at_reserved(node, node.reserved)
         while given < self._per_heartbeat and node.reserved is None and fits(self._smallest, node.free):
-            found = self._assign(self.root, node, self.root.maximum)
+            found = self._assign(self.root, node, self.root.maximum).steps
             if not found:
                 break
             steps += found
@@ -236,43 +244,51 @@ class CapacityScheduler:
         request.stayed += 1
         return []
 
-    def _assign(self, queue: Queue, node: Node, limit: Resources) -> list[Step]:
+    def _assign(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
         """The first thing that can be done for the queue; ``limit``: how much it may hold."""
+        none = self.amounts.none
         if not self._is_below(queue, limit, queue.reserved):
-            return []
+            return _Turn([], none)
         if not queue.children:
             return self._assign_leaf(queue, node, limit)
-        for child in sorted(queue.children, key=lambda child: self._turn(child, queue.by_priority)):
-            its_limit = common(plus(minus(limit, queue.used), child.used), child.maximum)
-            if steps := self._assign(child, node, its_limit):
-                return steps
-        return []
+        kept = none
+        for child in sorted(queue.children, key=lambda child: self._rank(child, queue.by_priority)):
+            left = minus(minus(limit, kept), queue.used)
+            turn = self._assign(child, node, common(plus(left, child.used), child.maximum))
+            if turn.steps:
+                return turn
+            kept = plus(kept, turn.kept)
+        return _Turn([], kept)
 
     def _is_below(self, queue: Queue, limit: Resources, reserved: Resources) -> bool:
         """Whether the queue may hold more, if so much of what is reserved is given up."""
         return self.amounts.more(limit, queue.used) or self.amounts.more(limit, minus(queue.used, reserved))
 
-    def _turn(self, queue: Queue, by_priority: bool) -> tuple[bool, int, Fraction, Fraction]:
+    def _rank(self, queue: Queue, by_priority: bool) -> tuple[bool, int, Fraction, Fraction]:
         used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
         if by_priority:
             return used >= 1, -queue.priority, used, -queue.capacity
         return False, 0, used, -queue.capacity
 
-    def _assign_leaf(self, queue: Queue, node: Node, limit: Resources) -> list[Step]:
+    def _assign_leaf(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
+        amounts = self.amounts
         headroom = minus(limit, queue.used)
         for application in queue.in_order():
             if not self._is_below(queue, limit, application.reserved):
-                return []
-            if application.requests and (steps := self._try(application.requests[0], node, headroom)):
-                return steps
-        return []
+                break
+            if not application.requests:
+                continue
+            request = application.requests[0]
+            if amounts.more(request.amount, plus(headroom, application.reserved)):
+                return _Turn([], amounts.larger(headroom, amounts.none))
+            if steps := self._try(request, node, headroom):
+                return _Turn(steps, amounts.none)
+        return _Turn([], amounts.none)
 
     def _try(self, request: Request, node: Node, headroom: Resources) -> list[Step]:
         """Allocate or reserve, if that is possible; ``headroom``: what its queue may still hold."""
         amounts = self.amounts
         if not fits(request.amount, node.size):
-            return []
-        if amounts.more(request.amount, plus(headroom, request.application.reserved)):
             return []
         lacks = amounts.larger(minus(request.amount, headroom), amounts.none)
         is_full = any(each > 0 for each in lacks)
@@ -383,7 +399,7 @@ class CapacityScheduler:
         held = [_held(each, each.name, each.node, each.container) for each in application.held.values()]
         reserved = [
             _held(request, f"{request.name}@{node.name}", node.name, request.reserved[node.name])
-            for node in self.nodes.values()
+            for node in sorted(self.nodes.values(), key=lambda node: self._gives_up_first(node.name))
             if (request := node.reserved) is not None and request.application is application
         ]
         pending = total((request.amount for request in application.requests), none)
