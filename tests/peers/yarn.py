@@ -81,7 +81,7 @@ class Round:
         amounts = Amounts(self._amount(self._record["cluster"]))
         free = self._free(applications)
         selected = select(root, applications, free, preemption_of(self._record["preemption"]), amounts)
-        return next(self._differences(root, dict(zip(_SELECTORS, selected, strict=True))), None)
+        return next(self._differences(root, dict(zip(_SELECTORS, selected, strict=False))), None)
 
     def _amount(self, given: Sequence[int]) -> Resources:
         return amount_of(given, self._calculator)
@@ -336,7 +336,6 @@ class Played:
                 scheduler.free(process.request)
         for process in (each for each in done if not each.is_killed):
             self._note("complete", process.request, node)
-            scheduler.kill(process.request)
             scheduler.free(process.request)
             process.job.completed.append((process.request, True))
             if process.request.is_master:
@@ -364,16 +363,16 @@ class Played:
         scheduler = self._scheduler
         applications = scheduler.applications()
         reserved = {
-            held.name: (held.name.split("@")[0], held.node)
+            held.name: held.node
             for of in applications.values()
             for one in of
             for held in one.reserved
         }
         free = {name: node.free for name, node in scheduler.nodes.items()}
         selected = select(scheduler.need(), applications, free, self._preemption, scheduler.amounts)
-        names = list(dict.fromkeys(each for of in selected for each in of))
+        names = dict.fromkeys([*selected.for_reserved, *selected.across_queues, *selected.inside_queues])
         before = len(self.log)
-        for node in [reserved[name][1] for name in names if name in reserved]:
+        for node in [reserved[name] for name in selected.given_up]:
             request = scheduler.nodes[node].reserved
             assert request is not None
             self._note(scheduler.unreserve(request, node).kind.value, request, node)

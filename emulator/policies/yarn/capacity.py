@@ -82,6 +82,8 @@ class RunningApplication:
     """Those that wait, the first to be tried first."""
     held: dict[str, Request] = field(default_factory=dict)
     """Its containers, by name."""
+    leaving: dict[str, Request] = field(default_factory=dict)
+    """Those that were killed and are still on their nodes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -196,11 +198,14 @@ class CapacityScheduler:
 
     def kill(self, request: Request) -> None:
         """The container goes: its queue has what it holds, and its node not yet."""
-        del request.application.held[request.name]
+        request.application.leaving[request.name] = request.application.held.pop(request.name)
         self._charge(request, -1)
 
     def free(self, request: Request) -> None:
-        """A node reports that a container is gone."""
+        """A node reports that a container is gone, which has ended or was killed."""
+        if request.name in request.application.held:
+            self.kill(request)
+        del request.application.leaving[request.name]
         node = self.nodes[request.node]
         node.free = plus(node.free, request.amount)
 
@@ -279,7 +284,7 @@ class CapacityScheduler:
             if not application.requests:
                 continue
             request = application.requests[0]
-            if amounts.more(request.amount, plus(headroom, application.reserved)):
+            if not fits(request.amount, plus(headroom, application.reserved)):
                 return _Turn([], amounts.larger(headroom, amounts.none))
             if steps := self._try(request, node, headroom):
                 return _Turn(steps, amounts.none)
@@ -396,14 +401,17 @@ class CapacityScheduler:
 
     def _application(self, application: RunningApplication) -> Application:
         none = self.amounts.none
-        held = [_held(each, each.name, each.node, each.container) for each in application.held.values()]
+        held, leaving = (
+            [_held(each, each.name, each.node, each.container) for each in those.values()]
+            for those in (application.held, application.leaving)
+        )
         reserved = [
             _held(request, f"{request.name}@{node.name}", node.name, request.reserved[node.name])
             for node in sorted(self.nodes.values(), key=lambda node: self._gives_up_first(node.name))
             if (request := node.reserved) is not None and request.application is application
         ]
         pending = total((request.amount for request in application.requests), none)
-        return Application(application.name, application.priority, pending, held, reserved)
+        return Application(application.name, application.priority, pending, held, reserved, leaving)
 
 
 def _held(request: Request, name: str, node: str, number: int) -> Held:
