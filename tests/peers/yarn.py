@@ -222,18 +222,19 @@ class Played:
         self._jobs: dict[str, _Job] = {}
         self._events: list[tuple[int, int, int, int, Callable[[], None]]] = []
 
-    def _queue(self, given: Record, parent_has: Resources, parent: Queue | None) -> Queue:
-        share = Fraction(str(given["capacity"])) / 100 * (parent.capacity if parent else 1)
-        whole = parent_has
-        ceiling = Fraction(str(given.get("maximum", 100))) / 100 * (self._maxima[parent.name] if parent else 1)
+    def _queue(
+        self, given: Record, whole: Resources, parent: Queue | None, shares: Sequence[Fraction] = (Fraction(1),) * 2
+    ) -> Queue:
+        """``shares``: of the cluster, that its parent is guaranteed and may have, with single precision."""
+        percents = (given["capacity"], given.get("maximum", 100))
+        shares = [single(single(each / 100) * share) for each, share in zip(percents, shares, strict=True)]
         name = f"{parent.name}.{given['name']}" if parent else "root"
-        self._maxima = {**getattr(self, "_maxima", {}), name: ceiling}
         none = (0,) * len(whole)
         queue = Queue(
             name,
-            share,
-            tuple(int(each * single(share)) for each in whole),
-            tuple(int(each * single(ceiling)) for each in whole),
+            Fraction(str(given["capacity"])) / 100 * (parent.capacity if parent else 1),
+            tuple(int(each * shares[0]) for each in whole),
+            tuple(int(each * shares[1]) for each in whole),
             none,
             none,
             given.get("priority", 0),
@@ -242,7 +243,7 @@ class Played:
             given.get("disable_preemption", False) or (parent is not None and parent.is_disabled),
             parent,
         )
-        queue.children = [self._queue(child, whole, queue) for child in given.get("queues", ())]
+        queue.children = [self._queue(child, whole, queue, shares) for child in given.get("queues", ())]
         self._queues[given["name"]] = queue
         return queue
 
@@ -362,12 +363,7 @@ class Played:
         assert self._preemption is not None
         scheduler = self._scheduler
         applications = scheduler.applications()
-        reserved = {
-            held.name: held.node
-            for of in applications.values()
-            for one in of
-            for held in one.reserved
-        }
+        reserved = {held.name: held.node for of in applications.values() for one in of for held in one.reserved}
         free = {name: node.free for name, node in scheduler.nodes.items()}
         selected = select(scheduler.need(), applications, free, self._preemption, scheduler.amounts)
         names = dict.fromkeys([*selected.for_reserved, *selected.across_queues, *selected.inside_queues])

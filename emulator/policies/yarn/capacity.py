@@ -9,9 +9,10 @@ and again, as often as the node may be given containers in one heartbeat.  Of an
 tried, by its priority, then by its age.
 
 A request that is too large for what the node has free is reserved there.  What is reserved counts as used.  A request
-may have one reservation, and more the longer it starves.  If it gets a container elsewhere
-while it may not have one more, one of its reservations is given up for that; so is one if only that makes room below the
-maximum of its queue.
+may have one reservation, and more the longer it starves.  If it gets a container elsewhere while it may not have one
+more, one of its reservations is given up for that; so is one if only that makes room below the maximum of its queue.
+If the first request of an application is too large for what its queue may still hold, queues that come later leave that
+alone in this turn.
 
 A container that is killed gives its resources back to its queue at once, and to its node when the node reports it gone.
 """
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
 
 from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
@@ -128,7 +130,7 @@ class Queue:
     def in_order(self) -> list[RunningApplication]:
         """Its applications in the order of service."""
         if self.is_fair:
-            return sorted(self.applications, key=lambda each: (each.used[0], each.order))
+            return sorted(self.applications, key=lambda each: (each.used[0] - each.reserved[0], each.order))
         return sorted(self.applications, key=lambda each: (-each.priority, each.order))
 
 
@@ -378,13 +380,13 @@ class CapacityScheduler:
     def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
         """What a leaf wants, at most what its user may have; and the same without what is reserved."""
         none, whole = self.amounts.none, self.amounts.whole
-        share = single(max(Fraction(used, all_of) for used, all_of in zip(queue.used, whole, strict=True)))
-        if share < single(queue.capacity):
-            limit = queue.guaranteed
+        share = self.amounts.ratio(queue.used, whole)
+        if share < queue.capacity:
+            limit = tuple(map(Fraction, queue.guaranteed))
         else:
-            limit = tuple(int(all_of * share) + least for all_of, least in zip(whole, self._smallest, strict=True))
+            limit = tuple(all_of * share + least for all_of, least in zip(whole, self._smallest, strict=True))
         steps = zip(limit, self._smallest, strict=True)
-        left = lacking(tuple(-(-each // step) * step for each, step in steps), queue.used)
+        left = lacking(tuple(ceil(each / step) * step for each, step in steps), queue.used)
         asked = [
             (total((request.amount for request in application.requests), none), application.reserved)
             for application in queue.applications
@@ -395,9 +397,7 @@ class CapacityScheduler:
 
     def applications(self) -> dict[str, list[Application]]:
         """The applications of each leaf, the last of its order first, with what they hold and have reserved."""
-        return {
-            leaf.name: [self._application(each) for each in reversed(leaf.in_order())] for leaf in self.root.leaves
-        }
+        return {leaf.name: [self._application(each) for each in reversed(leaf.in_order())] for leaf in self.root.leaves}
 
     def _application(self, application: RunningApplication) -> Application:
         none = self.amounts.none

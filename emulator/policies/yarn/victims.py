@@ -201,7 +201,10 @@ def _for_reserved(
     """On each node with something reserved, the newest containers that make room for it; first where least goes."""
     left = {queue.name: queue.to_obtain for queue in root.leaves}
     held = [
-        (queue, each) for queue, ones in applications.items() for one in ones for each in (*one.containers, *one.leaving)
+        (queue, each)
+        for queue, ones in applications.items()
+        for one in ones
+        for each in (*one.containers, *one.leaving)
     ]
     held.sort(key=lambda pair: pair[1].number, reverse=True)
     rooms = [
