@@ -438,7 +438,7 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool, strict: bool
     else:
         question = slurm_question(file, read_saved(file, Slurm))
     head_answer(question.basis, strict, error=as_json)
-    progress, total = results_console(stderr=as_json), question.days * len(question.candidates)
+    progress, total = results_console(stderr=as_json), question.plays
     with WorkDisplay(progress) as display:
         display.update(WorkStatus("starting workers", 0.0, None))
         for played in question.played():

@@ -200,7 +200,7 @@ def test_a_blocked_job_blocks_its_partition_and_its_nodes_for_lower_tiers() -> N
     state = snapshot(cluster(), running, waiting)
     decisions = list(main_pass(state, SECOND_NS))
     assert [(each.job, each.outcome) for each in decisions] == [("high-b", Outcome.WAITS), ("low0", Outcome.WAITS)]
-    assert decisions[0].why == "1 of 4 nodes have 8 free CPUs, it needs 2, and no victims would make room"
+    assert decisions[0].why == "Resources: 1 of 4 nodes have 8 free CPUs, it needs 2, and no victims would make room"
     assert "4 nodes are kept for jobs before it" in decisions[1].why
 
 

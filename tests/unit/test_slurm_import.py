@@ -10,11 +10,25 @@ from pathlib import Path
 import pytest
 
 import workloads.saved
-from analysis.advise.sites import slurm_question
+from analysis.advise.sites import PREVIEW, busiest_day, slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Qos, Settings, Slurm
+from emulator.sites.slurm import (
+    MINUTE_NS,
+    SECOND_NS,
+    Cluster,
+    Job,
+    Limits,
+    Mode,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Slurm,
+    Weights,
+    has_features,
+)
 from tests.advice import played
 from tests.commands import run_natjam
 from workloads.saved import read_saved, write_saved
@@ -565,6 +579,139 @@ def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) ->
     assert "low=SUSPEND: 1 of 2 jobs: jobs of one partition take turns" in said
     heads = slurm_question(Path("site.yaml"), requeued).heads
     assert heads[1].startswith("SUSPEND: 1 of 2 jobs: jobs of one partition take turns")
+
+
+ASSOCIATIONS = """\
+Cluster|Account|User|ParentName|Share|GrpTRES|GrpJobs|MaxTRES|MaxJobs|MaxWall|Partition
+c|root|||1||||||
+c|a||root|40|cpu=512,mem=1T,gres/gpu=8||||7-00:00:00|
+c|a|u||parent||3|node=2|5||
+d|a|w|b|1||||||
+c|a|u||1|||||| gpu
+"""
+
+
+def test_associations_and_limits_as_sacctmgr_prints_them(tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS.replace("| gpu", "|gpu"))
+    (tmp_path / "qos.txt").write_text(
+        "Name|Priority|UsageFactor|GrpTRES|MaxWall|MaxTRESPU|MaxJobsPU|MaxTRESPA|Flags\n"
+        "q|10|2.000000|cpu=24|1-00:00:00|gres/gpu=4|2|node=3|DenyOnLimit\n"
+    )
+    lines = "AccountingStorageEnforce=limits\nAccountingStorageType=accounting_storage/slurmdbd\n"
+    lines += "PriorityWeightFairshare=1000\nPriorityWeightTRES=cpu=100,GRES/gpu=200\nPriorityWeightAge=5\n"
+    of_partition = "=ALL QOS=q PriorityJobFactor=7 MaxNodes=3 MaxTime=60 TRESBillingWeights=CPU=1,Mem=0.5G"
+    (tmp_path / "site.conf").write_text(f"ClusterName=C\n{lines}{SITE.replace('=ALL', of_partition, 1)}")
+    found = read_conf(tmp_path / "site.conf", tmp_path / "qos.txt", tmp_path / "assoc.txt")
+    root, account, user = found.cluster.associations
+    assert (root.account, account.shares, user.shares, user.user) == ("root", 40, None, "u")
+    assert account.limits == Limits({"cpu": 512, "mem": 1 << 20, "gpu": 8}, wall_ns=7 * 24 * 60 * MINUTE_NS)
+    assert user.limits == Limits(group_jobs=3, job_tres={"node": 2}, user_jobs=5)
+    low = found.cluster.partitions[0]
+    assert (low.qos, low.job_factor, low.max_nodes, low.max_ns) == ("q", 7, 3, 60 * MINUTE_NS)
+    assert low.billing == {"cpu": 1.0, "mem": 0.5 / 1024}
+    [qos] = found.cluster.qos
+    expected = Limits({"cpu": 24}, None, {"gpu": 4}, 2, {"node": 3}, wall_ns=24 * 60 * MINUTE_NS)
+    assert (qos.limits, qos.usage_factor, found.cluster.by_qos) == (expected, 2.0, False)
+    settings = found.cluster.settings
+    assert settings.enforces_limits
+    assert settings.weights == Weights(age=5, fair_share=1000, tres={"cpu": 100.0, "gpu": 200.0})
+    assert not by_effect(found.losses)[0]
+
+
+def test_priorities_are_as_they_were_where_shares_are_not_given(tmp_path: Path) -> None:
+    lines = "PriorityWeightFairshare=1000\nPriorityWeightAge=1000\n"
+    jobs = TWO_JOBS.replace("Raw\n", "Raw|Priority\n").replace("|60\n", "|60|7\n", 1) + "|9"
+    site, losses = site_of(tmp_path, lines + SITE, jobs.replace("|60\n|9", "|60|9\n"))
+    assert [each.priority for each in site.jobs] == [7, 9]
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["no associations"]
+    assert site.cluster.settings.weights is not None
+    assert site.cluster.settings.weights.age == 0, "without slurmdbd it does not count"
+
+
+def test_of_a_site_with_many_jobs_the_busiest_day_is_played_first() -> None:
+    """Its figures are shown until the whole can be compared."""
+    cluster = Cluster({"n": Node(8)}, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())
+    day_ns, names = 24 * 60 * MINUTE_NS, ["low", "high"] * 1001
+    jobs = [Job(f"j{n}", name, 1, 4, SECOND_NS, n * 100 * SECOND_NS, MINUTE_NS) for n, name in enumerate(names)]
+    jobs.append(Job("long", "low", 1, 8, 600 * SECOND_NS, day_ns + SECOND_NS))
+    question = slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs)))
+    day = busiest_day(jobs)
+    assert ("long" in {job.name for job in day}, len(day), min(job.submit_ns for job in day)) == (True, 865, 0)
+    plays = {candidate.name: play for candidate, play in question.candidates}
+    early = {(name, PREVIEW): plays[name](PREVIEW) for name in question.first}
+    assert question.results(dict([*early.items()][:-1])) == ([], 0)
+    found, days = question.results(early)
+    assert (len(found), days, question.plays) == (
+        len(question.first),
+        0,
+        len(question.candidates) + len(question.first),
+    )
+    assert "This is of the busiest day only" in "\n".join(question.text(found, days))
+
+
+def test_what_stopped_jobs_keep_is_counted_for_suspend() -> None:
+    """Two GB and two GPUs are kept for a minute on a node."""
+    nodes = {"n": Node(8, 8000, {"gpu": 4})}
+    cluster = Cluster(nodes, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())
+    low = Job("low", "low", 1, 8, 600 * SECOND_NS, memory_mb=2048, gres={"gpu": 2})
+    question = slurm_question(
+        Path("site.yaml"), Slurm(cluster, (low, Job("high", "high", 1, 8, 60 * SECOND_NS, MINUTE_NS)))
+    )
+    suspend = next(play for candidate, play in question.candidates if candidate.mechanism == "SUSPEND")
+    measures = suspend(0)
+    assert measures is not None
+    assert measures["stopped_gb_h"] == measures["stopped_gres_h"] == pytest.approx(2 / 60)
+    found, _ = question.results(played(question))
+    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 hours of GPUs" in "\n".join(question.words(found))
+
+
+def test_jobs_that_share_no_node_have_it_whole(tmp_path: Path) -> None:
+    jobs = TWO_JOBS.replace("|1|8|60", "|1|2|60").replace("|high|", "|low|")
+    for conf, starts in ((SITE, [0, 60]), (SITE.replace("=ALL", "=ALL OverSubscribe=EXCLUSIVE"), [0, 600])):
+        site, losses = site_of(tmp_path, conf, jobs)
+        assert [start for start, *_ in starts_s(site).values()] == starts
+        assert not by_effect(losses)[0]
+    site, losses = site_of(tmp_path, SITE.replace("cons_tres", "linear"), jobs)
+    assert [start for start, *_ in starts_s(site).values()] == [0, 600]
+
+
+def test_a_suspended_job_keeps_memory_and_gpus_and_who_needs_them_waits(tmp_path: Path) -> None:
+    """As in the recorded ``memory-suspend`` and ``gres-suspend`` runs; ``two`` needs less, and is put over it."""
+    conf = SITE.replace("REQUEUE", "SUSPEND,GANG").replace("=ALL", "=ALL OverSubscribe=FORCE:1")
+    conf = conf.replace("CR_CPU", "CR_CPU_Memory").replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:2")
+    head, first, second = TWO_JOBS.splitlines()
+    for held, asked, start in (("mem=6000M", "mem=2000M", 60), ("mem=6000M", "mem=2001M", 600)):
+        table = "\n".join((head + "|AllocTRES", f"{first}|cpu=8,{held}", f"{second}|cpu=8,{asked}"))
+        site, _ = site_of(tmp_path, conf, table)
+        assert starts_s(site)["2"] == [start], asked
+    gpus = "\n".join((head + "|AllocTRES", f"{first}|mem=1G,gres/gpu=1", f"{second}|mem=1G,gres/gpu=2"))
+    assert starts_s(site_of(tmp_path, conf, gpus)[0])["2"] == [600]
+    requeued = conf.replace("SUSPEND,GANG", "REQUEUE")
+    assert starts_s(site_of(tmp_path, requeued, gpus)[0])["2"] == [60]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes"),
+    [
+        ("new", ["n2"]),
+        ("amd|new", ["n1", "n2"]),
+        ("new&intel", ["n2"]),
+        ("[old|(new&amd)]", ["n1"]),
+        ("new*1", ["n2"]),
+        ("gone", []),
+        ("", ["n1", "n2"]),
+    ],
+)
+def test_features_as_sbatch_takes_them(wanted: str, nodes: list[str]) -> None:
+    has = {"n1": Node(features=("amd", "old")), "n2": Node(features=("intel", "new"))}
+    assert [name for name, node in has.items() if has_features(node, wanted)] == nodes
+
+
+def test_a_job_gets_a_node_with_the_features_that_it_asks_for(tmp_path: Path) -> None:
+    conf = SITE.replace("=n1 CPUs=8", "=n1 CPUs=8 Feature=old\nNodeName=n2 CPUs=8 Feature=new")
+    head, first, _ = TWO_JOBS.splitlines()
+    site, _ = site_of(tmp_path, conf, f"{head}|Constraints\n{first}|new\n")
+    assert jobs_player(site.cluster, site.jobs).finish()["1"][0].nodes == ("n2",)
 
 
 def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def read_conf(path: Path, qos_path: Path | None = None, associations: Path | Non
         why = "memory is consumed there, and slurm.conf does not say how much a node has: it is not looked at"
         site.lose(f"RealMemory of {unknown[0]}", site.nodes[unknown[0]], why)
         nodes = {name: replace(node, memory_mb=0) for name, node in nodes.items()}
-    below = () if associations is None else read_associations(associations)
+    below = () if associations is None else read_associations(associations, site.value("clustername"))
     cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, tuple(below))
     usual = {each.name: _usual(site, each, nodes) for each in partitions}
     counts_memory = any(node.memory_mb for node in nodes.values())
@@ -343,7 +343,6 @@ def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
 
 COMMAND = "sacctmgr --parsable2 show qos"
 """Prints what is read here."""
-_NEEDED = ("Name", "Preempt")
 _SHORT_COLUMNS = {
     "UsageThres": "UsageThreshold",
     "MaxSubmitPU": "MaxSubmitJobsPU",
@@ -367,7 +366,7 @@ def _read_qos(site: Site, path: Path) -> tuple[Qos, ...]:
         ConfigError: it cannot be read, a column is missing, or a value is none.
     """
     found: dict[str, tuple[Where, Qos]] = {}
-    for where, row in read_table(path, _NEEDED, COMMAND):
+    for where, row in read_table(path, ("Name", "Preempt") if site.preempts_by_qos else ("Name",), COMMAND):
         name = row["Name"]
         if name in found:
             raise where.error("Name", f"'{printable(name[:40])}' is there twice")
@@ -391,7 +390,7 @@ def _qos_of_row(where: Where, row: Mapping[str, str], mode: Mode, exempt_ns: int
     own_mode, own_exempt = row.get("PreemptMode", ""), row.get("PreemptExemptTime", "")
     return Qos(
         row["Name"],
-        tuple(filter(None, row["Preempt"].split(","))),
+        tuple(filter(None, row.get("Preempt", "").split(","))),
         mode if own_mode.lower() in ("", _CLUSTER) else read_mode(where, own_mode),
         time_ns(where, "GraceTime", row.get("GraceTime") or "0", SECOND_NS) or 0,
         (time_ns(where, "PreemptExemptTime", own_exempt, MINUTE_NS) or 0) if own_exempt else exempt_ns,

@@ -35,7 +35,7 @@ def tres(where: Where, key: str, text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         name, is_given, value = part.partition("=")
-        name = name.lower().removeprefix(_GRES)
+        name = _named(name)
         if not is_given or value.lower() in _NONE:
             continue
         if name == "mem":
@@ -45,11 +45,16 @@ def tres(where: Where, key: str, text: str) -> dict[str, int]:
     return found
 
 
+def _named(text: str) -> str:
+    """A TRES as it is called here: in small letters, without ``gres/``, and with what no resource may have as ``_``."""
+    return re.sub(r"[^a-z0-9_.:-]", "_", text.lower().removeprefix(_GRES))
+
+
 def gres(where: Where, key: str, text: str) -> dict[str, int]:
     """Amounts by name, and by name and type, of such as ``gpu:a100:4(S:0-1),gpu:2``; of those that are consumed."""
     found: Counter[str] = Counter()
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
-        name, *rest = part.strip().lower().removeprefix(_GRES).replace("=", ":").split(":")
+        name, *rest = _named(part.strip().replace("=", ":")).split(":")
         if name in _NONE or _NOT_CONSUMED in rest:
             continue
         count = rest.pop() if rest and rest[-1][:1].isdigit() else "1"
@@ -127,8 +132,8 @@ COMMAND_OF_ASSOCIATIONS = (
 """Prints what ``read_associations`` reads."""
 
 
-def read_associations(path: Path) -> Iterator[Association]:
-    """The associations of a table; those of a user in one partition only are left out.
+def read_associations(path: Path, cluster: str) -> Iterator[Association]:
+    """The associations of a table; those of other clusters, and of a user in one partition only, are left out.
 
     Raises:
         ConfigError: it cannot be read, a column is missing, or a value is none.
@@ -136,7 +141,7 @@ def read_associations(path: Path) -> Iterator[Association]:
     seen: set[tuple[str, str]] = set()
     for where, row in read_table(path, ("Account", "User"), COMMAND_OF_ASSOCIATIONS):
         named = row["Account"], row["User"]
-        if named in seen or row.get("Partition"):
+        if named in seen or row.get("Partition") or row.get("Cluster", cluster).lower() != cluster.lower():
             continue
         seen.add(named)
         share = row.get("Share", "1") or "1"

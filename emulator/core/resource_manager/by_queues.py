@@ -190,9 +190,10 @@ class ByQueues(ByContract):
         """The queue was asked for the node: it reserves it if it can use nothing of it, and a gang that holds it ends
         the reservation there."""
         reservations = self._offers.reservations
+        offer.reserved.clear()
         if not is_served and offer.hold is None:
             self._reserve(queue, offer)
-        elif offer.is_held and any(each.node == offer.node.name for each in reservations.standing()):
+        elif offer.is_held and reservations.standing_on(offer.node.name):
             reservations.retain(lambda each: each.node != offer.node.name)
             offer.is_for_others = True
 

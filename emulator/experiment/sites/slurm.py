@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from emulator.errors import ConfigError
@@ -22,11 +23,11 @@ def slurm_site(document: Document) -> Site:
             f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"
         )
     mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos} if cluster.by_qos else {}
-    names = {name for node in cluster.nodes.values() for name in resources_of(node)}
-    kept = tuple(sorted(names - {CPU}))
+    names = sorted({name for node in cluster.nodes.values() for name in resources_of(node)})
+    kept = tuple(name for name in names if name != CPU)
     return Site(
         tuple({"name": name, "count": 1, "resources": resources_of(node)} for name, node in cluster.nodes.items()),
-        tuple(_job(each, modes.get(each.qos)) for each in jobs),
+        tuple(_job(each, modes.get(each.qos), names) for each in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
         usual={
             "overheads": "slurm-22",
@@ -55,6 +56,7 @@ def _own_mechanism(mode: Mode | None) -> dict[str, str]:
     return {"mechanism": "suspend"} if mode is Mode.SUSPEND else {}
 
 
-def _job(of: Job, mode: Mode | None) -> dict[str, Any]:
-    groups = (tasks("task", of.nodes, of.length_ns, resources_of(of)),)
+def _job(of: Job, mode: Mode | None, names: Iterable[str]) -> dict[str, Any]:
+    takes = dict.fromkeys(names, 0.0) | resources_of(of)  # else a task that names no memory asks for the usual one
+    groups = (tasks("task", of.nodes, of.length_ns, takes),)
     return job(of, of.partition, of.submit_ns, of.details, groups, gang=of.nodes > 1, **_own_mechanism(mode))

@@ -49,6 +49,8 @@ class Controller:
         """When a scheduler runs next; known after ``arm``."""
         self.slice_ns = FOREVER_NS
         """When jobs that share CPUs change turns next; known after ``share``."""
+        self.passing = ""
+        """The scheduler whose pass is under way, in words."""
         self.stopped: dict[str, int] = {}
         """The jobs that are stopped for others, and since when."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, TimeSlices()
@@ -121,14 +123,14 @@ class Controller:
         self.snapshot.advance(now_ns)
         main_ns = self._main_ns(due_ns) if before_ns < due_ns else FOREVER_NS
         if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
-            self._news_for_backfill = False
+            self._news_for_backfill, self.passing = False, "backfill"
             yield from backfill_pass(self.snapshot, now_ns)
         most = self._settings.default_queue_depth
         if main_ns <= now_ns:
             most = None if self._all_jobs_ns() <= now_ns else most
             self._last_main_ns, self._news = main_ns, False
         if main_ns <= now_ns or self._has_room:
-            self._has_room = False
+            self._has_room, self.passing = False, "the main scheduler"
             yield from main_pass(self.snapshot, now_ns, most)
 
     def _calculate_priorities(self, now_ns: int) -> None:

@@ -51,7 +51,8 @@ CANCELLED = "preempted (PreemptMode=CANCEL)"
 def resources_of(of: Node | Job) -> dict[str, float]:
     """What a node has, or a job takes of each of its nodes, as natjam's machines count it."""
     memory = {_MEMORY_GB: of.memory_mb / 1000} if of.memory_mb else {}
-    return {CPU: float(of.cpus), **memory, **{name: float(amount) for name, amount in of.gres.items()}}
+    gres = {name.replace(":", "/"): float(amount) for name, amount in of.gres.items()}  # no ``:`` in an experiment
+    return {CPU: float(of.cpus), **memory, **gres}
 
 
 def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
@@ -61,12 +62,16 @@ def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
 
 def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Job:
     """A job whose length Slurm does not know."""
-    gres = {name: -(-amount // 1000) for name, amount in group.resources.items()}
+    gres = {name.replace("/", ":"): -(-amount // 1000) for name, amount in group.resources.items()}
     cpus, memory_mb = gres.pop(CPU, 0), group.resources.get(_MEMORY_GB, 0)
     gres.pop(_MEMORY_GB, None)
     given = {name: getattr(details, name) for name in details.__struct_fields__}
     shape = group.tasks, cpus, 0, event.submitted_ns
     return Job(event.job, event.queue, *shape, priority=event.priority, memory_mb=memory_mb, gres=gres, **given)
+
+
+_REMEMBERED = 10
+"""Most reasons of a job that are told, without the last one."""
 
 
 class SlurmRules(Frozen):
@@ -116,6 +121,8 @@ class SlurmScheduler(Scheduler):
         """The executions of the jobs that are on nodes in the snapshot."""
         self._going: list[_JobPlacement] = []
         """Those that leave their nodes for good."""
+        self._waits: dict[str, list[tuple[int, str, str]]] = {}
+        """Of each job that waits: since when for which reason, and in whose pass that was seen."""
         self._started: list[_JobPlacement] = []
         """In the pass that is under way."""
         self._is_shared = True
@@ -142,6 +149,7 @@ class SlurmScheduler(Scheduler):
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
                 decisions.append(decision)
+                self._remember(decision, now_ns)
                 if decision.outcome is Outcome.STARTS or decision.victims:
                     starts = {decision.job: decision.nodes} if decision.outcome is Outcome.STARTS else {}
                     cycles.append(Cycle(decisions, starts, dict.fromkeys(decision.victims, decision.job)))
@@ -154,6 +162,23 @@ class SlurmScheduler(Scheduler):
         return Answer(
             [*decided, *self._carried_out(now_ns)], self._until_ns(now_ns), cycles=[*cycles, Cycle(decisions)]
         )
+
+    def _remember(self, decision: Decision, now_ns: int) -> None:
+        """Remember why a job waits, if that is another reason than before, and for whom it is."""
+        if decision.outcome is Outcome.STARTS:
+            return
+        words = f"preempts {', '.join(decision.victims)}" if decision.victims else decision.why
+        known = self._waits.setdefault(decision.job, [])
+        if not known or known[-1][1].partition(":")[0] != words.partition(":")[0]:
+            known.append((now_ns, words, self._controller.passing))
+            del known[_REMEMBERED:-1]
+
+    def _story(self, decision: Decision) -> str:
+        """Why a job that starts has waited, which pass starts it, and who went for it; blank: it has not waited."""
+        if not (known := self._waits.pop(decision.job, None)):
+            return ""
+        lines = [f"at {at_ns / SECOND_NS:.3f} s, {by}: {words}" for at_ns, words, by in known]
+        return "\n".join((f"{self._controller.passing} starts {decision.job} on {', '.join(decision.nodes)}", *lines))
 
     # ---- what has happened ----
 
@@ -229,6 +254,7 @@ class SlurmScheduler(Scheduler):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
             stay = self._placements[decision.job] = self._on_nodes(self._controller.start(decision, now_ns))
+            stay.why = self._story(decision)
             self._cluster.start(stay)
             self._started.append(stay)
 
@@ -292,8 +318,8 @@ class SlurmScheduler(Scheduler):
     def _record_reason(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
         stay.reclaimed_for = None, ""
         if requester is not None:
-            job = requester.job
-            stay.reclaimed_for = job.name, f"makes room for {job.name} of {job.qos or job.partition} ({how})"
+            job, of = requester.job, (requester.qos or requester.partition).name
+            stay.reclaimed_for = job.name, f"makes room for {job.name} of {of} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""
