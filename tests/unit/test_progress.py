@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from analysis.report.facts import headline
@@ -84,6 +85,14 @@ def test_bars_show_each_kind_of_task_in_proportion() -> None:
     assert containers.count("·") == BAR_CELLS - round(BAR_CELLS * 41 / 48)
     assert "75.3 s emulated at 20x" in lines[0]
     assert "lag p99 1.7 ms" in lines[0]
+
+
+def test_containers_of_several_sizes_are_counted_without_a_total() -> None:
+    shown = replace(status(RESEARCH, PRODUCTION), containers_total=0)
+    assert status_line(shown).endswith("containers 41")
+    text = displayed(render_status(shown, height=30))
+    assert "containers  41  production 12  research 29" in text
+    assert "41/" not in text
 
 
 def test_jobs_that_do_not_fit_the_terminal_are_counted() -> None:

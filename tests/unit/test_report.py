@@ -257,6 +257,23 @@ def test_the_baseline_is_the_variant_named(tmp_path: Path) -> None:
     assert as_planned == named, "the first of the campaign's file, as in the campaign's own table"
 
 
+def test_each_directory_has_its_own_report_and_none_replaces_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in (3, 4):
+        simulate(tmp_path / "campaign/runs/one", f"seed-{seed}", f"seed={seed}")
+    run = Path("campaign/runs/one/seed-3")
+    own = (run / "report.html").read_bytes()
+    assert f"report in {run}/report.html: the run's own" in run_natjam("report", run).output
+    assert "report in campaign/report.html (" in run_natjam("report", "campaign").output
+    of_two = run_natjam("report", run, run.with_name("seed-4")).output
+    assert re.match(r"report in runs/report-\d{8}-\d{6}\.html \(", of_two)
+    assert (run / "report.html").read_bytes() == own
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign", "runs"]
+    run_natjam("verify", run)
+
+
 def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:
     runs = [RunPath(name, seed, tmp_path / name / str(seed)) for name in "abc" for seed in range(9)]
     shown = to_detail(runs)

@@ -662,7 +662,7 @@ def test_what_stopped_jobs_keep_is_counted_for_suspend() -> None:
     assert measures is not None
     assert measures["stopped_gb_h"] == measures["stopped_gres_h"] == pytest.approx(2 / 60)
     found, _ = question.results(played(question))
-    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 GPU-hours" in "\n".join(question.words(found))
+    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 hours of GPUs" in "\n".join(question.words(found))
 
 
 def test_jobs_that_share_no_node_have_it_whole(tmp_path: Path) -> None:
