@@ -7,7 +7,6 @@ import errno
 import os
 import shlex
 import sys
-from collections import Counter
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from emulator.core.job import JobSpec
     from emulator.display.status import RunStatus
     from emulator.engine import OnStatus
     from emulator.experiment.model import Experiment
@@ -287,6 +285,7 @@ def validate(
       natjam validate mine.yaml
       natjam validate catalog:natjam-fig4
     """
+    from emulator.core.job import counted_tasks
     from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
     from emulator.experiment.warnings import warnings
@@ -300,24 +299,11 @@ def validate(
         except ConfigError as error:
             problems.append(error.message)
             continue
-        say(f"{file}: valid: {_counted(jobs)} on {counted(experiment.cluster.containers, 'container')}")
+        say(f"{file}: valid: {counted_tasks(jobs)} on {counted(experiment.cluster.containers, 'container')}")
         for warning in warnings(experiment):
             warn(f"{file}: {warning}")
     if problems:
         raise ConfigError("\n".join(problems))
-
-
-def _counted(jobs: Sequence[JobSpec]) -> str:
-    from emulator.vocabulary import MAP, REDUCE, TASKS, counted
-
-    counts: Counter[str] = Counter()
-    for group in (group for job in jobs for group in job.facts.groups):
-        counts[group.name] += group.count
-    maps, reduces, programs = counts.pop(MAP, 0), counts.pop(REDUCE, 0), counts.pop(TASKS, 0)
-    of_programs = f", {counted(programs, 'program task')}" if programs else ""
-    others = "".join(f", {count} {name}" for name, count in counts.items())
-    of_usual = ", ".join(map(counted, (len(jobs), maps, reduces), ("job", "map", "reduce")))
-    return f"{of_usual}{of_programs}{others}"
 
 
 @app.command()
@@ -400,7 +386,8 @@ def init(
                 file.write_bytes(data)
     for name in contents:
         say(str(directory / name))
-    say(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
+    say("")
+    say(f"Next: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
 
 
 def examples() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -23,8 +24,9 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
+from emulator.live.dumpers.criu import CRIU_VARIABLE
 from emulator.sites.basis import Basis, Gap
-from tests.commands import invoked
+from tests.commands import invoked, run_natjam
 from tests.experiment_files import VALID, write
 from workloads.importers import guess_format
 from workloads.importers.source import ignore
@@ -66,7 +68,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
                     completion_s = mean_s * factor * noise
                     row = (one.name, seed, f"{name}{number}", is_production, completion_s)
                     jobs.append((*row, missed / 20, lost_s / 4))
-    columns = ["candidate", "seed", "name", "is_production", "completion_s", "missed", "lost_work_s"]
+    columns = ["candidate", "seed", "job", "is_production", "completion_s", "missed", "lost_work_s"]
     return CandidateResults(tuple(rows), pandas.DataFrame(jobs, columns=columns))
 
 
@@ -483,3 +485,26 @@ def test_results_of_something_else_are_not_mixed_with_advice(tmp_path: Path) -> 
     result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
     assert (result.exit_code, "is neither empty nor a directory of natjam advise" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["experiment.yaml"]
+
+
+@pytest.mark.parametrize("has_criu", [False, True])
+def test_of_programs_only_what_works_is_compared_and_the_rest_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_criu: bool
+) -> None:
+    if has_criu and os.geteuid():
+        pytest.skip("criu needs root")
+    if has_criu:
+        (tmp_path / "criu").write_text("#!/bin/sh\necho Version: 4.1\n")
+        (tmp_path / "criu").chmod(0o700)
+    monkeypatch.setenv(CRIU_VARIABLE, str(tmp_path / "criu"))
+    run_natjam("init", tmp_path / "mine", "--program")
+    result = run_natjam("advise", tmp_path / "mine" / "experiment.yaml", "--seeds", "2", "--out", tmp_path / "out")
+    said = " ".join(result.stdout.split())
+    assert "not compared: checkpoint: a program has no keys to save" in said
+    assert ("not compared: image: programs are saved by criu: " in said) != has_criu
+    assert "2 jobs, 2 program tasks" in said
+    facts = kept_advice(tmp_path / "out")
+    compared = {one["mechanism"] for one in facts["candidates"]}
+    assert compared == {"wait", "kill", "suspend", "adaptive"} | ({"image"} if has_criu else set())
+    assert set(facts["left_out"]) == {"checkpoint"} | (set() if has_criu else {"image"})
+    assert not any("process images go" in each for each in facts["assumed"])
