@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -147,11 +148,20 @@ def run_directory(run_id: str) -> Path:
 def socket_directory(run_id: str) -> Path:
     """Directory of a run's Unix sockets, whose paths may have 107 bytes: a short one, whatever ``TMPDIR`` is.
 
-    It lies in ``/run/user/UID`` if that is this user's alone, else in ``/tmp``.  Its driver makes it new, for this user
-    alone, and locks it, as ``run_directory``.
+    It lies in ``/run/user/UID`` if that is this user's alone and stays when the user logs out, because a run in the
+    background goes on then; else in ``/tmp``.  Its driver makes it new, for this user alone, and locks it, as
+    ``run_directory``.
     """
     own = Path(f"/run/user/{os.getuid()}")
-    return (own if _is_own(own) else Path("/tmp")) / f"{_DIRECTORY_PREFIX}{run_id}"
+    return (own if _is_own(own) and _stays_at_logout() else Path("/tmp")) / f"{_DIRECTORY_PREFIX}{run_id}"
+
+
+def _stays_at_logout() -> bool:
+    """Whether this user lingers (``loginctl enable-linger``): else systemd removes ``/run/user/UID`` at the logout."""
+    try:
+        return Path("/var/lib/systemd/linger", pwd.getpwuid(os.getuid()).pw_name).exists()
+    except KeyError:  # this user has no name
+        return False
 
 
 def _is_own(directory: Path) -> bool:

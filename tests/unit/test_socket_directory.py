@@ -48,6 +48,17 @@ def test_the_users_own_directory_counts_only_if_nobody_else_can_enter_it(tmp_pat
     assert not _is_own(own)
 
 
+@pytest.mark.parametrize(
+    ("is_own", "stays", "in_own"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_the_users_own_directory_is_used_if_it_stays_when_the_user_logs_out(
+    is_own: bool, stays: bool, in_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.live.janitor._is_own", lambda _: is_own)
+    monkeypatch.setattr("emulator.live.janitor._stays_at_logout", lambda: stays)
+    assert (socket_directory("ray-01234567").parent != Path("/tmp")) is in_own
+
+
 @needs_root
 def test_the_directory_of_another_user_is_not_taken_for_ones_own(tmp_path: Path) -> None:
     own = tmp_path / "own"
