@@ -152,16 +152,19 @@ def socket_directory(run_id: str) -> Path:
     background goes on then; else in ``/tmp``.  Its driver makes it new, for this user alone, and locks it, as
     ``run_directory``.
     """
-    own = Path(f"/run/user/{os.getuid()}")
-    return (own if _is_own(own) and _stays_at_logout() else Path("/tmp")) / f"{_DIRECTORY_PREFIX}{run_id}"
-
-
-def _stays_at_logout() -> bool:
-    """Whether this user lingers (``loginctl enable-linger``): else systemd removes ``/run/user/UID`` at the logout."""
+    user = os.getuid()
     try:
-        return Path("/var/lib/systemd/linger", pwd.getpwuid(os.getuid()).pw_name).exists()
-    except KeyError:  # this user has no name
-        return False
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:  # this user has none
+        name = ""
+    place = short_place(Path(f"/run/user/{user}"), Path("/var/lib/systemd/linger", name or str(user)))
+    return place / f"{_DIRECTORY_PREFIX}{run_id}"
+
+
+def short_place(own: Path, lingering: Path) -> Path:
+    """The user's ``own`` runtime directory, if it is private and stays, else ``/tmp``.  It stays if the file ``lingering``
+    is there (``loginctl enable-linger`` makes it)."""
+    return own if _is_own(own) and os.path.exists(lingering) else Path("/tmp")
 
 
 def _is_own(directory: Path) -> bool:
