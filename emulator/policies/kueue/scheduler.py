@@ -369,7 +369,8 @@ class KueueScheduler(Scheduler):
             yield from self._act(self._phases.due(now_ns), now_ns)
             if self._cycle_ns is not None:
                 return
-            if not self._release_ns and any(decision.evicted for decision in decisions):
+            evicted = [self._jobs[name] for each in decisions for name in each.evicted]
+            if any(not self._release_ns or job.life.admitted_ns is None for job in evicted):
                 self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
