@@ -3,9 +3,10 @@
 Theory of operation
 -------------------
 The papers compare two schedulers by running the same jobs under both, and plot for every job the difference of its two
-completion times (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired within runs of
-the same variant and seed; if the sides have no seed in common, within repeats of the same number.  The interval is over
-the seeds, not over the jobs (see ``Difference``); variants of a campaign share their seeds, so they count as one.
+completion times (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Runs are paired by variant and
+seed; if the sides have no seed in common, by the numbers of repeats.  Runs without a partner count nowhere.  If only
+one side has several variants, the other is compared with each of them.  The interval is over the seeds, not over the
+jobs (see ``Difference``); variants of two campaigns share their seeds, so they count as one.
 
 Evictions are of two runs of one workload, or of two files to run.  Jobs are told apart by their names, and counted by
 their queues, which for an imported cluster are its classes.
@@ -25,8 +26,9 @@ from rich.text import Text
 
 from analysis.evictions import Eviction, Row, evictions
 from analysis.frames import DataFrame, pandas
-from analysis.load import Results, load_runs, rows_of
-from analysis.run_paths import RunPath, find_runs, read_summary, the_run
+from analysis.load import load_runs, rows_of
+from analysis.report.variants import short_names
+from analysis.run_paths import find_runs, read_summary, the_run
 from analysis.statistics import Difference, compare_pairs, pair_jobs
 from analysis.whole_run import run_experiment
 from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
@@ -57,7 +59,8 @@ ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 _MAX_EVICTIONS = 30
 """On a terminal; ``compare.json`` has all."""
-_KEYS = ("variant", "run_number", "name", "queue")
+_RUN_KEYS = ("variant", "run_number")
+_KEYS = (*_RUN_KEYS, "name", "queue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +74,25 @@ class Comparison:
     pairs: DataFrame
     """One row for each pair of jobs: variant, run_number, name, queue, a, b, difference."""
     differences: Mapping[str, Difference]
-    """By queue, and for all queues together."""
+    """By queue, and for all queues together; where one side is compared with each variant of the other, by both."""
     unpaired: tuple[int, int]
-    """Jobs of either side that are not on the other, or did not succeed on both."""
+    """Jobs of either side's runs that are not in the other's, or did not succeed in both."""
+    unpaired_runs: tuple[int, int]
+    """Runs of either side that have no partner; nothing here is of them."""
     disturbed: tuple[int, int]
     """Runs of either side with which the machine did not keep up."""
-    runs: tuple[int, int]
-    """All runs of either side."""
+    runs: tuple[tuple[Path, ...], tuple[Path, ...]]
+    """The directories of either side's runs that have a partner."""
     by_seed: bool
     """Whether runs are paired by their seeds; otherwise by their numbers."""
     totals: Mapping[str, tuple[float | None, float | None]]
-    """Means over the runs of either side of what ``TOTALS`` names, without what no run has."""
+    """Means over the runs of either side of what ``TOTALS`` names, without what no run has; none by variant."""
+
+    @property
+    def pair(self) -> tuple[Path, Path] | None:
+        """The directories of the only two runs that are compared; None: there are more."""
+        a, b = self.runs
+        return (a[0], b[0]) if len(a) == len(b) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
         """The contents of ``compare.json``; differences are ``a`` minus ``b``, in emulated seconds."""
@@ -93,6 +104,7 @@ class Comparison:
             "intervals": len(self.differences),
             "queues": {queue: _difference_json(found) for queue, found in self.differences.items()},
             "unpaired": {"a": self.unpaired[0], "b": self.unpaired[1]},
+            "unpaired_runs": {"a": self.unpaired_runs[0], "b": self.unpaired_runs[1]},
             "disturbed": {"a": self.disturbed[0], "b": self.disturbed[1]},
             "totals": {name: {"a": a, "b": b} for name, (a, b) in self.totals.items()},
             "jobs": self.pairs.to_dict("records"),
@@ -119,30 +131,45 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     """
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
-    runs = [find_runs([path]) for path in (a, b)]
-    loaded = [load_runs(found) for found in runs]
-    sides = [_side(found) for found in loaded]
-    by_seed = _number_runs(sides)
-    for path, side in zip((a, b), sides, strict=True):
-        twice = side[side.duplicated(list(_KEYS))]
+    loaded = [load_runs(find_runs([path])) for path in (a, b)]
+    runs, by_seed, by_variant = _numbered([results.runs for results in loaded])
+    for path, side in zip((a, b), runs, strict=True):
+        twice = side[side.duplicated(list(_RUN_KEYS))]
         if len(twice):
             which = f"{'the seed' if by_seed else 'the number'} {twice['run_number'].iloc[0]}"
             raise ConfigError(f"{path}: has two runs with {which}, which count only once; remove one")
-    pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
+    paired = [side.merge(other[list(_RUN_KEYS)], on=list(_RUN_KEYS)) for side, other in (runs, runs[::-1])]
+    sides = [results.jobs.merge(side, on=["run", "repeat"]) for results, side in zip(loaded, paired, strict=True)]
+    succeeded = [side[side["state"] == "succeeded"] for side in sides]
+    pairs = pair_jobs(succeeded[0], succeeded[1], quantity, _KEYS)
     if not len(pairs):
         raise ConfigError(f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare")
     groups = {str(queue): found for queue, found in pairs.groupby("queue", sort=False)}
-    if len(groups) > 1:
+    if by_variant:
+        variants = [*dict.fromkeys(pairs["variant"])]
+        shown = dict(zip(variants, short_names(variants), strict=True))
+        by_both = pairs.groupby(["variant", "queue"], sort=False)
+        groups = {f"{shown[variant]}: {queue}": found for (variant, queue), found in by_both}
+    elif len(groups) > 1:
         groups[ALL_QUEUES] = pairs
-    by_queue = {name: compare_pairs(found["difference"], found["run_number"]) for name, found in groups.items()}
     names = [path.resolve().name for path in (a, b)]
     if names[0] == names[1]:
         names = [str(a), str(b)]
-    unpaired = (sides[0].attrs["jobs"] - len(pairs), sides[1].attrs["jobs"] - len(pairs))
-    disturbed = (_disturbed(runs[0]), _disturbed(runs[1]))
-    counts = (len(runs[0]), len(runs[1]))
-    totals = _totals(loaded[0].runs, loaded[1].runs)
-    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts, by_seed, totals)
+    paths = [tuple(map(Path, side["path"].drop_duplicates())) for side in paired]
+    used = [results.runs[results.runs["path"].isin(side["path"])] for results, side in zip(loaded, paired, strict=True)]
+    return Comparison(
+        names[0],
+        names[1],
+        quantity,
+        pairs,
+        {name: compare_pairs(found["difference"], found["run_number"]) for name, found in groups.items()},
+        unpaired=(len(sides[0]) - len(pairs), len(sides[1]) - len(pairs)),
+        unpaired_runs=(len(loaded[0].runs) - len(paths[0]), len(loaded[1].runs) - len(paths[1])),
+        disturbed=(_disturbed(paths[0]), _disturbed(paths[1])),
+        runs=(paths[0], paths[1]),
+        by_seed=by_seed,
+        totals={} if by_variant else _totals(used[0], used[1]),
+    )
 
 
 def _totals(a: DataFrame, b: DataFrame) -> dict[str, tuple[float | None, float | None]]:
@@ -155,29 +182,30 @@ def _totals(a: DataFrame, b: DataFrame) -> dict[str, tuple[float | None, float |
     return found
 
 
-def _disturbed(runs: Sequence[RunPath]) -> int:
-    return sum(bool(disturbances(read_summary(run.path))) for run in runs)
+def _disturbed(runs: Sequence[Path]) -> int:
+    return sum(bool(disturbances(read_summary(run))) for run in runs)
 
 
-def _side(results: Results) -> DataFrame:
-    """The jobs of one side that succeeded, with their variants; ``attrs["jobs"]`` has the number of all its jobs."""
-    seeds = results.runs.set_index(["run", "repeat"])["seed"].rename("seed")
-    jobs = results.jobs.join(seeds, on=["run", "repeat"])
-    variants = jobs["run"].str.partition("/")[2]  # the part before is the directory given by the user
-    found = jobs.assign(variant=variants)[jobs["state"] == "succeeded"]
-    found.attrs["jobs"] = len(jobs)
-    return found
+def _numbered(runs: Sequence[DataFrame]) -> tuple[list[DataFrame], bool, bool]:
+    """The runs of the two sides, with the ``variant`` and ``run_number`` by which they are paired.
 
-
-def _number_runs(sides: list[DataFrame]) -> bool:
-    """Give each job the ``run_number`` by which runs are paired; whether that is the seed."""
-    if all(side["variant"].nunique() == 1 for side in sides):
-        for side in sides:
-            side["variant"] = ""  # one variant on each side: their names do not matter
+    Returns also whether that number is the seed, and whether one side has only one variant, which is there once for
+    each variant of the other.
+    """
+    sides = [side[["run", "repeat", "seed", "path"]].copy() for side in runs]
+    for side in sides:
+        side["variant"] = side["run"].str.partition("/")[2]  # the part before is the directory given by the user
+    single = [place for place, side in enumerate(sides) if side["variant"].nunique() == 1]
+    if len(single) == 1:
+        (place,) = single
+        variants = sides[1 - place]["variant"].drop_duplicates()
+        sides[place] = sides[place].drop(columns="variant").merge(variants, how="cross")
     shared = set(sides[0]["seed"]) & set(sides[1]["seed"])
     for side in sides:
         side["run_number"] = side["seed" if shared else "repeat"]
-    return bool(shared)
+        if len(single) == len(sides):
+            side["variant"] = ""  # their names do not matter
+    return sides, bool(shared), len(single) == 1
 
 
 def _difference_json(found: Difference) -> dict[str, Any]:
@@ -232,6 +260,11 @@ def totals_table(comparison: Comparison) -> Table:
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What the intervals are, and notes to the table."""
     said = [_about_intervals(comparison)]
+    a, b = comparison.unpaired_runs
+    if a or b:
+        whose = f"{a:,} of {comparison.a}, {b:,} of {comparison.b}"
+        what = "seed" if comparison.by_seed else "number"
+        said.append(f"runs left out everywhere, because the other side has none with their {what}: {whose}")
     a, b = comparison.unpaired
     if a or b:
         why = "did not succeed in both" + (", or have no deadline" if comparison.quantity == "margin_s" else "")
@@ -239,7 +272,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         said.append(f"jobs left out, because they are not in both or {why}: {jobs}")
     for side, disturbed, runs in zip((comparison.a, comparison.b), comparison.disturbed, comparison.runs, strict=True):
         if disturbed:
-            which = "the run" if runs == 1 else f"{disturbed} of the {runs} runs"
+            which = "the run" if len(runs) == 1 else f"{disturbed} of the {len(runs)} runs"
             said.append(f"disturbed: the machine did not keep up with {which} of {side}; do not trust their times")
     return said
 
@@ -249,9 +282,11 @@ def _about_intervals(comparison: Comparison) -> str:
     if runs == 1:
         (number,) = set(comparison.pairs["run_number"])
         which = f"seed {number}" if comparison.by_seed else "one run of each side, of different seeds"
+        variants = comparison.pairs["variant"].nunique()
+        each = f" for each of {variants} variants" if variants > 1 else ""
         return (
-            f"one pair of runs ({which}): no interval over seeds can be given; the percentiles are of the jobs of this"
-            " pair, and do not say how another seed would differ"
+            f"one pair of runs{each} ({which}): no interval over seeds can be given; the percentiles are of the jobs of"
+            " this pair, and do not say how another seed would differ"
         )
     how = "by seed" if comparison.by_seed else "by their numbers, because no seed is in both"
     many = "one interval" if count == 1 else f"{count} intervals, each of 95% by itself, not adjusted for their number"

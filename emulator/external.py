@@ -3,12 +3,11 @@
 Theory of operation
 -------------------
 A question is written to its standard input, and its standard output is read until ``done`` comes; both at a time, so
-that neither side waits for the other.  It has a bound of real time for that.  What it writes to its standard error goes
-to a file without a name, whose end is shown if it fails.
+that neither side waits for the other.  It has a bound of real time for that.  What it writes to its standard error is
+read with its answers; the beginning and the end of it are shown if it fails.
 
-It is the leader of a session of its own: Ctrl-C in a terminal does not reach it.  What it has started ends with it: its
-process group, and all that descends from it, stopped first, so that nothing is started meanwhile.  If this process is
-killed, its standard input ends.
+It runs below a keeper (``emulator.external_keeper``), in a session of its own: Ctrl-C in a terminal does not reach it.
+It ends with this process, whatever ends that, and so does all that it has started.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from typing import IO
 
@@ -36,7 +34,8 @@ from emulator.policies.schedulers.protocol import Decide, Done, InvalidLineError
 _encoder = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
-_LAST_OF_STDERR_BYTES = 2000
+_ENDS_OF_STDERR_BYTES = 1000
+"""So much is kept of the beginning of its standard error, and of the end."""
 _END_TIMEOUT_REAL_S = 1.0
 """A process that has closed its output has mostly ended; for so long it is waited for, to say how."""
 
@@ -54,8 +53,11 @@ class ExternalProcess:
         self._command = [sys.executable if part == PYTHON else part for part in outside.command]
         self._timeout_real_s = outside.answer_within_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
         self._unread = b""
+        self._stderr = b""
+        """The beginning of its standard error, and the end."""
+        self._stderr_left_out = 0
+        """How many bytes there were between the two."""
         self._lines = 0
         """How many lines it has said."""
 
@@ -79,9 +81,9 @@ class ExternalProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        _kill(process)
+        _end(process)
         process.wait()
-        for pipe in (process.stdin, process.stdout, self._stderr):
+        for pipe in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -90,23 +92,22 @@ class ExternalProcess:
         """End it from another thread than the one that asks; that one then hears that it has ended, and closes."""
         process = self._process
         if process is not None and process.returncode is None:
-            _kill(process)
+            _end(process)
 
     def _start(self) -> None:
-        self._unread, self._lines = b"", 0
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._unread, self._lines, self._stderr, self._stderr_left_out = b"", 0, b"", 0
         try:
             self._process = subprocess.Popen(
-                self._command,
+                [sys.executable, "-P", "-m", "emulator.external_keeper", str(os.getpid()), *self._command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._stderr,
+                stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise RunError(f"allocation external: {self._name} cannot be started: {error}") from None
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
 
@@ -131,10 +132,12 @@ class ExternalProcess:
             if timeout_real_s <= 0:
                 raise self._error(f"has not answered question {question} within {self._timeout_real_s:g} s")
             writing = [process.stdin] if left else []
-            readable, writable, _ = select.select([process.stdout], writing, [], timeout_real_s)
+            reading = [process.stdout, *self._open_stderr]
+            readable, writable, _ = select.select(reading, writing, [], timeout_real_s)
             if writable:
                 left = left[self._write(process.stdin, left) :]
-            if readable:
+            self._read_stderr()
+            if process.stdout in readable:
                 self._read(process.stdout)
 
     def _write(self, pipe: IO[bytes], left: memoryview) -> int:
@@ -190,30 +193,35 @@ class ExternalProcess:
         return f"was ended by signal {ended.si_status}" if by_signal else f"has ended with status {ended.si_status}"
 
     def _error(self, what: str) -> RunError:
-        return RunError(f"allocation external: {self._name}: {what}{self._last_of_stderr()}")
+        return RunError(f"allocation external: {self._name}: {what}{self._said_in_stderr()}")
 
-    def _last_of_stderr(self) -> str:
-        assert self._stderr is not None
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _LAST_OF_STDERR_BYTES))
-        text = self._stderr.read().decode(errors="replace").strip()
+    @property
+    def _open_stderr(self) -> list[IO[bytes]]:
+        """Its standard error, until it has closed that."""
+        pipe = None if self._process is None else self._process.stderr
+        return [] if pipe is None or pipe.closed else [pipe]
+
+    def _read_stderr(self) -> None:
+        """Read what there is, and keep the two ends."""
+        for pipe in self._open_stderr:
+            chunk = pipe.read(_LONGEST_LINE_BYTES)  # as much as a pipe holds at most
+            if chunk == b"":
+                pipe.close()
+            text = self._stderr + (chunk or b"")
+            more = max(0, len(text) - 2 * _ENDS_OF_STDERR_BYTES)
+            self._stderr = text[:_ENDS_OF_STDERR_BYTES] + text[_ENDS_OF_STDERR_BYTES + more :]
+            self._stderr_left_out += more
+
+    def _said_in_stderr(self) -> str:
+        self._read_stderr()
+        said = self._stderr
+        if self._stderr_left_out:
+            left_out = f"\n({self._stderr_left_out:,} bytes left out)\n".encode()
+            said = said[:_ENDS_OF_STDERR_BYTES] + left_out + said[_ENDS_OF_STDERR_BYTES:]
+        text = said.decode(errors="replace").strip()
         return f"; it says: {text}" if text else ""
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    import psutil  # here, because few runs need it
-
-    stopped: set[psutil.Process] = set()
-    with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
-        os.killpg(process.pid, signal.SIGSTOP)
-        root = psutil.Process(process.pid)
-        while found := set(root.children(recursive=True)) - stopped:
-            for child in found:
-                with contextlib.suppress(psutil.Error):
-                    child.suspend()
-            stopped |= found
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for child in stopped:
-        with contextlib.suppress(psutil.Error):
-            child.kill()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let the keeper end all."""
+    os.kill(process.pid, signal.SIGTERM)

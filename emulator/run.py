@@ -48,20 +48,20 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
         ConfigError: the run directory cannot be used, or the workload cannot be read.
         RunError: a run did not finish, or one of several repeats failed.
     """
-    directory = RunDirectory.create(out_dir)
-    if experiment.repeats == 1:
-        return _run_once(experiment, experiment.seed, directory, on_status, aftermath)
-    directory.write_experiment(experiment)
-    summaries: list[dict[str, Any]] = []
-    failed: list[str] = []
-    for number in range(1, experiment.repeats + 1):
-        repeat = RunDirectory.create(out_dir / f"repeat-{number}")
-        title = f"repeat {number} of {experiment.repeats}"
-        seed = experiment.seed + number - 1
-        summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
-        failed += [f"{title}: {failure}" for failure in failures(summary)]
-        summaries.append(summary)
-    together = directory.write_summary(summarise_repeats(summaries))
+    with RunDirectory.claimed(out_dir, experiment.name) as directory:
+        if experiment.repeats == 1:
+            return _run_once(experiment, experiment.seed, directory, on_status, aftermath)
+        directory.write_experiment(experiment)
+        summaries: list[dict[str, Any]] = []
+        failed: list[str] = []
+        for number in range(1, experiment.repeats + 1):
+            title = f"repeat {number} of {experiment.repeats}"
+            seed = experiment.seed + number - 1
+            with RunDirectory.claimed(out_dir / f"repeat-{number}") as repeat:
+                summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
+            failed += [f"{title}: {failure}" for failure in failures(summary)]
+            summaries.append(summary)
+        together = directory.write_summary(summarise_repeats(summaries))
     if failed:
         raise RunError("; ".join(failed))
     return together
@@ -88,7 +88,7 @@ def _run_once(
     experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
 ) -> dict[str, Any]:
     quick = without_collector() if experiment.engine == "sim" else contextlib.nullcontext()
-    with directory.held(), quick:
+    with quick:
         return _run_and_write(experiment, seed, directory, on_status, aftermath)
 
 
@@ -118,9 +118,12 @@ def _run_and_write(
     began_real_s = time.monotonic()
     try:
         result = _engine(run.engine)(run, directory, keep, open_records)
-    except NatjamError as error:
-        with contextlib.suppress(NatjamError):  # report the first error, not this one
-            write_failed(directory, run, history, error.message, time.monotonic() - began_real_s, aftermath)
+    except BaseException as error:
+        if not history.attempts:
+            directory.clear()  # nothing had happened
+        elif isinstance(error, NatjamError):
+            with contextlib.suppress(NatjamError):  # report the first error, not this one
+                write_failed(directory, run, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise
     with contextlib.ExitStack() as ending:
         ending.callback(result.end)
@@ -166,14 +169,14 @@ def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> d
     """
     if experiment.engine == "fluid":
         summary = _shares_over_time(experiment)
-        return RunDirectory.create(out_dir).write_summary(summary)
+        with RunDirectory.claimed(out_dir) as directory:
+            return directory.write_summary(summary)
     with without_collector():
         summary = _simulated(experiment, out_dir, on_status)
-    directory = RunDirectory.create(out_dir)
-    directory.write_experiment(experiment)
     left_out = f"only the summary was kept; 'natjam run {out_dir / EXPERIMENT_NAME}' makes the run with all its files"
-    summary |= {"left_out": left_out, "files": directory.digests()}
-    return directory.write_summary(summary)
+    with RunDirectory.claimed(out_dir) as directory:
+        directory.write_experiment(experiment)
+        return directory.write_summary(summary | {"left_out": left_out, "files": directory.digests()})
 
 
 def _simulated(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:

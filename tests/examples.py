@@ -21,6 +21,12 @@ EXAMPLES = {
         "test_of_two_attempts_at_a_reduce_one_wins": 80,
         "test_the_same_at_length": 4000,
     },
+    "test_conservation": {
+        "test_equal_containers": 90,
+        "test_containers_of_several_sizes": 50,
+        "test_gangs": 60,
+        "test_the_same_at_length": 3000,
+    },
     "test_config_fuzz": {"test_a_dumped_experiment_loads_back_equal": 40},
     "test_flex": {
         "test_the_optimum_is_that_of_all_orders": 60,

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import psutil
 
 from emulator.core.messages import Message
-from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, find_run_processes
+from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, find_run_processes, socket_directory
 from emulator.live.tasks.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
 from tests.memory import groups_of, swaps_below
@@ -283,7 +283,8 @@ class NatjamRun(LiveRun):
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> NatjamRun:
-        self.temporary = self._held.enter_context(short_directory())
+        own = self._variables.get("TMPDIR")
+        self.temporary = Path(own) if own else self._held.enter_context(short_directory())
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment["TMPDIR"] = str(self.temporary)
         if self._cluster is not None:
@@ -346,6 +347,11 @@ class NatjamRun(LiveRun):
     def processes(self) -> list[int]:
         """All processes it has started, including its own Ray's."""
         return with_variable("TMPDIR", str(self.temporary))
+
+    def socket_directories(self) -> list[Path]:
+        """Those of its own Ray, as long as it has processes."""
+        ids = {variable_of(pid, RUN_VARIABLE) or "" for pid in self.processes()}
+        return [socket_directory(name) for name in ids if name.startswith("ray-")]
 
     def work_directories(self) -> list[Path]:
         """The work directories of the run's node hosts."""

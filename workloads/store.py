@@ -52,7 +52,7 @@ def write_workload(path: Path, trace: Trace) -> int:
 
     Raises RunError if the file cannot be written, and the errors of reading ``trace``.
     """
-    with written_whole(path, keep=False) as unfinished:
+    with written_whole(path) as unfinished:
         if path.suffix == ".parquet":
             return _write_parquet(unfinished, trace)
         return _write_lines(path, unfinished, trace)

@@ -11,18 +11,19 @@ first: its preemption off, as configured, and with quicker settings.  Each is a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from analysis.advise.results import NO_POLICIES, Candidate
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import Variant
-from emulator.core.job import JobSpec
+from emulator.core.job import JobSpec, counted_tasks
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
+from emulator.live.dumpers.criu import why_no_criu
 from emulator.policies.axes import JOB_EVICTION, MECHANISM, TASK_EVICTION
 from emulator.policies.mechanism import TRAITS, makes_images
 from emulator.policies.policy import TakesBack
@@ -66,6 +67,8 @@ class Question:
     candidates: tuple[Candidate, ...]
     assumed: tuple[str, ...]
     """Assumed settings that differ from the experiment's, in words."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Mechanisms that are no candidates, each with the reason."""
 
     @property
     def first(self) -> frozenset[str]:
@@ -114,11 +117,23 @@ def make_question(path: Path, overrides: Sequence[str], production: str | None, 
     own_mechanisms, own_policies = _of_the_user(also)
     policies = tuple(_policies(experiment.scheduler, queues, assumed))
     policies += tuple(Policies(name, {**policies[0].settings, **settings}) for name, settings in own_policies.items())
-    mechanisms = [*MECHANISM.names, *own_mechanisms]
+    left_out = _left_out(experiment)
     own = experiment.scheduler.choice("mechanism").name
-    mechanisms += [own] if own not in mechanisms else []
-    candidates = _candidates(experiment, policies, mechanisms, assumed)
-    return Question(experiment, path, first, queues, tuple(candidates), tuple(assumed))
+    mechanisms = [name for name in dict.fromkeys([*MECHANISM.names, *own_mechanisms, own]) if name not in left_out]
+    candidates = _candidates(experiment, policies, mechanisms, assumed, left_out)
+    return Question(experiment, path, first, queues, tuple(candidates), tuple(assumed), left_out)
+
+
+def _left_out(experiment: Experiment) -> dict[str, str]:
+    """The mechanisms that do nothing for the experiment's programs, each with the reason."""
+    if all(job.tasks is None or job.mechanism is not None for job in experiment.workload.jobs or ()):
+        return {}
+    left_out = {
+        "checkpoint": "a program has no keys to save; set checkpoint_period_s if it saves by itself, and see kill"
+    }
+    if why := why_no_criu():
+        left_out["image"] = f"programs are saved by criu: {why}"
+    return left_out
 
 
 def _of_the_user(also: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
@@ -138,13 +153,18 @@ def _of_the_user(also: Sequence[str]) -> tuple[list[str], dict[str, dict[str, An
 
 
 def _candidates(
-    experiment: Experiment, policies: Sequence[Policies], mechanisms: Sequence[str], assumed: list[str]
+    experiment: Experiment,
+    policies: Sequence[Policies],
+    mechanisms: Sequence[str],
+    assumed: list[str],
+    left_out: Mapping[str, str],
 ) -> Iterator[Candidate]:
     """Waiting, then every mechanism under every set of policies; what YARN itself can do comes first."""
     off = None if policies[0].properties is None else (_YARN_OFF,)
     waiting = {"mechanism": WAIT, "policies": NO_POLICIES}
     yield Candidate(waiting, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
-    tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
+    has_tier = experiment.storage.tier is not None or "image" in left_out
+    tier = {} if has_tier else {"storage.tier": _DEFAULT_TIER}
     if tier:
         assumed.append(f"process images go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
     own = experiment.scheduler.choice("mechanism")
@@ -156,7 +176,10 @@ def _candidates(
             if mechanism == own.name and own.options:
                 settings["scheduler.mechanism"] = {"name": own.name, **own.options}
             elif mechanism == "adaptive":
-                settings["scheduler.mechanism"] = {"name": mechanism, "among": list(_AMONG_ALL)}
+                settings["scheduler.mechanism"] = {
+                    "name": mechanism,
+                    "among": [name for name in _AMONG_ALL if name not in left_out],
+                }
             settings |= tier if mechanism in _NEEDS_TIER else {}
             properties = one.properties if mechanism == "kill" else None
             yield Candidate({"mechanism": mechanism, "policies": one.name}, settings, properties)
@@ -271,9 +294,7 @@ def assumptions(question: Question, of_trace: Sequence[str]) -> Iterator[str]:
     jobs = expand(experiment, experiment.seed)
     if entry is not None:
         yield from _of_trace(entry)
-    maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
-    made = f"{counted(maps, 'map')} and {counted(reduces, 'reduce')}"
-    yield f"jobs: {len(jobs):,}, with {made}; {_offered(experiment, jobs)}"
+    yield f"{counted_tasks(jobs)}; {_offered(experiment, jobs)}"
     cluster = experiment.cluster
     yield f"cluster: {counted(cluster.nodes, 'node')}, {counted(cluster.containers, 'container')} in all"
     shares = experiment.scheduler.allocation.queues

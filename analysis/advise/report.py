@@ -42,7 +42,9 @@ def advice_table(question: Question, found: CandidateResults, verdict: Verdict |
     columns += [_measure(_AMOUNTS[key].replace(" ", "\n"), 1, key) for key in shown]
     runs = max((int(row.number("runs")) for row in found.rows), default=0)
     title = f"what each does to the jobs: means over {counted(runs, 'seed')}"
-    return results_table(title, columns, found.rows, preferred)
+    table = results_table(title, columns, found.rows, preferred)
+    table.caption = "\n".join(f"not compared: {name}: {why}" for name, why in question.left_out.items()) or None
+    return table
 
 
 def _measure(head: str, importance: int, key: str) -> CellColumn:
@@ -96,6 +98,7 @@ def advice_json(
         "queues": list(question.queues),
         "basis": msgspec.to_builtins(question.experiment.basis),
         "assumed": list(assumed),
+        "left_out": dict(question.left_out),
         "candidates": [{"name": row.candidate.name, **row.to_json()} for row in found.rows],
         "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,
         "taken_by_rule": None if verdict is None else verdict.chosen.candidate.name,

@@ -57,6 +57,8 @@ from emulator.sites.slurm import Job, Mode, Slurm
 from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, counted
 from workloads.saved import write_saved
 
+PREVIEW = -1
+"""In place of a day's number: a part that is played first."""
 LOOPS = "loops"
 """How many of the drawn days have endless preemption, and count for no other measure."""
 
@@ -89,6 +91,8 @@ class SiteQuestion(Frozen):
     first: Collection[str]
     """The candidates of a first answer, by name."""
     has_figure: bool = False
+    has_preview: bool = False
+    """Whether a part is played before all, by the candidates of the first answer, so that this comes soon."""
     drawn: tuple[str, ...] = ()
     """The measures of days that are drawn."""
 
@@ -97,21 +101,36 @@ class SiteQuestion(Frozen):
         """The names of the candidates."""
         return [candidate.name for candidate, _ in self.candidates]
 
+    @property
+    def plays(self) -> int:
+        """How many plays there are."""
+        return self.days * len(self.candidates) + self.has_preview * len(self.first)
+
     def played(self) -> Iterator[Played]:
         """All that was played so far, a few times a second, until all is; on all cores.
 
         Raises ConfigError: a way cannot be run; RunError.
         """
         plays, done = {candidate.name: play for candidate, play in self.candidates}, dict[tuple[str, int], Any]()
-        tasks = [(name, day, plays[name]) for name, day in in_order(self.names, self.first, range(self.days))]
+        tasks = [(name, PREVIEW, plays[name]) for name in self.first if self.has_preview]
+        tasks += [(name, day, plays[name]) for name, day in in_order(self.names, self.first, range(self.days))]
         with ProcessWorkers(play_batch, preloaded=[__name__]) as workers:
             for found in spread(tasks, workers):
                 done.update(found)
                 yield done
 
     def results(self, played: Played) -> tuple[list[CandidateResult], int]:
-        """Candidates that can be compared, and over how many days; none if too little was played."""
-        names, days = comparable(played, self.names, self.first, range(self.days))
+        """Candidates that can be compared, and over how many days; none if too little was played.
+
+        Over 0 days: by the preview.
+        """
+        whole = [play for play in played if play[1] != PREVIEW]
+        names, days = comparable(whole, self.names, self.first, range(self.days))
+        if not names and self.has_preview:
+            early = {candidate: measures for (candidate, day), measures in played.items() if day == PREVIEW}
+            ready = self.first if early.keys() >= {*self.first} else ()
+            found = [CandidateResult(each, early[each.name] or {}) for each, _ in self.candidates if each.name in ready]
+            return found, 0
         found = []
         for candidate in (candidate for candidate, _ in self.candidates if candidate.name in names):
             ended = [ended for day in days if (ended := played[candidate.name, day]) is not None]
@@ -127,7 +146,10 @@ class SiteQuestion(Frozen):
 
         A day with endless preemption has no lack of it.
         """
-        yield from of_how_many((len(found), len(self.candidates)), (days, self.days), "days")
+        if found and not days:
+            yield "This is of the busiest day only, on an empty cluster: more time may change it (--seconds)."
+        else:
+            yield from of_how_many((len(found), len(self.candidates)), (days, self.days), "days")
         has_loops = any(each.number(LOOPS) for each in found)
         most = math.inf if has_loops else max(each.number(self.preempted) for each in found)
         yield from reasons_against_any(self.basis, most, " a day" if self.drawn else "")
@@ -143,6 +165,8 @@ def play_batch(batch: Sequence[tuple[str, int, Play]]) -> list[tuple[tuple[str, 
 # ---- Slurm ----
 
 _NO_TIME = 0
+_MANY_JOBS = 2000
+"""Of sites with more jobs the busiest day is played first."""
 _SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": HOUR_NS, "24 h": 24 * HOUR_NS}
 """Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
 _SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": HOUR_NS}
@@ -212,11 +236,12 @@ def slurm_question(file: Path, site: Slurm) -> SiteQuestion:
         (f"urgent: the jobs of {called}", *_of_turns(cluster, site.jobs)),
         "what each way means for the site's jobs",
         columns,
-        _slurm_words,
+        partial(_slurm_words, any(job.memory_mb or job.gres for job in site.jobs)),
         "preempted",
         site.basis,
         {candidate.name for candidate, _ in ways if _is_plain(candidate)},
         has_figure=True,
+        has_preview=len(site.jobs) > _MANY_JOBS,
     )
 
 
@@ -272,21 +297,43 @@ def _with_mode(cluster: slurm.Cluster, mode: Mode, exempt_ns: int, grace_ns: int
     return replace(cluster, partitions=partitions, settings=settings)
 
 
-def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: Sequence[str], _: int) -> Measures:
-    """Play the jobs, or run them with these keys of an experiment.  There is one day, as nothing is drawn.
+def busiest_day(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs of that day, from the first one's submission on, in which the most work was submitted."""
+    days: dict[int, list[Job]] = {}
+    for job in jobs:
+        days.setdefault(job.submit_ns // slurm.DAY_NS, []).append(job)
+    day = max(days, key=lambda each: sum(job.length_ns * job.nodes * job.cpus for job in days[each]))
+    begin_ns = day * slurm.DAY_NS
+    return [
+        replace(job, submit_ns=job.submit_ns - begin_ns, eligible_ns=max(0, job.eligible_ns - begin_ns))
+        for job in days[day]
+    ]
+
+
+def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: Sequence[str], day: int) -> Measures:
+    """Play the jobs, or run them with these keys of an experiment.  There is one day, as nothing is drawn, and the
+    preview.
 
     ``others_unfinished``: other jobs that were cancelled for urgent ones, or never ended.  ``lost_node_h``: node-hours
-    of work that was ended, and is done again or never; with images also those spent on them.
+    of work that was ended, and is done again or never; with images also those spent on them.  ``stopped_gb_h`` and
+    ``stopped_gres_h``: memory, and GRES such as GPUs, times the hours for which stopped jobs kept them.
 
     Raises:
         ConfigError: they are no experiment.
         RunError: they cannot be run.
     """
+    jobs = busiest_day(jobs) if day == PREVIEW else jobs
+    stopped_gb_h = stopped_gres_h = 0.0
     if keys:
         rows = _run(cluster, jobs, keys)
     else:
         executions = jobs_player(cluster, jobs, costs).finish()
-        rows = [job_row(job.submit_ns, executions[job.name]) for job in jobs]
+        for job in jobs:
+            spans = (span for each in executions[job.name] for span in each.stopped)
+            node_h = job.nodes * sum(until_ns - since_ns for since_ns, until_ns in spans) / HOUR_NS
+            stopped_gb_h += node_h * job.memory_mb / 1024
+            stopped_gres_h += node_h * sum(many for name, many in job.gres.items() if ":" not in name)
+        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):
@@ -299,6 +346,8 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         "others_unfinished": len(others) - len(completions_s),
         "preempted": evictions(rows),
         "lost_node_h": lost_s / 3600,
+        "stopped_gb_h": stopped_gb_h,
+        "stopped_gres_h": stopped_gres_h,
         "lost_share": lost_s * 1e9 / sum(job.length_ns * job.nodes for job in jobs),
     }
 
@@ -318,11 +367,18 @@ def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str]) -> li
     return found
 
 
-def _slurm_words(found: Sequence[CandidateResult]) -> Iterator[str]:
+def _slurm_words(has_held: bool, found: Sequence[CandidateResult]) -> Iterator[str]:
     by_mode = {each.candidate.mechanism: each for each in reversed(found)}  # the first of each mode
     wait = by_mode[WAIT]
     yield f"Without preemption urgent jobs wait {wait.text('urgent_wait_s')} s on average."
-    yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."
+    suspended = by_mode.get(Mode.SUSPEND.value)
+    if not has_held:
+        yield "Jobs that are suspended keep their memory and GPUs: these files say of no job how much."
+    elif suspended is not None:
+        yield (
+            f"Jobs that are suspended keep {suspended.text('stopped_gb_h')} GB-hours of memory and"
+            f" {suspended.text('stopped_gres_h')} GPU-hours, or of other GRES; urgent jobs that need these wait."
+        )
     for mode, each in sorted(by_mode.items(), key=lambda item: item[1].number("lost_node_h")):
         if each is not wait:
             yield (

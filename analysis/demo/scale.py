@@ -10,12 +10,15 @@ its timers were.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from analysis.demo.rows import VARIANTS
+from analysis.demo.rows import VARIANTS, busy_text
+from emulator.costs.calibration import share_of_others
 from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
 from emulator.records.gaps import MAX_OVERRUNNING
 from emulator.records.history.overheads import OVERRUN_TOLERANCE_REAL_NS
@@ -23,6 +26,8 @@ from emulator.records.lag import LagRecorder
 from emulator.run import LAG_BOUND_HEARTBEATS
 
 _BURSTS = 3
+_LOOKS = 3
+"""How often it is looked whether other programs leave enough, until they do: some start and end at once."""
 _BEFORE_REAL_S = 0.5
 """In a run the maps go on for so long before the reduces start; meanwhile processes are made ahead."""
 _REDUCES = 47
@@ -39,15 +44,21 @@ class Load:
     """How late timers are."""
     bursts_real_ms: tuple[tuple[float, ...], ...]
     """For each burst: how long after the order to launch all tasks each of them was ready, ascending."""
+    idle_cores: float
+    """How many cores no other program used."""
 
 
 def measure_load() -> Load:
     """Measure this machine; takes four seconds if it is quiet.  Raises RunError, OSError."""
+    idle_cores = 0.0
+    for _ in range(_LOOKS):
+        if busy_text(idle_cores) is not None:
+            idle_cores = max(idle_cores, (1.0 - share_of_others()) * (os.cpu_count() or 1))
     with run_of_its_own() as (run_id, directory):
-        return asyncio.run(_measure(run_id, directory))
+        return asyncio.run(_measure(run_id, directory, idle_cores))
 
 
-async def _measure(run_id: str, directory: Path) -> Load:
+async def _measure(run_id: str, directory: Path, idle_cores: float) -> Load:
     async with MeasuredHost(run_id, directory, _REDUCES, (_MAPS_NODE, _NODE), _REDUCES) as host:
         for task in range(len(_JOB.map_ns)):
             host.launch_map(f"map-{task}", _JOB, task)
@@ -56,7 +67,7 @@ async def _measure(run_id: str, directory: Path) -> Load:
     lag = LagRecorder()
     for found in host.lags:
         lag.merge(found)
-    return Load(lag.p99_real_ns / 1e6, tuple(bursts))
+    return Load(lag.p99_real_ns / 1e6, tuple(bursts), idle_cores)
 
 
 async def _burst(host: MeasuredHost, number: int) -> tuple[float, ...]:
@@ -128,17 +139,21 @@ def most_real_s(scale: float) -> float:
     return _MAX_TIMES * expected_real_s(scale)
 
 
-def scale_text(load: Load, scale: float) -> str:
-    """Which time scale was chosen, why, and how long it will take."""
+def expected_end(now: datetime, scale: float, runs: int = len(VARIANTS)) -> str:
+    """When the demonstration ends that has so many runs before it, on the clock."""
+    return f"{now + timedelta(seconds=_AROUND_REAL_S + expected_real_s(scale, runs)):%H:%M:%S}"
+
+
+def scale_text(load: Load, scale: float, now: datetime) -> str:
+    """Which time scale was chosen, why, when all will have ended, and whether the machine is busy."""
     last_real_ms = max(map(_last_in_time_real_ms, load.bursts_real_ms))
     launches = len(load.bursts_real_ms[0])
-    usual, most = (
-        max(1.0, round(2 * seconds / 60) / 2)
-        for seconds in (_AROUND_REAL_S + expected_real_s(scale), _AROUND_REAL_S + most_real_s(scale))
-    )
+    latest = now + timedelta(seconds=_AROUND_REAL_S + most_real_s(scale))
     faster = "" if scale == SCALES[0] else "; beside fewer other programs it may be faster"
+    busy = busy_text(load.idle_cores)
     return (
-        f"time scale {scale:g}, which takes about {usual:g} min (at most {most:g}, if runs that are disturbed are made "
-        f"again): this machine makes {launches} launches in {last_real_ms:.0f} ms, and its timers are late by "
-        f"{load.lag_p99_real_ms:.1f} ms (p99){faster}"
+        f"time scale {scale:g}: it ends at about {expected_end(now, scale)} (at the latest at {latest:%H:%M:%S}, if "
+        f"runs that are disturbed are made again)\n"
+        f"this machine makes {launches} launches in {last_real_ms:.0f} ms, and its timers are late by "
+        f"{load.lag_p99_real_ms:.1f} ms (p99){faster}" + (f"\n{busy}" if busy else "")
     )

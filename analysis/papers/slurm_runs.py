@@ -11,21 +11,26 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
+from itertools import groupby, zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from emulator.costs.overheads import load_overheads
 from emulator.policies.schedulers.play import Costs, End, Execution
+from emulator.policies.slurm.controller import MAIN_AFTER_NS
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import SECOND_NS, Cluster, Job
 from workloads.slurm.conf import read_conf
 
-BOOT_NS = -8_480_000_000
-"""When the controller started.  The fraction of the second is such that a job submitted at a half second is seen in
-that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the passes of every 30 and
-60 s fall where the ``requeue-defaults`` runs show them."""
+BOOT_S = -8.48
+"""When the controller started, of a run that does not say.  The fraction of the second is such that a job submitted at
+a half second is seen in that second, as it is in eight of eight recorded cases; the whole ones were chosen so that the
+passes of every 30 and 60 s fall where the ``requeue-defaults`` runs show them."""
+MAIN_AFTER_WITH_SLURMDBD_S = 0.4
+"""How long after backfill the main scheduler ran in records with slurmdbd: 0.3 to 0.5 s."""
 MEAN_BOUND, JOB_BOUND, JOB_BOUND_S, LOST_BOUND = 0.05, 0.10, 1.0, 0.10
 JOBS_WITHIN = 0.9
 _CALIBRATION, _UNNAMED = "wait", ("suspend", "requeue-grace")
@@ -47,6 +52,10 @@ class Held:
     """Whether each job's completion is within the bounds; of one that was cancelled: in both or in one."""
     starts_within: list[bool]
     """Whether each job started as often, and each start, since its submission, is within the bounds."""
+    each_start_within: list[bool]
+    """Whether each start is within the bounds; one that is there only once is not."""
+    first_difference: str | None
+    """The first start or eviction that is not the same, in words; None: all are."""
     preempted: tuple[set[str], set[str]]
     by_whom: tuple[list[tuple[str, str]], list[tuple[str, str]]]
     """Who was preempted, and for whom, as often as it was."""
@@ -98,17 +107,19 @@ def hold(run: Mapping[str, Any]) -> Held:
     done = {name for name, each in last.items() if each.end is End.DONE}
     ended = [job for job in jobs if job["end"] is not None and job["name"] in done]
     completions = {job["name"]: _completions(job, last[job["name"]]) for job in ended}
-    of = {name: [completions[job["name"]] for job in ended if job["partition"] == name] for name in _partitions(ended)}
+    of = {name: [completions[job["name"]] for job in ended if _group(job) == name] for name in map(_group, ended)}
     return Held(
         config=run["config"],
         seed=run["seed"],
         means={name: (fmean(a for a, _ in each), fmean(b for _, b in each)) for name, each in of.items()},
         completions=completions,
         within=[_completes_within(job, completions.get(job["name"]), job["name"] in done) for job in jobs],
-        starts_within=[_starts_within(job, executions[job["name"]]) for job in jobs],
+        starts_within=[all(_starts_within(job, executions[job["name"]])) for job in jobs],
+        each_start_within=[within for job in jobs for within in _starts_within(job, executions[job["name"]])],
+        first_difference=_first_difference(jobs, executions),
         preempted=(
             {job["name"] for job in jobs if job["terms"] or job["stopped"]},
-            {name for name, each in executions.items() if any(one.was_ended or one.stopped for one in each)},
+            {name for name, each in executions.items() if any(one.was_ended or _was_stopped(one) for one in each)},
         ),
         by_whom=(sorted(_named(run)), sorted(_preemptors(executions))),
         lost_s=(_lost_s(jobs), sum(one.lost_ns for each in executions.values() for one in each) / SECOND_NS),
@@ -117,7 +128,30 @@ def hold(run: Mapping[str, Any]) -> Held:
 
 def simulated(run: Mapping[str, Any]) -> Mapping[str, Sequence[Execution]]:
     """The same run simulated."""
-    return jobs_player(cluster_of(run), jobs_of(run), recorded_costs(), BOOT_NS).finish()
+    return jobs_player(cluster_of(run), jobs_of(run), recorded_costs(), **clocks_of(run)).finish()
+
+
+def clocks_of(run: Mapping[str, Any]) -> dict[str, float]:
+    """When the controller started, when its main scheduler runs, and what the wall's clock said at the start."""
+    has_slurmdbd = "accounting_storage/slurmdbd" in run["slurm_conf"]
+    return {
+        "controller_started_s": run.get("controller_started", BOOT_S),
+        "main_after_s": MAIN_AFTER_WITH_SLURMDBD_S if has_slurmdbd else MAIN_AFTER_NS / SECOND_NS,
+        "wall_clock_s": _wall_s(run),
+    }
+
+
+def _wall_s(run: Mapping[str, Any]) -> float:
+    """The wall's clock at the start of a run; of a run without ``t0`` as far as its lines tell: a job that is requeued
+    or cancelled sees SIGTERM when the controller writes so."""
+    if "t0" in run:
+        return run["t0"]
+    terms = sorted(term for job in run["jobs"] for term in job["terms"])
+    lines = [line for line in run["controller_says"] if "] preempted JobId=" in line]
+    if not terms or not lines:
+        return 0.0
+    stamp, fraction = lines[0][1:20], float(lines[0][20:24])
+    return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp() + fraction - terms[0]
 
 
 def recorded_costs() -> Costs:
@@ -127,11 +161,12 @@ def recorded_costs() -> Costs:
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:
-    """The nodes, partitions and settings of a recorded run."""
+    """The nodes, partitions, QOS and settings of a recorded run."""
     with tempfile.TemporaryDirectory(prefix="natjam-slurm-") as folder:
-        path = Path(folder) / "slurm.conf"
+        path, qos = Path(folder) / "slurm.conf", Path(folder) / "qos.txt"
         path.write_text(run["slurm_conf"])
-        return read_conf(path).cluster
+        qos.write_text(run.get("qos", ""))
+        return read_conf(path, qos if "qos" in run else None).cluster
 
 
 def jobs_of(run: Mapping[str, Any]) -> list[Job]:
@@ -145,6 +180,11 @@ def jobs_of(run: Mapping[str, Any]) -> list[Job]:
             round(each["length"] * SECOND_NS),
             round(each["submitted"] * SECOND_NS),
             each["limit"] * SECOND_NS,
+            each.get("priority") or 0,
+            each.get("qos", ""),
+            each.get("mem", 0),
+            {"gpu": each["gpus"]} if each.get("gpus") else {},
+            nice=each.get("nice") or 0,
         )
         for each in run["jobs"]
     ]
@@ -169,8 +209,17 @@ def summary() -> dict[str, Any]:
     return found
 
 
-def _partitions(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(job["partition"] for job in jobs))
+def _group(job: Mapping[str, Any]) -> str:
+    """The jobs of which a mean is taken: of a QOS where there are any, else of a partition."""
+    return job.get("qos") or job["partition"]
+
+
+_SEEN_S = 0.5
+"""A stop that is shorter is not in the record."""
+
+
+def _was_stopped(execution: Execution) -> bool:
+    return any(until_ns - since_ns > _SEEN_S * SECOND_NS for since_ns, until_ns in execution.stopped)
 
 
 def _completions(job: Mapping[str, Any], last: Execution) -> tuple[float, float]:
@@ -183,11 +232,37 @@ def _completes_within(job: Mapping[str, Any], completions: tuple[float, float] |
     return _is_near(*completions)
 
 
-def _starts_within(job: Mapping[str, Any], executions: Sequence[Execution]) -> bool:
-    pairs = zip((start for start, _ in job["starts"]), executions, strict=False)
-    submitted = job["submitted"]
-    near = (_is_near(start - submitted, each.start_ns / SECOND_NS - submitted) for start, each in pairs)
-    return len(executions) == len(job["starts"]) and all(near)
+def _starts_within(job: Mapping[str, Any], executions: Sequence[Execution]) -> list[bool]:
+    theirs = [start - job["submitted"] for start, _ in job["starts"]]
+    ours = [each.start_ns / SECOND_NS - job["submitted"] for each in executions]
+    return [None not in pair and _is_near(*pair) for pair in zip_longest(theirs, ours)]
+
+
+def _first_difference(jobs: Sequence[Mapping[str, Any]], executions: Mapping[str, Sequence[Execution]]) -> str | None:
+    """The first event of either that the other has not, or later than ``JOB_BOUND_S``."""
+    found: list[tuple[float, str]] = []
+    for job in jobs:
+        each = executions[job["name"]]
+        theirs = [(start, f"{job['name']} starts on {where}") for start, where in job["starts"]]
+        ours = [(one.start_ns / SECOND_NS, f"{job['name']} starts on {_listed(one.nodes)}") for one in each]
+        theirs += [(term, f"{job['name']} is ended") for term in job["terms"]]
+        ours += [((one.end_ns or 0) / SECOND_NS, f"{job['name']} is ended") for one in each if one.was_ended]
+        for (at_s, what), others, here in [
+            *((one, ours, "") for one in theirs),
+            *((one, theirs, " here") for one in ours),
+        ]:
+            if not any(what == other and abs(at_s - then_s) <= JOB_BOUND_S for then_s, other in others):
+                found.append((at_s, f"at {at_s:.2f} s {what}{here or ' there'}"))
+    return min(found)[1] if found else None
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    """``n[0-1,3]``, as Slurm writes a list of nodes."""
+    if len(nodes) == 1:
+        return nodes[0]
+    numbers = sorted(int(node.removeprefix("n")) for node in nodes)
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return f"n[{','.join(f'{run[0]}-{run[-1]}' if len(run) > 1 else str(run[0]) for run in runs)}]"
 
 
 def _is_near(theirs: float, ours: float) -> bool:

@@ -23,7 +23,7 @@ import msgspec
 from emulator.errors import ConfigError
 from emulator.experiment.inputs import Inputs
 from emulator.experiment.model import Experiment
-from emulator.files.whole_files import held_directory, write_json, writing
+from emulator.files.whole_files import claimed_directory, write_json, writing
 from emulator.records.run_directory import SUMMARY_NAME, RunDirectory, has_sha256
 from emulator.vocabulary import Frozen
 
@@ -114,15 +114,7 @@ class CampaignDirectory:
         Raises:
             ConfigError: it cannot be written, holds something else, or another process uses it.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / PLAN_NAME).exists() and any(self.path.iterdir()):
-                raise ConfigError(f"{self.path}: is neither empty nor a campaign's directory; name another one")
-        except FileExistsError:
-            raise ConfigError(f"{self.path}: is a file; name a directory") from None
-        except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be written ({error.strerror}); name another directory") from None
-        with held_directory(self.path, "another campaign is running there; name another directory"):
+        with claimed_directory(self.path, "a campaign", (self.path / PLAN_NAME).exists):
             yield self
 
     def run_path(self, run: PlannedRun) -> Path:

@@ -211,10 +211,9 @@ def _status(tally: Tally, total: int, real_s: float) -> WorkStatus:
 
 def save(path: Path, experiment: Experiment, span_ns: int, judged: Judged) -> None:
     """Save a violation in its own directory, which must be new or empty.  Raises ConfigError, RunError."""
-    directory = RunDirectory.create(path)
-    directory.write_experiment(experiment.model_copy(update={"seed": judged.seed, "repeats": 1}))
     saved = SavedFaults(judged.seed, span_ns, judged.faults, judged.violation or "")
-    with written_whole(path / FAULTS_NAME) as unfinished:
+    with RunDirectory.claimed(path) as directory, written_whole(path / FAULTS_NAME) as unfinished:
+        directory.write_experiment(experiment.model_copy(update={"seed": judged.seed, "repeats": 1}))
         unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(saved), indent=1) + b"\n")
 
 

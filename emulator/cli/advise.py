@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -216,8 +216,8 @@ def _prepared(
         with contextlib.nullcontext(ignore) if trace is None else reading(Path(trace.path)) as on_bytes:
             return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes, notes)]
     known, out = format_of(file, trace_options.format), _made(context, out, file)
-    with reading(file) as on_bytes:
-        seeds, production = range(1, trace_options.seeds + 1), trace_options.production
+    seeds, production = range(1, trace_options.seeds + 1), trace_options.production
+    with reading(file) as on_bytes, _nothing_left_of_a_bad_trace(out):
         path, problems, assumed = experiment_of_trace(
             file, known, trace_options.columns, overrides, seeds, out, on_bytes, production, trace_options.again
         )
@@ -227,15 +227,30 @@ def _prepared(
     return out, path, []  # the file has them
 
 
+@contextlib.contextmanager
+def _nothing_left_of_a_bad_trace(out: Path) -> Iterator[None]:
+    """If the experiment cannot be made of the trace, what was written of it is removed."""
+    from analysis.advise.traces import EXPERIMENT_NAME, TRACE_NAME
+
+    try:
+        yield
+    except BaseException:
+        for name in (EXPERIMENT_NAME, TRACE_NAME):
+            (out / name).unlink(missing_ok=True)
+        raise
+
+
 def _made(context: typer.Context, out: Path | None, file: Path) -> Path:
     """The results directory, created where it is missing, and held until the command ends.  Raises ConfigError."""
-    from emulator.files.whole_files import NAME_ANOTHER, held_directory, writing
+    from analysis.advise.traces import TRACE_NAME
+    from emulator.files.whole_files import claimed_directory
 
-    out = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
-    with writing(f"--out {out}", ConfigError, NAME_ANOTHER):
-        out.mkdir(parents=True, exist_ok=True)
-    context.with_resource(held_directory(out, "another natjam advise is going on there; name another directory"))
-    return out
+    path = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
+    ours = ("advise.json", TRACE_NAME, _SIMULATED)
+    context.with_resource(
+        claimed_directory(path, "natjam advise", lambda: any((path / name).exists() for name in ours))
+    )
+    return path
 
 
 def _simulated(
@@ -423,7 +438,7 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool, strict: bool
     else:
         question = slurm_question(file, read_saved(file, Slurm))
     head_answer(question.basis, strict, error=as_json)
-    progress, total = results_console(stderr=as_json), question.days * len(question.candidates)
+    progress, total = results_console(stderr=as_json), question.plays
     with WorkDisplay(progress) as display:
         display.update(WorkStatus("starting workers", 0.0, None))
         for played in question.played():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.options import Out, Set, new_directory, overrides_of
+from emulator.cli.options import Out, Set, claimed, overrides_of
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers
 from emulator.vocabulary import counted
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def chaos(
+    context: typer.Context,
     file: Annotated[
         Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)
     ] = None,
@@ -82,14 +82,10 @@ def chaos(
     experiment = load_experiment(file, overrides_of(set_, engine="sim"))
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
-    directory = new_directory(f"chaos-{experiment.name}", out)
+    directory = claimed(context, f"chaos-{experiment.name}", out)
     console.print(f"seeds {first} to {first + seeds - 1}", highlight=False)
-    try:
-        with WorkDisplay(console) as display:
-            tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
-    finally:
-        with contextlib.suppress(OSError):
-            directory.rmdir()  # it is empty if no violation was found
+    with WorkDisplay(console) as display:
+        tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
     console.print(_table(tally))
     if tally.violations:
         found = [

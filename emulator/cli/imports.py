@@ -218,12 +218,16 @@ def slurm(
     conf: Annotated[Path, typer.Option(help="The site's slurm.conf.", show_default=False)],
     out: _Out,
     sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
-    qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them, for preempt/qos.")] = None,
+    qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them: preemption, limits.")] = None,
+    assoc: Annotated[Path | None, typer.Option(help="Associations, as sacctmgr prints them: shares, limits.")] = None,
     show_all: _All = False,
 ) -> None:
     """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
 
-    Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio) or by QOS (preempt/qos).
+    Nodes have CPUs, memory and GRES such as GPUs, and jobs are rigid. Preemption is by partition
+    (preempt/partition_prio) or by QOS (preempt/qos). Priorities (priority/multifactor) and limits need what they go by:
+    --qos, --assoc, and the columns User and Account.
+
     What decides there and is not modelled is shown, and which jobs were left out, and why. Included files are read.
 
     The written file is for natjam play, advise and run.
@@ -231,17 +235,17 @@ def slurm(
     \b
     Examples:
       sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
-        --format=JobIDRaw,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,AllocTRES,ReqMem \\
+        -o JobIDRaw,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,User,Account,AllocTRES \\
         > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
-      sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime > qos.txt
-      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --out mine.yaml
+      sacctmgr --parsable2 show qos > qos.txt; sacctmgr --parsable2 show assoc > assoc.txt
+      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --assoc assoc.txt --out mine.yaml
     """
     from workloads.slurm.site import read_slurm
 
     _check_out(out)
-    site, losses = read_slurm(conf, sacct, qos)
-    paths = [path for path in (conf, sacct, qos) if path is not None]
+    site, losses = read_slurm(conf, sacct, qos, assoc)
+    paths = [path for path in (conf, sacct, qos, assoc) if path is not None]
     _write(out, site, paths, losses, show_all)
     counts = f"{counted(len(site.cluster.nodes), 'node')}, {counted(len(site.cluster.partitions), 'partition')}"
     say(f"{out}: {counts}, {counted(len(site.jobs), 'job')}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.options import Out, Strict, new_directory
+from emulator.cli.options import Out, Strict, claimed
 from emulator.display.basis import head_answer
 from emulator.display.console import results_console
 from emulator.display.work_display import WorkDisplay, WorkStatus
@@ -29,6 +28,7 @@ _FIXES_PART = 0.5
 
 
 def loops(
+    context: typer.Context,
     paths: Annotated[
         list[Path],
         typer.Argument(help="Kueue's objects (YAML, JSON, folders), or an imported file.", show_default=False),
@@ -69,25 +69,21 @@ def loops(
     console = results_console()
     head_answer(kueue.basis, strict)
     priorities = sorted(set(kueue.priorities.values()))
-    directory = new_directory(f"loops-{paths[0].stem}", out)
-    try:
-        with WorkDisplay(console) as display:
-            timer = _Timer(display)
-            searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
-        if searched.found is None:
-            _say_nothing_found(console, searched, seconds)
-            return
-        found = shrunk(searched.found)
-        _write(directory, found)
-        _draw(directory, found)
-        _tell(console, directory, _story(found, searched.plays))
-        with WorkDisplay(console) as display:
-            left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
-            tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s))
-        _tell(console, directory, _changes(tried, len(kueue.cluster.queues) - len(found.cluster.queues)))
-    finally:
-        with contextlib.suppress(OSError):
-            directory.rmdir()  # it is empty if nothing was found
+    directory = claimed(context, f"loops-{paths[0].stem}", out)
+    with WorkDisplay(console) as display:
+        timer = _Timer(display)
+        searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
+    if searched.found is None:
+        _say_nothing_found(console, searched, seconds)
+        return
+    found = shrunk(searched.found)
+    _write(directory, found)
+    _draw(directory, found)
+    _tell(console, directory, _story(found, searched.plays))
+    with WorkDisplay(console) as display:
+        left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
+        tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s))
+    _tell(console, directory, _changes(tried, len(kueue.cluster.queues) - len(found.cluster.queues)))
     raise RunError(f"this configuration preempts in a circle; written to {directory}")
 
 

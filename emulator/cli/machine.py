@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from emulator.cli.options import AsJson, Out, new_directory
+from emulator.cli.options import AsJson, Out, claimed
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers, words
 from emulator.errors import ConfigError, RunError
@@ -55,6 +54,7 @@ def _findings_table(findings: Sequence[Finding]) -> Table:
 
 
 def probe(
+    context: typer.Context,
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.", show_default=False)
     ],
@@ -87,14 +87,9 @@ def probe(
     if not 0 < after <= 3600:
         raise ConfigError(f"--after {after:g}: must be above 0 and at most 3600 seconds")
     console = results_console()
-    directory = new_directory("probe", out)
-    try:
-        with WorkDisplay(results_console(stderr=as_json)) as display:
-            probed = measure(command, stores, after, lambda part, done: display.update(WorkStatus(part, done, None)))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-        raise
+    directory = claimed(context, "probe", out)
+    with WorkDisplay(results_console(stderr=as_json)) as display:
+        probed = measure(command, stores, after, lambda part, done: display.update(WorkStatus(part, done, None)))
     write_json(directory / "probe.json", probed.to_json())
     with written_whole(directory / "probe.yaml") as unfinished:
         unfinished.write_text(probed.profile())
@@ -153,7 +148,7 @@ def hosts(
         text, up, before = _of_machines(machines or [], user, key), "RAY_UP_enable_autoscaler_v2=0 ray up", ()
     else:
         text, up, before = for_cloud(cloud), "ray up", CLOUDS[cloud].to_set
-    with written_whole(write, keep=False) as unfinished:
+    with written_whole(write) as unfinished:
         unfinished.write_text(text)
     for line in (f"set in {write}: {before[0]}", *before[1:]) if before else ():
         typer.echo(line)

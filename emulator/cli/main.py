@@ -7,7 +7,6 @@ import errno
 import os
 import shlex
 import sys
-from collections import Counter
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -32,7 +31,7 @@ from emulator.cli import (
     who,
     workload,
 )
-from emulator.cli.options import Out, Set, new_directory, overrides_of
+from emulator.cli.options import Command, Out, Set, claimed, overrides_of, results_path
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError, printable
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from emulator.core.job import JobSpec
     from emulator.display.status import RunStatus
     from emulator.engine import OnStatus
     from emulator.experiment.model import Experiment
@@ -172,8 +170,9 @@ def run(
     from emulator.display.closing_tables import MAX_JOBS, closing_tables
     from emulator.display.work_display import RunDisplay
     from emulator.experiment.load import load_experiment
-    from emulator.experiment.warnings import minima_warning, too_large_warning, trace_caution
+    from emulator.experiment.warnings import trace_caution, warnings
     from emulator.records.gaps import disturbed_text
+    from emulator.records.run_directory import RunDirectory
     from emulator.records.summary import failures
 
     settings = overrides_of(set_, engine=engine, time_scale=time_scale, seed=seed, repeats=repeats)
@@ -182,7 +181,7 @@ def run(
         say(f"reading {file.name}, {file.stat().st_size >> 20} MiB", error=True)
     experiment = load_experiment(file, settings)
     head_answer(experiment.basis, strict)
-    for warning in filter(None, (minima_warning(experiment), too_large_warning(experiment))):
+    for warning in warnings(experiment):
         warn(warning)
     if caution := trace_caution(experiment):
         say(f"note: {caution}", error=True)
@@ -196,7 +195,9 @@ def run(
 
         if warning := calibration_warning(experiment):
             warn(warning)
-    out_dir = new_directory(experiment.name, out)
+    out_dir = results_path(experiment.name, out)
+    with RunDirectory.claimed(out_dir, experiment.name):
+        pass  # if it cannot be used, this is said before anything is started
     console = results_console()
     try:
         if detach or cluster is not None:
@@ -229,14 +230,11 @@ def run(
 
 
 def _say_what_is_left(out_dir: Path) -> None:
-    """Show the figures of a run that did not finish, up to its end, and say where they are; remove the directory if it
-    has none."""
+    """Show the figures of a run that did not finish, up to its end, and say where they are."""
     from analysis.run_paths import read_summary
     from emulator.display.closing_tables import closing_tables
     from emulator.records.run_directory import RunDirectory
 
-    with contextlib.suppress(OSError):
-        out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
     with contextlib.suppress(ConfigError):  # it left none
         for table in closing_tables(read_summary(out_dir)):
             results_console().print(table)
@@ -287,8 +285,10 @@ def validate(
       natjam validate mine.yaml
       natjam validate catalog:natjam-fig4
     """
+    from emulator.core.job import counted_tasks
     from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
+    from emulator.experiment.warnings import warnings
     from emulator.vocabulary import counted
 
     problems = []
@@ -299,22 +299,11 @@ def validate(
         except ConfigError as error:
             problems.append(error.message)
             continue
-        say(f"{file}: valid: {_counted(jobs)} on {counted(experiment.cluster.containers, 'container')}")
+        say(f"{file}: valid: {counted_tasks(jobs)} on {counted(experiment.cluster.containers, 'container')}")
+        for warning in warnings(experiment):
+            warn(f"{file}: {warning}")
     if problems:
         raise ConfigError("\n".join(problems))
-
-
-def _counted(jobs: Sequence[JobSpec]) -> str:
-    from emulator.vocabulary import MAP, REDUCE, TASKS, counted
-
-    counts: Counter[str] = Counter()
-    for group in (group for job in jobs for group in job.facts.groups):
-        counts[group.name] += group.count
-    maps, reduces, programs = counts.pop(MAP, 0), counts.pop(REDUCE, 0), counts.pop(TASKS, 0)
-    of_programs = f", {counted(programs, 'program task')}" if programs else ""
-    others = "".join(f", {count} {name}" for name, count in counts.items())
-    of_usual = ", ".join(map(counted, (len(jobs), maps, reduces), ("job", "map", "reduce")))
-    return f"{of_usual}{of_programs}{others}"
 
 
 @app.command()
@@ -341,6 +330,7 @@ def _policies_table() -> Table:
 
 @app.command()
 def demo(
+    context: typer.Context,
     out: Out = None,
 ) -> None:
     """Run figure 4 of the Natjam paper on real processes.
@@ -356,7 +346,7 @@ def demo(
     """
     from analysis.demo.run import run_demo
 
-    out_dir = new_directory("demo", out)
+    out_dir = claimed(context, "demo", out)
     try:
         run_demo(results_console(), out_dir)
     except BaseException:
@@ -366,26 +356,33 @@ def demo(
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
+    program: Annotated[
+        bool, typer.Option("--program", help="An experiment whose tasks are a program of yours.")
+    ] = False,
 ) -> None:
     """Make a directory with a first experiment, a campaign of it, and an example of your own policy.
+
+    With --program, the experiment preempts a training loop of a few lines, which you replace by your own program.
 
     \b
     Examples:
       natjam init mine
       cd mine; natjam run experiment.yaml
+      natjam init training --program
     """
     from importlib import resources
 
     from emulator.files.whole_files import NAME_ANOTHER, replaced_whole, writing
 
-    files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
+    folder = "starter_program" if program else "starter"
+    files = {file.name: file for file in (resources.files("workloads") / folder).iterdir()}
     contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
     if there := [name for name in contents if (directory / name).exists()]:
         raise ConfigError(f"{directory / there[0]}: exists already; name another directory")
     with writing(directory, ConfigError, NAME_ANOTHER):
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():
-            with replaced_whole(directory / name, keep=False) as file:
+            with replaced_whole(directory / name) as file:
                 file.write_bytes(data)
     for name in contents:
         say(str(directory / name))
@@ -463,6 +460,9 @@ for command in (
     app.command()(command)
 app.add_typer(workload.group, name="workload")
 app.add_typer(imports.group, name="import")
+for each in (app, workload.group, imports.group):
+    for info in each.registered_commands:
+        info.cls = Command
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

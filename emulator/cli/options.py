@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from emulator.display.console import results_console
 from emulator.display.work_display import ReadingDisplay
@@ -36,18 +37,53 @@ def overrides_of(set_: list[str] | None, **given: object) -> list[str]:
     return [*(set_ or ()), *(f"{name}={value}" for name, value in given.items() if value is not None)]
 
 
-def new_directory(name: str, out: Path | None) -> Path:
-    """Create ``out``, or a directory of this name and the time in ``runs``, for the results of a command.
+def results_path(name: str, out: Path | None) -> Path:
+    """``out``, or a new path of this name and the time in ``runs``, for the results of a command."""
+    if out is not None:
+        return out
+    stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
+    return next(path for path in map(stem.with_name, names) if not path.exists())
 
-    Raises ConfigError: it is not empty, or cannot be written.
+
+def claimed(context: typer.Context, name: str, out: Path | None) -> Path:
+    """As ``results_path``, a directory that is new or empty and held until the command ends.
+
+    Raises ConfigError: it is not empty, cannot be written, or another process uses it.
     """
-    from emulator.records.run_directory import RunDirectory
+    from emulator.files.whole_files import claimed_directory
 
-    if out is None:
-        stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-        names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
-        out = next(path for path in map(stem.with_name, names) if not path.exists())
-    return RunDirectory.create(out).path
+    path = results_path(name, out)
+    context.with_resource(claimed_directory(path))
+    return path
+
+
+_OUTPUTS = ("out", "json", "png", "write")
+"""Parameters of commands that name what is written; all other paths are read."""
+
+
+class Command(TyperCommand):
+    """A command that refuses to write over what it reads, before it does anything."""
+
+    def invoke(self, ctx: Any) -> Any:
+        given = {name: value if isinstance(value, list | tuple) else [value] for name, value in ctx.params.items()}
+        paths = [(name, path) for name, values in given.items() for path in values if isinstance(path, Path)]
+        inputs = [path for name, path in paths if name not in _OUTPUTS]
+        for name, out in paths:
+            if name in _OUTPUTS and (read := next((path for path in inputs if _is_read(path, out)), None)) is not None:
+                where = f"is in {read}, which" if read.is_dir() else "is a file that"
+                raise ConfigError(f"{out}: {where} the command reads; write to another file")
+        return super().invoke(ctx)
+
+
+def _is_read(path: Path, out: Path) -> bool:
+    """Whether ``out`` is the file ``path``, under any name, or a file in the directory ``path``."""
+    try:
+        return out.is_file() and (
+            out.samefile(path) or (path.is_dir() and out.resolve().is_relative_to(path.resolve()))
+        )
+    except OSError:
+        return False
 
 
 _FORMATS = "swim, rumen, sls, synth, swf, google, yarn, table (CSV, Parquet) or natjam"
@@ -100,11 +136,11 @@ def format_of(file: Path, given: str | None) -> Any:
     from workloads.importers import guess_format
     from workloads.schema import Format as Known
 
+    if not file.exists():
+        raise ConfigError(f"{file}: there is no such file")
     known = get_args(Known)
     name = given or guess_format(file)
     if name is None:
-        if not file.exists():
-            raise ConfigError(f"{file}: there is no such file")
         raise ConfigError(f"{file}: its format is not clear from name or content; give --format: {_FORMATS}")
     if name not in known:
         raise ConfigError(f"--format {name}: must be {_FORMATS}{suggestion(name, known)}")

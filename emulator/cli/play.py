@@ -95,9 +95,12 @@ def _play_slurm(file: Path, mode: Sequence[str], out: Path | None, strict: bool)
             warn(f"{variant}: {takers:,} of {counted(len(site.jobs), 'job')}: {TURNS}")
         say(f"playing {counted(len(site.jobs), 'job')}, {variant}")
         executions = played[variant] = _play(file, jobs_player(cluster, site.jobs))
+        if never := sum(not each for each in executions.values()):
+            of = counted(len(site.jobs), "job")
+            warn(f"{variant}: {never:,} of {of} never start: they are over a limit of the site")
         groups |= {(variant, partition.name): [] for partition in cluster.partitions}
         for job in site.jobs:
-            groups[variant, job.partition].append(job_row(job.submit_ns, executions[job.name]))
+            groups[variant, job.partition].append(job_row(job.since_ns, executions[job.name]))
     results_console().print(_table(names("PreemptMode", "partition"), groups, of_pods=False))
     if out is not None:
         write_csv(out, _JOB_COLUMNS, _job_rows(played))

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from emulator.cli.options import Baseline, Out, Strict, new_directory
+from emulator.cli.options import Baseline, Out, Strict, claimed
 from emulator.display.console import results_console, say
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
 
 def compare(
+    context: typer.Context,
     a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}, or a file to run.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],
     quantity: Annotated[
@@ -34,8 +35,8 @@ def compare(
     were evicted, further tables have the evictions before (A) and after (B) for each queue, and the jobs that are
     evicted only before or only after, for which job and when.
 
-    Runs are paired by seed. The interval of a mean is over the seeds, so it needs several of them: give repeats or
-    campaigns.
+    Runs are paired by seed, and what has no partner counts nowhere. The interval of a mean is over the seeds, so it
+    needs several of them: give repeats or campaigns. A run and a campaign: the run against each of its variants.
 
     \b
     Examples:
@@ -49,18 +50,16 @@ def compare(
     from analysis.run_paths import find_runs, read_summary
     from emulator.display.basis import basis_of_run, head_answer
 
-    if a.is_file() and b.is_file():
-        directory = new_directory("compare", out)
+    directory = claimed(context, "compare", out) if a.is_file() and b.is_file() else None
+    if directory is not None:
         a, b = comparisons.run_both(a, b, directory, say)
-        comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
-    else:
-        comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
-        directory = new_directory("compare", out)
-    sides = [find_runs([side]) for side in (a, b)]
-    for basis in dict.fromkeys(basis_of_run(read_summary(runs[0].path)) for runs in sides):
+    sides = comparisons.in_order(a, b, baseline)
+    comparison = comparisons.compare_runs(*sides, quantity)
+    directory = directory or claimed(context, "compare", out)
+    for basis in dict.fromkeys(basis_of_run(read_summary(find_runs([side])[0].path)) for side in (a, b)):
         head_answer(basis, strict)
-    is_single = all(len(runs) == 1 for runs in sides)
-    evicted = comparisons.before_and_after(a, b) if is_single else None
+    pair = comparison.pair
+    evicted = None if pair is None else comparisons.before_and_after(*(pair if sides == (a, b) else pair[::-1]))
     more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}
     comparisons.write_comparison(comparison, directory, more)
     console = results_console()

@@ -101,7 +101,7 @@ def _waiting(cluster: Kubernetes, name: str) -> tuple[Pod, tuple[str, ...]]:
 def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...]]:
     """The pod of a manifest, and what of it is not modelled.  Raises ConfigError."""
     from workloads.kubernetes.objects import KINDS
-    from workloads.kubernetes.pods import PodMaker
+    from workloads.kubernetes.pods import PodMaker, context_of
     from workloads.kubernetes.present import Pods
     from workloads.kubernetes.reading import read_objects
     from workloads.setting_effects import Effect, settings_of
@@ -109,8 +109,8 @@ def _from_manifest(cluster: Kubernetes, path: Path) -> tuple[Pod, tuple[str, ...
     classes = {each.name: each for each in cluster.classes}
     nodes = {each.name: each for each in cluster.state.nodes}
     groups = {each.name: each for each in cluster.state.groups}
-    maker = PodMaker(classes, nodes, groups)
     objects = read_objects([path], KINDS, settings_of("kubernetes"))
+    maker = PodMaker(classes, nodes, groups, context_of(objects, cluster.context))
     found = [each.pod for each in Pods(objects, maker).read() if not each.node and not each.ended]
     left_out = [str(each) for each in maker.losses if each.effect is Effect.LEFT_OUT]
     if not found:

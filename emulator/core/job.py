@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.vocabulary import Frozen, JobFacts, TaskGroup, Work
+from collections import Counter
+from collections.abc import Sequence
+
+from emulator.vocabulary import MAP, REDUCE, TASKS, Frozen, JobFacts, TaskGroup, Work, counted
 
 PYTHON = "{python}"
 """In a command, stands for the interpreter that runs natjam."""
@@ -77,3 +80,13 @@ class JobSpec(Frozen):
     def keys_of(self, group: TaskGroup, task: int) -> int:
         """Number of keys that the task of a group with this number walks; 0: it walks none."""
         return self.reduce_keys[self.facts.index_of(group.name, task)] if group.work is Work.KEYS else 0
+
+
+def counted_tasks(jobs: Sequence[JobSpec]) -> str:
+    """How many jobs these are, with how many tasks of each kind, in words: "2 jobs, 4 maps, 14 reduces"."""
+    counts: Counter[str] = Counter()
+    for group in (group for job in jobs for group in job.facts.groups):
+        counts[group.name] += group.count
+    named = {MAP: "map", REDUCE: "reduce", TASKS: "program task"}
+    words = [counted(count, named[name]) if name in named else f"{count:,} {name}" for name, count in counts.items()]
+    return ", ".join([counted(len(jobs), "job"), *words])

@@ -329,11 +329,16 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine() or "unknown"
 
 
-def busy_warning() -> str | None:
-    """A warning if the machine is busy now; it watches other programs for half a second."""
+def share_of_others() -> float:
+    """The share of this machine's cores that other programs use now; watches them for half a second."""
     import psutil  # here, because every command reads this file, and few ask this
 
-    share = psutil.cpu_percent(_LOOK_REAL_S) / 100
+    return psutil.cpu_percent(_LOOK_REAL_S) / 100
+
+
+def busy_warning() -> str | None:
+    """A warning if the machine is busy now; it watches other programs for half a second."""
+    share = share_of_others()
     if share <= BUSY_SHARE:
         return None
     return (

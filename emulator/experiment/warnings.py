@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from emulator.experiment.model import Experiment
 from emulator.policies.policy import ShareAllocation
@@ -12,6 +12,12 @@ TOO_LARGE = "too_large"
 """Option of an allocation: the jobs of an imported cluster that are left out because no node is large enough, each with
 what it lacks."""
 _MAX_NAMED = 10
+
+
+def warnings(experiment: Experiment) -> Iterator[str]:
+    """All of these warnings that its file alone gives."""
+    found = (too_large_warning(experiment), minima_warning(experiment), masters_warning(experiment))
+    yield from filter(None, found)
 
 
 def too_large(experiment: Experiment) -> Mapping[str, str]:
@@ -42,6 +48,23 @@ def minima_warning(experiment: Experiment) -> str | None:
     return (
         f"the jobs' min_containers add up to {wanted}, and there are {there} {what}: while these jobs run together,"
         " their minima are lowered in proportion"
+    )
+
+
+def masters_warning(experiment: Experiment) -> str | None:
+    """Warns if no job can preempt another one, because ApplicationMasters leave room for the tasks of one job only."""
+    cluster, workload = experiment.cluster, experiment.workload
+    waits = experiment.engine == "fluid" or experiment.scheduler.choice("mechanism").name == "wait"
+    if (
+        waits
+        or cluster.application_masters != "in-containers"
+        or cluster.containers > 2
+        or len(workload.jobs or ()) < 2
+    ):
+        return None
+    return (
+        f"no job will preempt another one: an ApplicationMaster holds one of {cluster.containers} containers, so"
+        " only one job runs at a time; set cluster.application_masters: outside, or give the cluster more containers"
     )
 
 

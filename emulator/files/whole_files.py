@@ -8,7 +8,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,11 @@ def writing(path: Path | str, wrong: type[NatjamError] = RunError, advice: str =
 
 
 @contextlib.contextmanager
-def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
-    """A temporary path that becomes ``path`` on success.
+def replaced_whole(path: Path) -> Iterator[Path]:
+    """A temporary path that becomes ``path`` on success, and is removed on failure.
 
-    On failure the temporary file stays for inspection; with ``keep`` False it is removed.  Raises OSError if it cannot
-    be written, or if something else than a file is there: a rename would put a file in the place of ``/dev/null``.
+    Raises OSError if it cannot be written, or if something else than a file is there: a rename would put a file in the
+    place of ``/dev/null``.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise OSError(errno.EINVAL, "something is there that is not a file", str(path))
@@ -50,15 +50,14 @@ def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(path)
     finally:
-        if not keep:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
 
 
 @contextlib.contextmanager
-def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
+def written_whole(path: Path) -> Iterator[Path]:
     """As ``replaced_whole``, but raises RunError, which names ``path``, if it cannot be written."""
-    with writing(path), replaced_whole(path, keep=keep) as unfinished:
+    with writing(path), replaced_whole(path) as unfinished:
         yield unfinished
 
 
@@ -81,6 +80,49 @@ def held_directory(path: Path, taken: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def claimed_directory(path: Path, kind: str = "", is_continued: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Create ``path`` where it is missing, and hold it for results (see ``held_directory``).
+
+    A directory that is made here and that nothing was written to is removed at the end.
+
+    Args:
+        path: new, empty, or with earlier results that are to be continued.
+        kind: what these results are of, such as "a campaign", for messages; empty: none are continued.
+        is_continued: whether ``path``, which is not empty, has such results; asked while it is held.
+
+    Raises:
+        ConfigError: it holds something else, cannot be written, or another process uses it.
+    """
+    is_new = not path.exists()
+    with _usable(path):
+        path.mkdir(parents=True, exist_ok=True)
+    with held_directory(path, f"another natjam command is at work there{NAME_ANOTHER}"):
+        try:
+            with _usable(path):
+                if any(path.iterdir()) and not is_continued():
+                    what = f"is neither empty nor a directory of {kind}" if kind else "is not empty"
+                    raise ConfigError(f"{path}: {what}; results go to a new or an empty directory")
+                unfinished_path(path / "probe").touch()
+                unfinished_path(path / "probe").unlink()
+            yield
+        finally:
+            if is_new:
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+
+
+@contextlib.contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """An OSError that is raised inside is raised as ConfigError: why ``path`` cannot be a directory of results."""
+    try:
+        yield
+    except FileExistsError:
+        raise ConfigError(f"{path}: is a file; results go to a new or an empty directory") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}){NAME_ANOTHER}") from None
 
 
 def is_held(path: Path) -> bool:

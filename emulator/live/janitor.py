@@ -144,10 +144,32 @@ def run_directory(run_id: str) -> Path:
     return Path(tempfile.gettempdir()) / f"{_DIRECTORY_PREFIX}{run_id}"
 
 
+def socket_directory(run_id: str) -> Path:
+    """Directory of a run's Unix sockets, whose paths may have 107 bytes: a short one, whatever ``TMPDIR`` is.
+
+    It lies in ``/run/user/UID`` if that is this user's alone, else in ``/tmp``.  Its driver makes it new, for this user
+    alone, and locks it, as ``run_directory``.
+    """
+    own = Path(f"/run/user/{os.getuid()}")
+    return (own if _is_own(own) else Path("/tmp")) / f"{_DIRECTORY_PREFIX}{run_id}"
+
+
+def _is_own(directory: Path) -> bool:
+    """Whether this user, and nobody else, may make files in a directory."""
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return is_private and os.access(directory, os.W_OK | os.X_OK)
+
+
 def end_left_over_runs() -> int:
-    """Clean up after runs of this user whose driver and janitor are both gone; returns the number of these runs."""
+    """Clean up after runs of this user whose driver and janitor are both gone; returns how many directories
+    they left."""
     ended = 0
-    for directory in run_directory("").parent.glob(f"{_DIRECTORY_PREFIX}*"):
+    places = {run_directory("").parent, socket_directory("").parent}
+    for directory in (each for place in places for each in place.glob(f"{_DIRECTORY_PREFIX}*")):
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
         if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
             end_run_processes(run_id, directories=[directory])

@@ -44,7 +44,7 @@ from emulator.costs.calibration import (
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import NAME_ANOTHER, held_directory, replaced_whole, writing
+from emulator.files.whole_files import NAME_ANOTHER, claimed_directory, replaced_whole, writing
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of, run_of_its_own
@@ -84,9 +84,7 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], N
         ConfigError: the directory cannot be written, or another process measures into it.
         RunError: something could not be measured.
     """
-    with writing(out_dir, ConfigError, NAME_ANOTHER):
-        out_dir.mkdir(parents=True, exist_ok=True)
-    with held_directory(out_dir, "another measurement is going on there; wait for its end"):
+    with claimed_directory(out_dir, is_continued=lambda: True):
         return _continued(out_dir, quick, on_status)
 
 

@@ -15,7 +15,7 @@ from emulator.policies.policy import (
 from emulator.policies.queues import BY_QUEUES
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
-from emulator.policies.yarn import YARN_CAPACITY
+from emulator.policies.yarn.allocation import YARN_CAPACITY
 
 _READS_FORECAST = frozenset({Reads.FORECAST})
 

@@ -69,21 +69,28 @@ def irreducible(short: Resources, givers: Iterable[_T], frees: Callable[[_T], Re
     Those that make nothing free of what is lacking are passed over.  Then every one is left out that is not needed, the
     last first.  So with any one less it is too little.
     """
-    chosen: list[_T] = []
+    chosen: list[tuple[_T, Resources]] = []
     left, nothing = short, (0,) * len(short)
     for giver in givers:
         if left == nothing:
             break
-        after = lacking(left, frees(giver))
+        freed = frees(giver)
+        after = lacking(left, freed)
         if after != left:
-            chosen.append(giver)
+            chosen.append((giver, freed))
             left = after
-    if any(left):
+    if left != nothing:
         return None
-    for giver in tuple(reversed(chosen)):
-        if fits(short, total((frees(other) for other in chosen if other is not giver), short)):
-            chosen.remove(giver)
-    return tuple(chosen)
+    if len(chosen) < 2:
+        return tuple(giver for giver, _ in chosen)
+    made, kept = total((freed for _, freed in chosen), short), list[_T]()
+    for giver, freed in reversed(chosen):
+        without = minus(made, freed)
+        if fits(short, without):
+            made = without
+        else:
+            kept.append(giver)
+    return tuple(reversed(kept))
 
 
 def most(vectors: Iterable[Resources]) -> Resources:

@@ -89,8 +89,15 @@ MAX_OVERRUNNING = 0.1
 
 def disturbances(summary: Mapping[str, Any]) -> list[str]:
     """Why a run was disturbed, from its ``summary.json``; empty if it was not."""
-    found = []
-    lag, launches = summary["lag"] or {}, summary["overheads"].get("schedule_s", {})
+    found, launches = standstills(summary), summary["overheads"].get("schedule_s", {})
+    if launches.get("overruns", 0) > MAX_OVERRUNNING * launches.get("n", 0):
+        found.append(f"{launches['overruns']} of {launches['n']} launches took longer than the published overhead")
+    return found
+
+
+def standstills(summary: Mapping[str, Any]) -> list[str]:
+    """Those of them that are about timers and processes: whether these were late or stood still, beyond the bounds."""
+    found, lag = [], summary["lag"] or {}
     if not lag.get("within_bound", True):
         bound = f", beyond {lag['bound_emulated_s']:g} s" if "bound_emulated_s" in lag else ""
         found.append(f"timers were late by {lag['p99_emulated_s']:.2f} emulated s (p99){bound}")
@@ -101,8 +108,6 @@ def disturbances(summary: Mapping[str, Any]) -> list[str]:
                 f"the process {gap['process']} stood still for {gap['emulated_s']:.1f} emulated s,"
                 f" until {gap['until_s']:.1f} s, beyond {bound_s:.4g} s"
             )
-    if launches.get("overruns", 0) > MAX_OVERRUNNING * launches.get("n", 0):
-        found.append(f"{launches['overruns']} of {launches['n']} launches took longer than the published overhead")
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ import pyarrow.parquet
 from emulator.errors import ConfigError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.model import Experiment, dump_experiment, dump_settings
-from emulator.files.whole_files import held_directory, unfinished_path, write_json, writing, written_whole
+from emulator.files.whole_files import (
+    claimed_directory,
+    held_directory,
+    unfinished_path,
+    write_json,
+    writing,
+    written_whole,
+)
+from emulator.files.yaml_positions import read_document
 from emulator.records.history import History
 from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
@@ -29,6 +38,8 @@ from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
+LINK_NAME = "live"
+"""A link to where a live run takes orders, as long as it runs."""
 SUMMARY_DIGEST = "sha256"
 """The key of a summary that has the digest of all its others."""
 MAX_JOBS_IN_YAML = 100
@@ -67,24 +78,32 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path) -> RunDirectory:
-        """Create the directory, or use an existing empty one.
+    @contextlib.contextmanager
+    def claimed(cls, path: Path, name: str | None = None) -> Iterator[RunDirectory]:
+        """A new or empty directory, held until the end of the block.
 
-        Raises:
-            ConfigError: it is not empty, is not a directory, or cannot be written.
+        What a stopped run of an experiment called ``name`` has left there is removed.  Raises ConfigError: the
+        directory is not empty, cannot be written, or another process uses it.
         """
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise ConfigError(f"{path}: is not empty; results go to a new or an empty directory")
-            probe = unfinished_path(path / "probe")
-            probe.touch()
-            probe.unlink()
-        except FileExistsError:
-            raise ConfigError(f"{path}: is a file; results go to a new or an empty directory") from None
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be written ({error.strerror}); name another directory") from None
-        return cls(path)
+        directory = cls(path)
+        with claimed_directory(path, is_continued=lambda: directory._was_stopped(name)):
+            directory.clear()
+            yield directory
+
+    def _was_stopped(self, name: str | None) -> bool:
+        """Whether a run of this experiment ended here without results, and nothing else is there."""
+        journal = unfinished_path(self.journal_path).name
+        files = {EXPERIMENT_NAME, JOBS_NAME, LINK_NAME, self.output_path.name, journal}
+        if not {EXPERIMENT_NAME} <= {each.name for each in self.path.iterdir()} <= files:
+            return False
+        with contextlib.suppress(ConfigError):
+            return read_document(self.path / EXPERIMENT_NAME).data.get("name") == name
+        return False
+
+    def clear(self) -> None:
+        """Remove everything in it.  Raises OSError."""
+        for each in self.path.iterdir():
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
 
     @property
     def output_path(self) -> Path:
@@ -225,9 +244,14 @@ class _TableFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with writing(self._path):
-            if kind is None:
-                self._write()
-            self._writer.close()
-            if kind is None:
-                unfinished_path(self._path).replace(self._path)
+        unfinished = unfinished_path(self._path)
+        try:
+            with writing(self._path):
+                if kind is None:
+                    self._write()
+                self._writer.close()
+                if kind is None:
+                    unfinished.replace(self._path)
+        finally:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()

@@ -6,7 +6,7 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -137,20 +137,38 @@ class Spread(Frozen):
         return pod.namespace == other.namespace and self.selector.matches(other.labels)
 
 
-def default_spread(selector: Selector) -> tuple[Spread, ...]:
-    """The constraints of the default profile for a pod that has none, over the pods of its services and its owner."""
+def default_spread(
+    labels: Mapping[str, str], services: Iterable[Selector], owner: Selector | None
+) -> tuple[Spread, ...]:
+    """The constraints of the default profile for a pod that has none: over the pods of its services and its owner.
+
+    Args:
+        labels: the pod's.
+        services: the selectors of the services of its namespace; those count that match it.
+        owner: the selector of its ReplicaSet, StatefulSet or ReplicationController, whether it matches or not.
+    """
+    merged: dict[str, str] = {}
+    for service in services:
+        if service.matches(labels):
+            merged |= service.labels
+    own = () if owner is None else (*_as_expressions(owner.labels), *owner.expressions)
+    selector = Selector(merged, own)
     if selector.is_empty:
         return ()
     return tuple(Spread(key, skew, selector, False, is_default=True) for key, skew in ((HOSTNAME, 3), (ZONE, 5)))
 
 
+def _as_expressions(labels: Mapping[str, str]) -> Iterator[Expression]:
+    return (Expression(key, LabelOperator.IN, (value,)) for key, value in labels.items())
+
+
 def own_values(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
     """A selector with ``matchLabelKeys``: of those of these labels that a pod has, others must have the pod's value."""
-    more = (Expression(key, LabelOperator.IN, (labels[key],)) for key in keys if key in labels)
+    more = _as_expressions({key: labels[key] for key in keys if key in labels})
     return replace(selector, expressions=(*selector.expressions, *more))
 
 
-_ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"
 
 
 class HostPort(Frozen):
@@ -158,13 +176,13 @@ class HostPort(Frozen):
 
     port: int
     protocol: str = "TCP"
-    address: str = _ANY_ADDRESS
+    address: str = ANY_ADDRESS
 
     def conflicts(self, other: HostPort) -> bool:
         """Whether only one of both can be on a node."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
-        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
 
 
 class PodTemplate(Frozen, kw_only=True):
@@ -208,6 +226,16 @@ class Pod(PodTemplate):
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of its tolerations is about this taint."""
         return any(each.tolerates(taint) for each in self.tolerations)
+
+    def tolerates_all(self, taints: Iterable[Taint]) -> bool:
+        """Whether none of the taints keeps it away."""
+        return all(taint.effect is Effect.PREFER_NO_SCHEDULE or self.tolerates(taint) for taint in taints)
+
+    def may_be_on(self, node: Node) -> bool:
+        """Whether its node selector and its required node affinity allow a node."""
+        if any(node.label(key) != value for key, value in self.selector.items()):
+            return False
+        return not self.node_affinity or node.meets(self.node_affinity)
 
 
 class Replacement(StrEnum):
@@ -293,8 +321,8 @@ class Pending(Frozen):
     """Its last attempt, or its creation."""
     aside: bool = False
     """It waits for a change in the cluster."""
-    may_fit: bool = False
-    """On some node it would fit if others left."""
+    refused: tuple[str, ...] = ()
+    """The filters that refused it on some node, where it may fit when others come or leave."""
 
 
 class PriorityClass(Frozen):
@@ -349,6 +377,19 @@ class BudgetSpec(Frozen):
         return Budget(self.name, self.selector, max(healthy - self.min_available, 0), namespace=self.namespace)
 
 
+class Context(Frozen):
+    """What objects other than pods and nodes say about pods that come."""
+
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    """The labels of each."""
+    services: Mapping[str, tuple[Selector, ...]] = {}
+    """Their selectors, by namespace."""
+    owners: Mapping[str, Selector] = {}
+    """The selectors of what makes pods, by kind, namespace and name: ``ReplicaSet shop/web``."""
+    volumes: Mapping[str, tuple[NodeTerm, ...]] = {}
+    """By namespace and name of a claim that is bound to a volume: the terms of which one holds for its nodes."""
+
+
 class State(Frozen):
     """A cluster at one instant.  The order of nodes and pods is that in which the scheduler learnt of them."""
 
@@ -357,6 +398,8 @@ class State(Frozen):
     waiting: tuple[Pending, ...] = ()
     budgets: tuple[Budget, ...] = ()
     groups: tuple[Group, ...] = ()
+    first: int = 0
+    """The number of the node that the scheduler looks at first, in its order: of each zone one in turn."""
 
 
 class Kubernetes(Frozen):
@@ -372,6 +415,7 @@ class Kubernetes(Frozen):
     partial: Mapping[str, tuple[str, ...]] = {}
     """By pod that waits: its fields that decide and are not modelled, with what that means."""
     basis: Basis = Basis()
+    context: Context = Context()
 
     def __post_init__(self) -> None:
         nodes, pods = [each.name for each in self.state.nodes], (*self.state.bound, *self.state.waiting)

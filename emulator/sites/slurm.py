@@ -51,8 +51,6 @@ class Node(Frozen):
     gres: Mapping[str, int] = field(default_factory=dict)
     """By name, and by name and type: ``{gpu: 4, gpu:a100: 4}``."""
     features: tuple[str, ...] = ()
-    weight: int = 1
-    """``Weight``: nodes of a lower one are given first."""
 
 
 class Limits(Frozen):
@@ -347,6 +345,11 @@ class Job(Frozen):
         """What it takes of all of its nodes together."""
         one = {CPU: self.cpus, MEMORY: self.memory_mb, NODE: 1, **self.gres}
         return Counter({name: amount * self.nodes for name, amount in one.items()})
+
+    @property
+    def since_ns(self) -> int:
+        """When it could start at the earliest; its wait counts from then."""
+        return max(self.submit_ns, self.eligible_ns)
 
     @property
     def details(self) -> SlurmDetails:

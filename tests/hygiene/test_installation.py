@@ -83,3 +83,32 @@ def test_who_only_runs_natjam_installs_no_tools(target: str, tmp_path: Path) -> 
     said = make("--dry-run", target, VENV=str(tmp_path)).stdout
     assert ".ci/install" in said
     assert "[test,dev]" not in said
+
+
+PIP = """\
+#!/bin/sh
+case "$*" in *pip*)
+    echo Collecting ray==2.60
+    echo Collecting numpy
+    echo Installing collected packages: numpy, ray
+esac
+"""
+
+
+def test_the_installation_says_what_it_does_where_pip_is_silent(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib/python3.12/site-packages").mkdir(parents=True)
+    python = tmp_path / "bin/python"
+    python.write_text(PIP)
+    python.chmod(0o755)
+    done = subprocess.run([".ci/install", tmp_path, "."], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    head, *lines = done.stdout.splitlines()
+    assert head.startswith(f"installing . into {tmp_path}, which takes one to two minutes")
+    seconds, steps = zip(*(line.strip().split(" s  ") for line in lines), strict=True)
+    assert list(map(int, seconds)) == sorted(map(int, seconds))
+    assert steps == (
+        "found 1 packages, the last of them ray==2.60",
+        "unpacking 2 packages, which takes longest",
+        "compiling the packages on all cores, so that natjam starts quickly",
+        "done",
+    )

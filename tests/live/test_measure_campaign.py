@@ -66,7 +66,7 @@ def test_what_a_part_writes_is_held_against_other_runs(tmp_path: Path, monkeypat
     def look(around: Surroundings) -> Samples:
         with pytest.raises(ConfigError, match="taken"), held_directory(around.directory, "taken"):
             pass
-        with pytest.raises(ConfigError, match="another measurement is going on there"):
+        with pytest.raises(ConfigError, match="another natjam command is at work there"):
             campaign.run_campaign(tmp_path / "out", True, lambda status: None)
         raise OSError(errno.ENOSPC, "enough", str(around.directory))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulator.core.completions import Suspended
+from emulator.live.janitor import process_with_arguments
 from tests.commands import run_natjam
 from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, until
 
@@ -68,14 +69,37 @@ def _check_reported(run: NatjamRun) -> None:
 def test_the_next_run_ends_what_a_driver_killed_with_its_janitor_has_left(tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
+        (sockets,) = run.socket_directories()
         os.kill(run.janitor(), signal.SIGKILL)
+        if of_ray := process_with_arguments(os.getuid(), "--run-id", sockets.name.removeprefix("natjam-")):
+            os.kill(of_ray, signal.SIGKILL)
         run.process.kill()
         run.wait()
         assert run.left()
+        assert sockets.is_dir()
         (tmp_path / "next").mkdir()
         nowhere = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(run.temporary)}
         with NatjamRun(tmp_path / "next", variables=nowhere) as following:
             following.check_failed("cannot reach the cluster")
+        assert not sockets.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_under_a_long_temporary_directory_sockets_are_in_a_short_one_that_is_removed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    long = tmp_path / ("batch-system-" * 12)
+    long.mkdir()
+    with NatjamRun(tmp_path, experiment=ENDLESS, variables={"TMPDIR": str(long)}) as run:
+        run.walking("research")
+        (sockets,) = run.socket_directories()
+        assert {"plasma_store", "raylet"} == {each.name for each in sockets.rglob("*") if each.is_socket()}
+        assert (sockets.stat().st_mode & 0o777, sockets.stat().st_uid) == (0o700, os.getuid())
+        assert all(each.stat().st_mode & 0o077 == 0 for each in long.iterdir()), "other users cannot enter the data"
+        assert sum(each.is_file() for each in long.rglob("*")) > 10, "data is where TMPDIR says"
+        _send(run, number)
+        _check_ended(run, KILLED if number == signal.SIGKILL else INTERRUPTED)
+        until(lambda: not sockets.exists(), "the end of the sockets' directory")
 
 
 def _send(run: NatjamRun, number: signal.Signals) -> None:

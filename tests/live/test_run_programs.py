@@ -65,6 +65,25 @@ def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(tmp_path: 
     assert summary["output"]["verified"] is True
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["suspend", "kill", "image"])
+def test_the_training_that_init_writes_is_preempted_and_its_model_is_the_same(tmp_path: Path, mechanism: str) -> None:
+    if mechanism == "image":
+        criu_or_skip()
+    run_natjam("init", tmp_path / "mine", "--program")
+    (tmp_path / "mine" / "train.py").rename(tmp_path / "train.py")
+    text = (tmp_path / "mine" / "experiment.yaml").read_text()
+    with HostsHere(tmp_path, experiment=text.replace("mechanism: suspend", f"mechanism: {mechanism}")) as run:
+        assert run.wait() == 0, run.log
+    trained, urgent = (run.out / "output" / job / "part-c-00000" for job in ("train", "urgent"))
+    assert (trained / "model.txt").read_text() == (urgent / "model.txt").read_text() == "2.999974\n"
+    lines = (trained / "stdout").read_text().splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"step {number}" for number in range(1, 101)]
+    kept = job_of(run.summary, "train")
+    assert (kept["suspensions"], kept["kills"]) == ((0, 1) if mechanism == "kill" else (1, 0))
+    assert kept["completion_s"] > job_of(run.summary, "urgent")["completion_s"] > 10
+
+
 SUSPENDED = """\
 name: suspended
 time_scale: 10

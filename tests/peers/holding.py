@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,13 @@ def hold(kinds: Mapping[str, Differs], usage: str, arguments: Sequence[str]) -> 
     if len(arguments) < 2 or arguments[0] not in kinds:
         print(usage, file=sys.stderr)
         return 2
-    differs = kinds[arguments[0]]
+    return hold_records((record for path in arguments[1:] for record in records(path)), kinds[arguments[0]])
+
+
+def hold_records(found: Iterable[Mapping[str, Any]], differs: Differs) -> int:
+    """Hold records against natjam; prints and returns as ``hold`` does."""
     equal = total = 0
-    for record in (record for path in arguments[1:] for record in records(path)):
+    for record in found:
         total += 1
         if (difference := differs(record)) is None:
             equal += 1

@@ -58,6 +58,7 @@ from emulator.sites.kubernetes import (
     State,
     Taint,
     Toleration,
+    default_spread,
     own_values,
 )
 from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
@@ -94,8 +95,9 @@ def node_of(given: Mapping[str, Any]) -> Node:
     return Node(given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False))
 
 
-def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Pod:
-    """A pod, with the priority and policy of its class if it has one."""
+def pod_of(given: Mapping[str, Any], record: Mapping[str, Any]) -> Pod:
+    """A pod of a record, with the priority and policy of its class if it has one."""
+    classes = classes_of(record)
     pod = Pod(
         given["name"],
         given.get("priority", 0),
@@ -111,7 +113,7 @@ def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Po
             for sign, kind in ((1, "prefer_affinity"), (-1, "prefer_anti_affinity"))
             for each in given.get(kind, ())
         ),
-        spread=tuple(_spread(each, given) for each in given.get("spread", ())),
+        spread=tuple(_spread(each, given) for each in given.get("spread", ())) or _default_spread(given, record),
         ports=tuple(
             HostPort(each["port"], each.get("protocol") or "TCP", each.get("ip") or "0.0.0.0")
             for each in given.get("ports", ())
@@ -154,6 +156,12 @@ def _spread(given: Mapping[str, Any], pod: Mapping[str, Any]) -> Spread:
     )
 
 
+def _default_spread(given: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Spread, ...]:
+    services = (Selector(each.get("selector") or {}) for each in record.get("services", ()))
+    owners = {each["name"]: selector_of(each) for each in record.get("owners", ())}
+    return default_spread(given.get("labels", {}), services, owners.get(given.get("owner", "")))
+
+
 def classes_of(record: Mapping[str, Any]) -> dict[str, PriorityClass]:
     """The PriorityClasses of a record."""
     return {
@@ -163,19 +171,19 @@ def classes_of(record: Mapping[str, Any]) -> dict[str, PriorityClass]:
 
 def state_of(case: Mapping[str, Any]) -> State:
     """The cluster of a case; its incoming pod waits there if it is nominated to a node."""
-    classes = classes_of(case)
     incoming = case["incoming"]
     waiting = [*case.get("waiting", ()), *([incoming] if incoming.get("node") else [])]
     return State(
         tuple(map(node_of, case["nodes"])),
-        tuple(_bound(each, classes) for each in _kept(case)),
-        tuple(Pending(pod_of(each, classes), each["node"]) for each in waiting),
+        tuple(_bound(each, case) for each in _kept(case)),
+        tuple(Pending(pod_of(each, case), each["node"]) for each in waiting),
         tuple(
             Budget(
                 each["name"], selector_of(each, "selector"), each.get("allowed", 0), tuple(each.get("disrupted") or ())
             )
             for each in case.get("budgets", ())
         ),
+        first=case.get("first", 0),
     )
 
 
@@ -193,10 +201,10 @@ def _kept(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return kept
 
 
-def _bound(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Bound:
+def _bound(given: Mapping[str, Any], case: Mapping[str, Any]) -> Bound:
     start = given.get("start")
     return Bound(
-        pod_of(given, classes),
+        pod_of(given, case),
         given["node"],
         None if start is None else start * SECOND_NS,
         given.get("terminating", False),
@@ -224,17 +232,25 @@ def _toleration(given: Mapping[str, Any]) -> Toleration:
 def differs_in_case(case: Mapping[str, Any]) -> str | None:
     """The first part of the answer that differs; and what Kubernetes' own test wants, if it is one."""
     state, answer = state_of(case), case["answer"]
-    pod = pod_of(case["incoming"], classes_of(case))
+    pod = pod_of(case["incoming"], case)
     placement = place(state, pod, head_of_heap)
     fits = placement.node is not None
     mine = _fits(placement) if fits else _preempts(victims(state, pod, head_of_heap))
     has_order = all("start" in each for each in case["pods"])
+    if "looked" not in answer:
+        mine.pop("looked", None)
     return _first_difference(mine, answer, has_order) or _unwanted(mine, case.get("want"))
 
 
 def _fits(placement: Placement) -> dict[str, Any]:
     scores = {name: score.total for name, score in placement.scores.items()}
-    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": _tied(scores, max)}
+    return {
+        "outcome": "fits",
+        "node": placement.node,
+        "scores": scores or None,
+        "tied": _tied(scores, max),
+        "looked": placement.looked,
+    }
 
 
 def _preempts(preemption: Preemption) -> dict[str, Any]:
@@ -264,7 +280,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _first_difference(mine: Mapping[str, Any], answer: Mapping[str, Any], has_order: bool) -> str | None:
-    for part in ("outcome", "node", "victims", "violations", "candidates", "scores", "tied", "cleared"):
+    for part in ("outcome", "node", "victims", "violations", "candidates", "scores", "tied", "cleared", "looked"):
         ours, theirs = mine.get(part), answer.get(part)
         if part == "violations":
             ours, theirs = ours or 0, theirs or 0
@@ -326,10 +342,10 @@ def differs_in_day(day: Mapping[str, Any]) -> str | None:
     return None if mine == recorded else f"{mine}, recorded {recorded}"
 
 
-def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
+def _arrivals(day: Mapping[str, Any]) -> Iterator[Arrival]:
     replacement = Replacement(day.get("replace") or "terminating")
     for each in day["workloads"]:
-        pod, count = pod_of(each, classes), each.get("count", 1)
+        pod, count = pod_of(each, day), each.get("count", 1)
         for number in range(max(count, 1)):
             named = replace(pod, name=f"{pod.name}-{number}") if count > 1 else pod
             submit_ns, duration_ns, grace_ns = (
@@ -377,7 +393,7 @@ def imported_day(day: Mapping[str, Any]) -> Kubernetes:
         for each in day.get("budgets", ())
     )
     nodes = tuple(map(node_of, day["nodes"]))
-    return Kubernetes(State(nodes), tuple(classes.values()), tuple(budgets), tuple(_arrivals(day, classes)))
+    return Kubernetes(State(nodes), tuple(classes.values()), tuple(budgets), tuple(_arrivals(day)))
 
 
 def differs_by_rules(day: Mapping[str, Any]) -> str | None:
@@ -409,7 +425,7 @@ def jobs_of(day: Mapping[str, Any]) -> list[Job]:
 def differs_in_gang(case: Mapping[str, Any]) -> str | None:
     """What natjam answers for a gang, if it is none of the recorded answers."""
     given, answer = case["gang"], case["answer"]
-    pod = replace(pod_of(case["incoming"], classes_of(case)), group=given["name"])
+    pod = replace(pod_of(case["incoming"], case), group=given["name"])
     pods = tuple(replace(pod, name=f"{pod.name}-{number}") for number in range(case["count"]))
     gang = Gang(given["name"], pods, given["min"], given["priority"])
     groups = tuple(Group(each["name"], each["priority"], each.get("whole", False)) for each in case.get("groups") or ())

@@ -14,9 +14,10 @@ from emulator.chaos.faulty_cluster import BadNetwork
 from emulator.core.settings import OverheadSettings
 from emulator.policies import axes as policies
 from emulator.policies.resources import fits, plus, total
-from emulator.policies.views import Take
-from emulator.policies.yarn import YarnOptions, YarnPreemption
-from emulator.policies.yarn_ideal import RoundVictims
+from emulator.policies.yarn.allocation import YarnOptions
+from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.options import YarnPreemption
+from emulator.policies.yarn.victims import RoundVictims
 from tests.examples import drawn, fixed
 
 _ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000, amrm_client=True)
@@ -90,8 +91,9 @@ RESOURCES = st.tuples(*[st.integers(0, 6)] * 2)
 @fixed
 def test_a_round_takes_no_container_in_vain(amount: tuple, at_most: tuple, held: list, enough_of_any: bool) -> None:
     """Each that goes makes some of what is still lacking free, and before the last of them it was not enough."""
-    take = Take(("job",), amount, at_most, enough_of_any)
-    going = [held[int(name)] for name in RoundVictims().choose(take, ((str(n), each) for n, each in enumerate(held)))]
+    named = [(str(number), each) for number, each in enumerate(held)]
+    chosen = RoundVictims(Amounts((6, 6))).choose(amount, at_most, named, enough_of_any)
+    going = [held[int(name)] for name in chosen]
     asked = [place for place in (0, 1) if amount[place]]
     for number, victim in enumerate(going):
         before = total(going[:number], ("", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -23,8 +24,9 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
+from emulator.live.dumpers.criu import CRIU_VARIABLE
 from emulator.sites.basis import Basis, Gap
-from tests.commands import invoked
+from tests.commands import invoked, run_natjam
 from tests.experiment_files import VALID, write
 from workloads.importers import guess_format
 from workloads.importers.source import ignore
@@ -225,7 +227,7 @@ def test_two_at_once_do_not_share_a_directory(tmp_path: Path) -> None:
     with held_directory(tmp_path, "held by this test"):
         result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
     assert result.exit_code == 2
-    assert result.stderr == f"natjam: {tmp_path}: another natjam advise is going on there; name another directory\n"
+    assert result.stderr == f"natjam: {tmp_path}: another natjam command is at work there; name another directory\n"
     assert [*tmp_path.iterdir()] == []
 
 
@@ -469,3 +471,40 @@ def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
         result = advise(*arguments, "--out", tmp_path / "out")
         assert result.exit_code == 2, result.output
         assert said in result.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_trace_that_is_not_there_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    result = advise(tmp_path / "none.csv", "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (2, f"natjam: {tmp_path / 'none.csv'}: there is no such file\n")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_results_of_something_else_are_not_mixed_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text("mine")
+    result = advise("catalog:natjam-fig4", "--overheads", "hadoop-0.23", "--seeds", "1", "--out", tmp_path)
+    assert (result.exit_code, "is neither empty nor a directory of natjam advise" in result.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["experiment.yaml"]
+
+
+@pytest.mark.parametrize("has_criu", [False, True])
+def test_of_programs_only_what_works_is_compared_and_the_rest_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_criu: bool
+) -> None:
+    if has_criu and os.geteuid():
+        pytest.skip("criu needs root")
+    if has_criu:
+        (tmp_path / "criu").write_text("#!/bin/sh\necho Version: 4.1\n")
+        (tmp_path / "criu").chmod(0o700)
+    monkeypatch.setenv(CRIU_VARIABLE, str(tmp_path / "criu"))
+    run_natjam("init", tmp_path / "mine", "--program")
+    result = run_natjam("advise", tmp_path / "mine" / "experiment.yaml", "--seeds", "2", "--out", tmp_path / "out")
+    said = " ".join(result.stdout.split())
+    assert "not compared: checkpoint: a program has no keys to save" in said
+    assert ("not compared: image: programs are saved by criu: " in said) != has_criu
+    assert "2 jobs, 2 program tasks" in said
+    facts = kept_advice(tmp_path / "out")
+    compared = {one["mechanism"] for one in facts["candidates"]}
+    assert compared == {"wait", "kill", "suspend", "adaptive"} | ({"image"} if has_criu else set())
+    assert set(facts["left_out"]) == {"checkpoint"} | (set() if has_criu else {"image"})
+    assert not any("process images go" in each for each in facts["assumed"])

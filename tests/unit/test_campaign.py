@@ -368,7 +368,7 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
     (tmp_path / "others").mkdir()
     (tmp_path / "others/notes").write_text("others")
     result = invoked("campaign", other, "--out", tmp_path / "others")
-    assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
+    assert (result.exit_code, "is neither empty nor a directory of a campaign" in result.stderr) == (2, True)
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["notes"]
     (undisturbed / "campaign.json").write_text("[]")
     result = invoked("campaign", other, "--out", undisturbed)
@@ -378,7 +378,7 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
 def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
     directory = CampaignDirectory(tmp_path / "out")
     same = CampaignDirectory(tmp_path / "out")
-    with directory.held(), pytest.raises(ConfigError, match="another campaign is running there"), same.held():
+    with directory.held(), pytest.raises(ConfigError, match="another natjam command is at work there"), same.held():
         pytest.fail("both hold it")
     with same.held():
         pass

@@ -65,6 +65,40 @@ def test_an_output_directory_with_files_in_it_is_refused_and_kept(tmp_path: Path
     assert (tmp_path / "results.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        ("import kubernetes FILE --out LINK", "pods.yaml"),
+        ("import kubernetes . --out FILE", "pods.yaml"),
+        ("import kueue FILE --out FILE", "queues.yaml"),
+        ("import kueue other.yaml --arrivals FILE --out FILE", "queues.yaml"),
+        ("import slurm --conf FILE --out LINK", "slurm.yaml"),
+        ("play FILE --out FILE", "site.yaml"),
+        ("workload scale FILE LINK", "t.jsonl"),
+        ("workload convert FILE FILE", "t.jsonl"),
+        ("workload inspect FILE --png LINK", "t.jsonl"),
+        ("workload compare . --json FILE", "summary.json"),
+        ("report . --out FILE", "summary.json"),
+    ],
+)
+def test_no_output_is_an_input(arguments: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text("precious")
+    (tmp_path / "link.yaml").symlink_to(file)
+    result = run_natjam(*arguments.replace("FILE", file).replace("LINK", "link.yaml").split(), status=2)
+    assert "the command reads; write to another file" in result.stderr
+    assert (tmp_path / file).read_text() == "precious"
+
+
+def test_a_machine_on_which_nothing_can_start_leaves_no_output_directory(tmp_path: Path) -> None:
+    natjam = [Path(sys.executable).with_name("natjam"), "run", FIG4, "--time-scale", "20", "--out", tmp_path / "out"]
+    limited = ["bash", "-c", 'ulimit -n 64; exec "$0" "$@"', *natjam]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
+    said = "natjam: only 64 files may be open at once; raise 'ulimit -n' to 1024 or more\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_bad_input_leaves_no_output_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_natjam("run", FIG4, "--set", "cluster.nodes=0", status=2)

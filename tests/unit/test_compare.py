@@ -37,7 +37,7 @@ def completion_s(run: Path, job: str) -> float:
 
 def test_every_job_is_paired_with_itself_under_the_same_seed(runs: Path) -> None:
     found = compare_runs(runs / "kept", runs / "killed")
-    assert (found.a, found.b, found.unpaired) == ("kept", "killed", (2, 0))
+    assert (found.a, found.b, found.unpaired_runs, found.unpaired) == ("kept", "killed", (1, 0), (0, 0))
     assert len(found.pairs) == 4
     for pair in found.pairs.itertuples():
         a, b = (runs / side / f"repeat-{pair.run_number}" for side in ("kept", "killed"))
@@ -79,8 +79,39 @@ def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> N
     assert [job["difference"] for job in written["jobs"]] == found.pairs["difference"].tolist()
     assert f"{found.differences['research'].percentiles[50]:+.1f}" in done.stdout
     assert "completion time, s: kept minus killed (negative: lower under kept)" in done.stdout
-    assert "left out, because they are not in both or did not succeed in both: 2 of kept, 0 of killed" in done.stdout
+    assert "because the other side has none with their seed: 1 of kept, 0 of killed" in done.stdout
     assert (tmp_path / "out/compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_pair_is_one_pair_in_every_table(runs: Path, tmp_path: Path) -> None:
+    run, variant = runs / "kept/repeat-2", runs / "campaign/runs/kill"
+    result = run_natjam("compare", run, variant, "--out", tmp_path / "out")
+    assert "one pair of runs (seed 2)" in result.output
+    assert "because the other side has none with their seed: 0 of repeat-2, 1 of kill" in result.output
+    assert "jobs left out" not in result.output
+    found = json.loads((tmp_path / "out/compare.json").read_text())
+    wasted = [
+        json.loads((one / "summary.json").read_text())["work"]["wasted_fraction"] for one in (run, variant / "seed-2")
+    ]
+    assert [found["totals"]["wasted_fraction"][side] for side in "ab"] == wasted
+    assert found["evictions"]["before"]
+    assert found["evictions"]["after"]
+
+
+def test_a_run_is_compared_with_each_variant_of_a_campaign(runs: Path, tmp_path: Path) -> None:
+    run, campaign = runs / "kept/repeat-2", runs / "campaign"
+    result = run_natjam("compare", run, campaign, "--out", tmp_path / "out")
+    assert "one pair of runs for each of 2 variants (seed 2)" in result.output
+    found = json.loads((tmp_path / "out/compare.json").read_text())
+    assert list(found["queues"]) == [
+        f"{each}: {queue}" for queue in ("research", "production") for each in ("keep", "kill")
+    ]
+    killed_s = completion_s(campaign / "runs/kill/seed-2", "research-XL")
+    assert found["queues"]["kill: research"]["mean"] == completion_s(run, "research-XL") - killed_s
+    assert found["queues"]["keep: research"]["mean"] == 0
+    turned = compare_runs(campaign, run)
+    assert turned.differences["kill: research"].spread.mean == -found["queues"]["kill: research"]["mean"]
+    assert turned.totals == {}
 
 
 def test_jobs_without_a_deadline_are_left_out_with_that_reason(tmp_path: Path) -> None:

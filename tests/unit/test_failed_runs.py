@@ -111,6 +111,16 @@ def test_a_disk_that_is_full_ends_the_run_and_what_there_is_is_reported_when_it_
     assert RunResults(out).summary["state"] == "failed"
 
 
+def test_a_disk_that_is_full_leaves_no_half_a_table_and_no_half_a_report(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with file_size_limit(12_000):
+        options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", "sim.journal=off"]
+        result = invoked("run", FIG4, *options, "--out", out)
+    assert result.exit_code == 1
+    assert "attempts.parquet: cannot be written" in result.stderr
+    assert [path.name for path in out.glob("*.unfinished")] == []
+
+
 def test_a_failed_run_is_made_again_by_a_campaign(whole: Path, tmp_path: Path) -> None:
     failed = killed(whole, tmp_path / "failed", 0.5)
     run_natjam("report", failed, "--out", tmp_path / "report.html")

@@ -242,7 +242,7 @@ def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: P
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts/thesis.tex").write_text("x")
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(tmp_path / "texts"))
-    assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
+    assert (result.exit_code, "is neither empty nor a directory of a campaign" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

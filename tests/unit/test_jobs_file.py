@@ -45,17 +45,20 @@ def test_a_file_of_jobs_is_a_list_of_jobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [MAX_JOBS_IN_YAML, MAX_JOBS_IN_YAML + 1])
 def test_what_a_run_writes_loads_back_equal(tmp_path: Path, count: int) -> None:
     experiment = many(tmp_path, count)
-    directory = RunDirectory.create(tmp_path / "run")
+    directory = RunDirectory(tmp_path / "run")
+    directory.path.mkdir()
     sha256 = directory.write_experiment(experiment)
     assert (directory.path / JOBS_NAME).exists() == (count > MAX_JOBS_IN_YAML)
     assert load_experiment(directory.path / "experiment.yaml") == experiment
     assert len(read_configuration(directory.path)["workload"]["jobs"]) == count
-    again = RunDirectory.create(tmp_path / "again")
+    again = RunDirectory(tmp_path / "again")
+    again.path.mkdir()
     assert again.write_experiment(experiment) == sha256
 
 
 def test_another_file_than_the_run_wrote_is_refused(tmp_path: Path) -> None:
-    directory = RunDirectory.create(tmp_path / "run")
+    directory = RunDirectory(tmp_path / "run")
+    directory.path.mkdir()
     directory.write_experiment(many(tmp_path, MAX_JOBS_IN_YAML + 1))
     jobs = directory.path / JOBS_NAME
     jobs.write_text(jobs.read_text().replace("47", "46"))

@@ -44,10 +44,16 @@ RECORDS = ROOT / "tests/data/kubernetes"
 
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
-    [("cases", "cases", 152), ("cases", "own-tests", 29), ("days", "days", 3), ("gangs", "gangs", 40)],
+    [
+        ("cases", "cases.jsonl.gz", 152 + 120),
+        ("cases", "own-tests.jsonl.gz", 29),
+        ("days", "days.jsonl.gz", 3),
+        ("days", "site-day.json", 1),
+        ("gangs", "gangs.jsonl.gz", 40),
+    ],
 )
 def test_kube_schedulers_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0
+    assert peer.main([kind, str(RECORDS / name)]) == 0
     assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
 
 
@@ -273,7 +279,7 @@ def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     ]
     (going,) = (each for each in state.bound if each.pod.name == "a")
     assert (going.terminating, going.preempted) == (True, True)
-    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
+    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, refused=("resources",)),)
     assert cycle(state, 11 * SECOND_NS, first_of_best)[0] is None, "nothing has changed"
     assert place(state, pod("other", 1, 4), first_of_best).node is None, "the room is spoken for"
     assert victims(state, pod("in", 4, 5), first_of_best).verdict is Verdict.WAITS

@@ -14,6 +14,7 @@ from emulator.experiment.load import load_experiment
 from emulator.sites.basis import Basis
 from emulator.sites.kubernetes import (
     HOSTNAME,
+    ZONE,
     AffinityTerm,
     Budget,
     BudgetSpec,
@@ -151,20 +152,16 @@ def test_pods_arrive_when_they_were_created_and_run_as_long_as_their_like(cluste
 
 def test_what_is_not_carried_over_is_listed_with_its_line(imported: Imported) -> None:
     listed = {each.what: each for each in imported.losses}
-    lines = (OBJECTS / "cluster.json").read_text().splitlines()
-    spread = 1 + next(number for number, line in enumerate(lines) if "topologySpreadConstraints" in line)
-    assert listed["Pod db/postgres-1.spec.topologySpreadConstraints"].where == f"{OBJECTS / 'cluster.json'}:{spread}"
     other = listed["Pod ml/other-scheduler"]
     assert (other.effect, other.why) == (Effect.LEFT_OUT, "another scheduler places it (spec.schedulerName)")
     assert listed["ConfigMap shop/settings"].effect is Effect.NOTHING
     assert listed["Job ml/sweep.spec.completions"].why == "pods of a Job beyond its parallelism are not made"
     assert not any("Deployment" in what for what in listed if listed[what].effect is Effect.DECIDES)
-    spread, owner = imported.cluster.partial["db/postgres-1"]
-    assert spread.startswith("spec.topologySpreadConstraints: topology spread is not modelled: ")
-    assert owner.startswith("metadata.ownerReferences.kind: the scheduler's default spreading of the pods of one")
+    (spread,) = pod_named(imported.cluster, "db/postgres-1").spread
+    assert (spread.topology, spread.max_skew, spread.is_required) == (ZONE, 1, True)
     basis = imported.cluster.basis
     assert [(each.number, each.total, each.kind) for each in basis.decides] == [
-        *((5, 14, "pods"), (5, 5, "nodes"), (1, 14, "pods"), (1, 14, "pods"), (1, 2, "jobs"))
+        *((5, 5, "nodes"), (1, 14, "pods"), (1, 14, "pods"), (1, 2, "jobs"))
     ]
     assert [(each.number, each.total, each.kind) for each in basis.left_out] == [(1, 14, "pods"), (1, 14, "pods")]
 
@@ -198,8 +195,7 @@ def test_who_goes_for_a_pod_that_waits(of: str, cluster: Kubernetes, tmp_path: P
     assert lines[0].startswith("db/postgres-1 (priority 1000) preempts on worker-1")
     assert lines[1].startswith("worker-1: ml/train-w8f2k (priority -10) would go; ")
     assert [line.partition(":")[0] for line in lines[2:]] == ["control-1", "worker-2", "worker-3", "gpu-1"]
-    assert "anti-affinity" in lines[3]
-    assert "\nof this pod, spec.topologySpreadConstraints: topology spread is not modelled" in basis
+    assert "would have too many of the pods that the pod is spread among" in lines[3]
 
 
 MANIFEST = """\

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from analysis.figures.loop import loop_figure, spans
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
+from emulator.files.whole_files import claimed_directory
 from emulator.loops.changes import applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.fixes import fixes
@@ -232,6 +233,16 @@ def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path
     done = run_natjam("loops", queues, "--seconds", "1")
     assert "no loop found in " in done.output
     assert "does not prove that there is none" in done.output
+
+
+def test_two_searches_do_not_share_a_directory(tmp_path: Path) -> None:
+    (cluster,) = clusters("hunt-1-818")
+    queues, out = tmp_path / "mine.yaml", tmp_path / "found"
+    write_saved(queues, Kueue(cluster), [])
+    with claimed_directory(out):
+        done = run_natjam("loops", queues, "--seconds", "1", "--out", out, status=2)
+        assert done.stderr == f"natjam: {out}: another natjam command is at work there; name another directory\n"
+        assert [*out.iterdir()] == []
 
 
 # ---- all of them ----

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("emulator", "workloads", "analysis")
 PURE = {
     *("__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "decimal", "enum"),
-    *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "types", "typing"),
+    *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "struct", "types"),
+    "typing",
     *("msgspec", "msgspec.structs"),
     *("numpy", "numpy.typing"),  # where a decision is about thousands of jobs
 }
@@ -45,11 +46,11 @@ SIGNALLERS = {
     "emulator/live/probe.py",  # the program that ``natjam probe`` has started, and no other
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
-    "emulator/external.py",  # the process that decides the allocation, and what it has started
+    "emulator/external.py",  # the keeper of the process that decides the allocation
     PARTER,
 }
 FORKERS = {PARTER, "emulator/cli/script.py"}  # the second only takes its own place
-SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
+SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py", "emulator/external_keeper.py"}
 SPREADER = "emulator/campaign/spread.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
 UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
@@ -130,7 +131,7 @@ def test_ray_spawning_and_pickles_stay_in_their_places() -> None:
         modules = {module for module, _ in imports(path)}
         if name not in RAY_MODULES:
             assert not any(in_package(module, "ray") for module in modules), name
-        if not name.startswith(("emulator/live/", "emulator/external.py")):
+        if not name.startswith(("emulator/live/", "emulator/external")):
             assert not modules & SPAWNING, name
             forks = {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
             assert not forks or name in FORKERS, name
@@ -182,6 +183,7 @@ ROOMS = (
         "emulator.records",
         "emulator.display",
         "emulator.engine",
+        "emulator.external_keeper",
         "emulator.external",
         "emulator.sim",
         "emulator.fluid",

@@ -51,8 +51,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 IN_TWO = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["general", "spot"]}]}
 EXISTS = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
 ANTI = {"topologyKey": "kubernetes.io/hostname", "labelSelector": EXISTS}
-SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-ZONE_A = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+CONTROLLER = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "s"}}
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
@@ -65,17 +64,14 @@ CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSc
             "1 of 4 pods",
             "namespaces are selected by labels",
         ),
-        ({"affinity": {"podAffinity": {REQUIRED: [ANTI]}}}, (), "1 of 3 pods", "pod affinity is not modelled"),
-        ({"topologySpreadConstraints": [SPREAD]}, (), "1 of 3 pods", "topology spread is not modelled"),
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, (), "1 of 3 pods", "volumes"),
-        ({"resourceClaims": [{"name": "g"}]}, (), "1 of 3 pods", "dynamic resource allocation"),
-        ({"containers": [{"ports": [{"hostPort": 80}]}]}, (), "1 of 3 pods", "host ports are not modelled"),
         (
-            {"containers": [{"ports": [{"containerPort": 80}]}], "hostNetwork": True},
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
             (),
             "1 of 3 pods",
-            "host ports are not modelled",
+            "its volume is not in the files",
         ),
+        ({"volumes": [{"name": "v", "ephemeral": {}}]}, (), "1 of 3 pods", "its volume is not in the files"),
+        ({"resourceClaims": [{"name": "g"}]}, (), "1 of 3 pods", "dynamic resource allocation"),
         (
             {"tolerations": [{"key": "k", "operator": "Gt", "value": "3"}]},
             (),
@@ -83,15 +79,14 @@ CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSc
             "tolerations that compare",
         ),
         ({"somethingNew": 1}, (), "1 of 3 pods", "natjam does not know this setting of Pod"),
-        (
-            {},
-            ({"apiVersion": "v1", "kind": "PersistentVolume", "spec": {"nodeAffinity": {"required": ZONE_A}}},),
-            "1 of 1 volumes",
-            "volumes are not modelled",
-        ),
         ({}, ({**CONFIGURATION, "percentageOfNodesToScore": 20},), "1 setting", "a sample of the nodes"),
         ({}, ({**CONFIGURATION, "extenders": [{"urlPrefix": "http://x"}]},), "1 setting", "extenders are not modelled"),
-        ({}, ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}},), "1 object", "default spreading"),
+        (
+            {},
+            ({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "s"}},),
+            "1 object",
+            "default spread",
+        ),
         ({}, (node("a2", images=[{"names": ["x"]}]),), "1 of 3 nodes", "image locality"),
     ],
 )
@@ -139,7 +134,7 @@ def test_fields_that_decide_nothing_are_listed_once_however_many_have_them(tmp_p
 
 def test_only_pods_that_are_there_count(tmp_path: Path) -> None:
     """A Job with pods has its template in them, and a pod that is left out decides nothing."""
-    spread = {"topologySpreadConstraints": [SPREAD]}
+    spread: dict[str, Any] = {"resourceClaims": [{"name": "g"}]}
     job: dict[str, Any] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "d"}}
     job["spec"] = {"parallelism": 3, "backoffLimit": 0, "template": {"spec": {"containers": [], **spread}}}
     gated = pod("gated", **spread, schedulingGates=[{"name": "g"}])
@@ -167,11 +162,11 @@ def test_pods_of_a_template_for_another_scheduler_are_not_made(tmp_path: Path) -
 
 
 def test_an_owner_without_pods_is_left_out(tmp_path: Path) -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "d"}}
+    owner = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "s", "namespace": "d"}}
     (gap,) = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner)]).cluster.basis.left_out
     assert str(gap).startswith("1 owner: it has no pods in the files, and natjam makes none of it; for")
     mine = pod("s-0")
-    mine["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "s", "controller": True}]
+    mine["metadata"]["ownerReferences"] = [{"kind": "ReplicationController", "name": "s", "controller": True}]
     basis = read_kubernetes([written(tmp_path / "c.yaml", node("a"), owner, mine)]).cluster.basis
     assert not basis.left_out
 
@@ -202,7 +197,7 @@ def test_another_value_of_a_class_is_for_pods_that_come(tmp_path: Path) -> None:
 def test_values_of_json_may_follow_one_another(tmp_path: Path, between: str, indent: int | None) -> None:
     lists = [
         {"kind": "NodeList", "apiVersion": "v1", "items": [node("a")]},
-        {"kind": "PodList", "apiVersion": "v1", "items": [pod("p", topologySpreadConstraints=[SPREAD])]},
+        {"kind": "PodList", "apiVersion": "v1", "items": [pod("p", resourceClaims=[{"name": "g"}])]},
     ]
     path = tmp_path / "all.json"
     path.write_text(between.join(json.dumps(each, indent=indent) for each in lists) + "\n")
@@ -210,7 +205,7 @@ def test_values_of_json_may_follow_one_another(tmp_path: Path, between: str, ind
     assert [each.pod.name for each in found.cluster.state.waiting] == ["d/p"]
     (loss,) = (each for each in found.losses if each.effect is Effect.DECIDES)
     lines = path.read_text().splitlines()
-    assert loss.where == f"{path}:{1 + next(n for n, line in enumerate(lines) if 'topologySpread' in line)}"
+    assert loss.where == f"{path}:{1 + next(n for n, line in enumerate(lines) if 'resourceClaims' in line)}"
 
 
 QUEUE = """\
@@ -283,23 +278,23 @@ def test_who_shows_the_best_nodes_and_the_others_by_reason(tmp_path: Path) -> No
 
 def test_who_says_first_what_of_a_manifest_is_not_modelled(tmp_path: Path) -> None:
     path = written(tmp_path / "c.yaml", node("a"))
-    asked = written(tmp_path / "asked.yaml", pod("p", topologySpreadConstraints=[SPREAD]))
+    asked = written(tmp_path / "asked.yaml", pod("p", resourceClaims=[{"name": "g"}]))
     first, second, *_ = run_natjam("who", path, asked).stdout.splitlines()
-    assert first.startswith("of this pod, spec.topologySpreadConstraints: topology spread is not modelled: ")
+    assert first.startswith("of this pod, spec.resourceClaims: devices of dynamic resource allocation are not modelled")
     assert second == "d/p (priority 0) goes to a"
     done = run_natjam("who", path, asked, "--strict", status=1)
     assert "d/p" not in done.stdout
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}}
+    owner = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "s"}}
     done = run_natjam("who", path, written(asked, owner, pod("p")))
-    assert f"left out: StatefulSet s ({asked}:1): it has no pods" in " ".join(done.stderr.split())
+    assert f"left out: ReplicationController s ({asked}:1): it has no pods" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
         (
-            {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}},
-            "natjam does not take StatefulSet s",
+            {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "s"}},
+            "natjam does not take ReplicationController s",
         ),
         (pod("p", schedulingGates=[{"name": "g"}]), "natjam leaves out Pod d/p"),
     ],
@@ -495,7 +490,10 @@ _ALSO_READ = {
 _IMPLIED = {
     ("kubernetes", "PodGroup.spec.schedulingPolicy.basic"),
     ("kubernetes", "Job.spec.template.spec"),
-    ("kubernetes", "Deployment.spec.template.spec"),
+    *(
+        ("kubernetes", f"{kind}.spec.template.spec")
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    ),
 }
 """What is modelled without a look: its absence says the same, or it is in another list."""
 

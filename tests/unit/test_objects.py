@@ -169,11 +169,12 @@ def test_what_must_be_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Tasks:
-    """What tasks of a host see: its output directory and what is kept of it."""
+    """What tasks of a host see: its output directory and what is kept of it.  It lies deeper than the path of a socket
+    may be long."""
 
     def __init__(self, root: Path, url: str) -> None:
-        self.output = root / "output"
-        self.output.mkdir()
+        self.output = root / ("deep" * 30) / "output"
+        self.output.mkdir(parents=True)
         self.service = StoreProcess("a-run", url, self.output)
         params = {"store": self.service.socket_path, "output_dir": str(self.output)}
         self.kept: KeptFiles = kept_files(params)

@@ -217,7 +217,10 @@ GRANT = b'{"decision": "grant", "job": "low", "node": "node-1"}\n'
     [
         ("import sys; sys.exit('out of ideas')", "has ended with status 1; it says: out of ideas"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "was ended by signal 15"),
-        ("import time; time.sleep(100)", "has not answered question 1 within 0.5 s"),
+        ("import os, time; os.close(2); time.sleep(100)", "has not answered question 1 within 0.5 s"),
+        ("import sys\nwhile True: print('x' * 65536, file=sys.stderr)  # sleep", " bytes left out)\nxxx"),
+        ("import sys; print('I begin', 'x' * 9999, 'I end', file=sys.stderr); sys.exit(3)", "it says: I begin xxx"),
+        ("import sys; print('I begin', 'x' * 9999, 'I end', file=sys.stderr); sys.exit(3)", "xxx I end"),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "line 1 is longer than"),
         ("import os; os.close(1); input(); input(); input()", "has"),
         ('print(\'{"decision": "done", "question": 1, "again_ns": 0}\')', "again_ns must be later than 0"),
@@ -270,6 +273,33 @@ def test_what_it_has_started_ends_with_it(own_session: bool) -> None:
     until = time.monotonic() + 20
     while is_running(started):
         assert time.monotonic() < until
+        os.sched_yield()
+
+
+@pytest.mark.parametrize("thinks", [True, False])
+def test_a_simulation_that_is_killed_leaves_no_process(tmp_path: Path, thinks: bool) -> None:
+    """By SIGKILL, while the process is thinking, or while natjam waits for the pipe that nobody reads."""
+    script = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen(["sleep", "100"], start_new_session=True)
+orphan = subprocess.run(["sh", "-c", "sleep 100 >/dev/null 2>&1 & echo $!"], stdout=subprocess.PIPE, text=True).stdout
+pathlib.Path("PIDS.part").write_text(f"{os.getpid()} {child.pid} {orphan}")
+os.rename("PIDS.part", "PIDS")
+while True: time.sleep(100) if THINKS else None
+""".replace("THINKS", str(thinks))
+    (tmp_path / "mine.py").write_text(script)
+    path = experiment(tmp_path, ["{python}", "mine.py"])
+    natjam = [str(Path(sys.executable).with_name("natjam")), "run", str(path), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(natjam, cwd=tmp_path) as command:
+        until = time.monotonic() + 60
+        while not (tmp_path / "PIDS").exists():
+            assert time.monotonic() < until
+            assert command.poll() is None
+            os.sched_yield()
+        command.kill()
+    pids = (tmp_path / "PIDS").read_text().split()
+    while any(map(is_running, pids)):
+        assert time.monotonic() < until, pids
         os.sched_yield()
 
 

@@ -88,7 +88,7 @@ def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, tasks: d
 def test_tasks_are_counted_apart_from_reduces(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, {"command": [sys.executable, "-c", "pass"], "length_s": 1, "count": 3})
     said = invoked("validate", path).stdout
-    assert "1 job, 0 maps, 0 reduces, 3 program tasks on 4 containers" in said
+    assert "valid: 1 job, 3 program tasks on 4 containers" in said
 
 
 @pytest.mark.parametrize("mechanism", [None, "checkpoint", {"name": "adaptive", "among": ["kill", "checkpoint"]}])

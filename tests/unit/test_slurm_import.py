@@ -10,11 +10,25 @@ from pathlib import Path
 import pytest
 
 import workloads.saved
-from analysis.advise.sites import slurm_question
+from analysis.advise.sites import PREVIEW, busiest_day, slurm_question
 from emulator.errors import ConfigError
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import FOREVER_NS
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Qos, Settings, Slurm
+from emulator.sites.slurm import (
+    MINUTE_NS,
+    SECOND_NS,
+    Cluster,
+    Job,
+    Limits,
+    Mode,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Slurm,
+    Weights,
+    has_features,
+)
 from tests.advice import played
 from tests.commands import run_natjam
 from workloads.saved import read_saved, write_saved
@@ -134,16 +148,15 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert (settings.bf_interval_ns, settings.bf_window_ns) == (10 * SECOND_NS, 2880 * MINUTE_NS)
     decides, nothing = by_effect(lost)
     assert {("3", "Epilog=/usr/local/slurm/epilog"), ("12", "SchedulerParameters=bf_continue")} <= nothing
-    assert {("17", "MaxNodes=10"), ("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
-    assert decides == {
-        ("7", "SelectTypeParameters=CR_Core_Memory"),
-        ("13", "RealMemory=2000"),
-        ("14", "Weight=16"),
-        ("16", "DownNodes=dev20"),
-    }
-    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", True)):
+    assert {("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
+    of_long = "SelectTypeParameters=CR_Core_Memory in partition long"  # its nodes' cores differ in their threads
+    assert decides == {("14", "Weight=16"), ("16", "DownNodes=dev20"), ("21", of_long)}
+    assert (cluster.nodes["dev7"].memory_mb, debug.max_nodes, found.usual["long"].cpus_at_once) == (2000, 10, 2)
+    for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", False)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
-        assert (("21", f"OverSubscribe={text}") in by_effect(read_conf(path).losses)[0]) == is_listed
+        found = read_conf(path)
+        assert (("21", f"OverSubscribe={text}") in by_effect(found.losses)[0]) == is_listed
+        assert found.usual["long"].exclusive == (text == "EXCLUSIVE")
 
 
 def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
@@ -151,13 +164,14 @@ def test_the_example_that_a_package_ships(tmp_path: Path) -> None:
     path.write_text(PACKAGED)
     found = read_conf(path)
     cluster, lost = found.cluster, found.losses
-    assert cluster == Cluster({"server": Node(16)}, (Partition("debug", ("server",)),), Settings(backfills=True))
-    decides, _ = by_effect(lost)
-    assert decides == {("9", "SelectTypeParameters=CR_Core_Memory"), ("13", "RealMemory=64000")}
+    settings = Settings(qos_preempt=False)
+    assert cluster == Cluster({"server": Node(16, 64000)}, (Partition("debug", ("server",)),), settings)
+    assert by_effect(lost)[0] == set()
     path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core"))
-    assert by_effect(read_conf(path).losses)[0] == set(), "a core is a CPU there, and memory is no resource"
+    found = read_conf(path)
+    assert (found.cluster.nodes["server"], found.usual["debug"].cpus_at_once) == (Node(16), 1)
     path.write_text(PACKAGED.replace("CR_Core_Memory", "CR_Core").replace("CPUs=16", "CPUs=16 ThreadsPerCore=2"))
-    assert by_effect(read_conf(path).losses)[0] == {("9", "SelectTypeParameters=CR_Core")}
+    assert read_conf(path).usual["debug"].cpus_at_once == 2, "a core has two CPUs"
 
 
 def test_a_group_of_nodes_of_this_machine_is_no_node_of_the_site() -> None:
@@ -179,7 +193,8 @@ def test_an_example_of_preemption_with_sets_of_nodes(tmp_path: Path) -> None:
     assert (settings.preempts, settings.gang, settings.backfills) == (True, True, False)
     assert (settings.bf_max_job_test, settings.sched_interval_ns) == (50, MINUTE_NS)
     decides, nothing = by_effect(lost)
-    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1"), ("5", "Features=fast,gpu")} <= decides
+    assert {("3", "JobRequeue=0"), ("4", "sched_interval=-1")} <= decides
+    assert cluster.nodes["n12"].features == ("fast", "gpu")
     assert ("11", "PartitionName=hipri") in nothing
 
 
@@ -296,7 +311,7 @@ def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
     assert [(each.what, each.why, each.work) for each in found.losses] == [
         ("job 13", "how long it works is not known: it is PENDING", 0),
         ("job 14", "there is no partition 'gone' in slurm.conf", 5),
-        ("job 15", "it has more nodes, or more CPUs on each, than its partition", 5 * 64),
+        ("job 15", "it has more nodes, or more of a resource on each, than its partition", 5 * 64),
     ]
     assert (found.total, found.work_s) == (6, 3600 * 8 + 600 * 3 + 5 + 5 * 64 + 7)
 
@@ -566,6 +581,139 @@ def test_turns_of_qos_in_one_partition_are_said_to_be_missing(tmp_path: Path) ->
     assert heads[1].startswith("SUSPEND: 1 of 2 jobs: jobs of one partition take turns")
 
 
+ASSOCIATIONS = """\
+Cluster|Account|User|ParentName|Share|GrpTRES|GrpJobs|MaxTRES|MaxJobs|MaxWall|Partition
+c|root|||1||||||
+c|a||root|40|cpu=512,mem=1T,gres/gpu=8||||7-00:00:00|
+c|a|u||parent||3|node=2|5||
+d|a|w|b|1||||||
+c|a|u||1|||||| gpu
+"""
+
+
+def test_associations_and_limits_as_sacctmgr_prints_them(tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text(ASSOCIATIONS.replace("| gpu", "|gpu"))
+    (tmp_path / "qos.txt").write_text(
+        "Name|Priority|UsageFactor|GrpTRES|MaxWall|MaxTRESPU|MaxJobsPU|MaxTRESPA|Flags\n"
+        "q|10|2.000000|cpu=24|1-00:00:00|gres/gpu=4|2|node=3|DenyOnLimit\n"
+    )
+    lines = "AccountingStorageEnforce=limits\nAccountingStorageType=accounting_storage/slurmdbd\n"
+    lines += "PriorityWeightFairshare=1000\nPriorityWeightTRES=cpu=100,GRES/gpu=200\nPriorityWeightAge=5\n"
+    of_partition = "=ALL QOS=q PriorityJobFactor=7 MaxNodes=3 MaxTime=60 TRESBillingWeights=CPU=1,Mem=0.5G"
+    (tmp_path / "site.conf").write_text(f"ClusterName=C\n{lines}{SITE.replace('=ALL', of_partition, 1)}")
+    found = read_conf(tmp_path / "site.conf", tmp_path / "qos.txt", tmp_path / "assoc.txt")
+    root, account, user = found.cluster.associations
+    assert (root.account, account.shares, user.shares, user.user) == ("root", 40, None, "u")
+    assert account.limits == Limits({"cpu": 512, "mem": 1 << 20, "gpu": 8}, wall_ns=7 * 24 * 60 * MINUTE_NS)
+    assert user.limits == Limits(group_jobs=3, job_tres={"node": 2}, user_jobs=5)
+    low = found.cluster.partitions[0]
+    assert (low.qos, low.job_factor, low.max_nodes, low.max_ns) == ("q", 7, 3, 60 * MINUTE_NS)
+    assert low.billing == {"cpu": 1.0, "mem": 0.5 / 1024}
+    [qos] = found.cluster.qos
+    expected = Limits({"cpu": 24}, None, {"gpu": 4}, 2, {"node": 3}, wall_ns=24 * 60 * MINUTE_NS)
+    assert (qos.limits, qos.usage_factor, found.cluster.by_qos) == (expected, 2.0, False)
+    settings = found.cluster.settings
+    assert settings.enforces_limits
+    assert settings.weights == Weights(age=5, fair_share=1000, tres={"cpu": 100.0, "gpu": 200.0})
+    assert not by_effect(found.losses)[0]
+
+
+def test_priorities_are_as_they_were_where_shares_are_not_given(tmp_path: Path) -> None:
+    lines = "PriorityWeightFairshare=1000\nPriorityWeightAge=1000\n"
+    jobs = TWO_JOBS.replace("Raw\n", "Raw|Priority\n").replace("|60\n", "|60|7\n", 1) + "|9"
+    site, losses = site_of(tmp_path, lines + SITE, jobs.replace("|60\n|9", "|60|9\n"))
+    assert [each.priority for each in site.jobs] == [7, 9]
+    assert [each.what for each in losses if each.effect is Effect.DECIDES] == ["no associations"]
+    assert site.cluster.settings.weights is not None
+    assert site.cluster.settings.weights.age == 0, "without slurmdbd it does not count"
+
+
+def test_of_a_site_with_many_jobs_the_busiest_day_is_played_first() -> None:
+    """Its figures are shown until the whole can be compared."""
+    cluster = Cluster({"n": Node(8)}, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())
+    day_ns, names = 24 * 60 * MINUTE_NS, ["low", "high"] * 1001
+    jobs = [Job(f"j{n}", name, 1, 4, SECOND_NS, n * 100 * SECOND_NS, MINUTE_NS) for n, name in enumerate(names)]
+    jobs.append(Job("long", "low", 1, 8, 600 * SECOND_NS, day_ns + SECOND_NS))
+    question = slurm_question(Path("site.yaml"), Slurm(cluster, tuple(jobs)))
+    day = busiest_day(jobs)
+    assert ("long" in {job.name for job in day}, len(day), min(job.submit_ns for job in day)) == (True, 865, 0)
+    plays = {candidate.name: play for candidate, play in question.candidates}
+    early = {(name, PREVIEW): plays[name](PREVIEW) for name in question.first}
+    assert question.results(dict([*early.items()][:-1])) == ([], 0)
+    found, days = question.results(early)
+    assert (len(found), days, question.plays) == (
+        len(question.first),
+        0,
+        len(question.candidates) + len(question.first),
+    )
+    assert "This is of the busiest day only" in "\n".join(question.text(found, days))
+
+
+def test_what_stopped_jobs_keep_is_counted_for_suspend() -> None:
+    """Two GB and two GPUs are kept for a minute on a node."""
+    nodes = {"n": Node(8, 8000, {"gpu": 4})}
+    cluster = Cluster(nodes, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())
+    low = Job("low", "low", 1, 8, 600 * SECOND_NS, memory_mb=2048, gres={"gpu": 2})
+    question = slurm_question(
+        Path("site.yaml"), Slurm(cluster, (low, Job("high", "high", 1, 8, 60 * SECOND_NS, MINUTE_NS)))
+    )
+    suspend = next(play for candidate, play in question.candidates if candidate.mechanism == "SUSPEND")
+    measures = suspend(0)
+    assert measures is not None
+    assert measures["stopped_gb_h"] == measures["stopped_gres_h"] == pytest.approx(2 / 60)
+    found, _ = question.results(played(question))
+    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 GPU-hours" in "\n".join(question.words(found))
+
+
+def test_jobs_that_share_no_node_have_it_whole(tmp_path: Path) -> None:
+    jobs = TWO_JOBS.replace("|1|8|60", "|1|2|60").replace("|high|", "|low|")
+    for conf, starts in ((SITE, [0, 60]), (SITE.replace("=ALL", "=ALL OverSubscribe=EXCLUSIVE"), [0, 600])):
+        site, losses = site_of(tmp_path, conf, jobs)
+        assert [start for start, *_ in starts_s(site).values()] == starts
+        assert not by_effect(losses)[0]
+    site, losses = site_of(tmp_path, SITE.replace("cons_tres", "linear"), jobs)
+    assert [start for start, *_ in starts_s(site).values()] == [0, 600]
+
+
+def test_a_suspended_job_keeps_memory_and_gpus_and_who_needs_them_waits(tmp_path: Path) -> None:
+    """As in the recorded ``memory-suspend`` and ``gres-suspend`` runs; ``two`` needs less, and is put over it."""
+    conf = SITE.replace("REQUEUE", "SUSPEND,GANG").replace("=ALL", "=ALL OverSubscribe=FORCE:1")
+    conf = conf.replace("CR_CPU", "CR_CPU_Memory").replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:2")
+    head, first, second = TWO_JOBS.splitlines()
+    for held, asked, start in (("mem=6000M", "mem=2000M", 60), ("mem=6000M", "mem=2001M", 600)):
+        table = "\n".join((head + "|AllocTRES", f"{first}|cpu=8,{held}", f"{second}|cpu=8,{asked}"))
+        site, _ = site_of(tmp_path, conf, table)
+        assert starts_s(site)["2"] == [start], asked
+    gpus = "\n".join((head + "|AllocTRES", f"{first}|mem=1G,gres/gpu=1", f"{second}|mem=1G,gres/gpu=2"))
+    assert starts_s(site_of(tmp_path, conf, gpus)[0])["2"] == [600]
+    requeued = conf.replace("SUSPEND,GANG", "REQUEUE")
+    assert starts_s(site_of(tmp_path, requeued, gpus)[0])["2"] == [60]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes"),
+    [
+        ("new", ["n2"]),
+        ("amd|new", ["n1", "n2"]),
+        ("new&intel", ["n2"]),
+        ("[old|(new&amd)]", ["n1"]),
+        ("new*1", ["n2"]),
+        ("gone", []),
+        ("", ["n1", "n2"]),
+    ],
+)
+def test_features_as_sbatch_takes_them(wanted: str, nodes: list[str]) -> None:
+    has = {"n1": Node(features=("amd", "old")), "n2": Node(features=("intel", "new"))}
+    assert [name for name, node in has.items() if has_features(node, wanted)] == nodes
+
+
+def test_a_job_gets_a_node_with_the_features_that_it_asks_for(tmp_path: Path) -> None:
+    conf = SITE.replace("=n1 CPUs=8", "=n1 CPUs=8 Feature=old\nNodeName=n2 CPUs=8 Feature=new")
+    head, first, _ = TWO_JOBS.splitlines()
+    site, _ = site_of(tmp_path, conf, f"{head}|Constraints\n{first}|new\n")
+    assert jobs_player(site.cluster, site.jobs).finish()["1"][0].nodes == ("n2",)
+
+
 def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
     conf = SITE.replace("partition_prio", "qos")
     jobs = JOBS_OF_TWO + "3|low|2026-11-02T10:02:00|60|COMPLETED|1|8|60|vip\n"
@@ -575,7 +723,7 @@ def test_a_qos_orders_the_queue_by_its_weight_only(tmp_path: Path) -> None:
     for text in ("PriorityType=priority/basic", "PriorityType=priority/multifactor\nPriorityWeightQOS=10"):
         site, losses = site_of(tmp_path, f"{text}\n{conf}", jobs, qos)
         found[text.partition("/")[2][:5]] = [start for start, *_ in starts_s(site).values()], len(by_effect(losses)[0])
-    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 1)}
+    assert found == {"basic": ([0, 600, 720], 0), "multi": ([0, 660, 600], 0)}
 
 
 def test_the_youngest_goes_first_whatever_its_tier(tmp_path: Path) -> None:
@@ -593,19 +741,21 @@ def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: 
         "3|low|2026-11-02T10:02:00|600|PREEMPTED|1|8|60\n4|low|2026-11-02T10:02:00|600|NODE_FAIL|1|8|60\n"
         "5|gone|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n6|low|2026-11-02T10:02:00|600|COMPLETED|8|64|60\n"
         "7|low|a|b|2026-11-02T10:02:00|600|COMPLETED|1|8|60\n7.batch|low|a|b|c|600|COMPLETED|1|8|60\n8|low|Unknown|600|COMPLETED|1|8|60\n"
-        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n"
+        "9|low|2026-11-02T10:02:00|600|COMPLETED|?|8|60\n10|low|2026-11-02T10:02:00|600|RUNNING|1|8|UNLIMITED\n"
     )
     site, _ = site_of(tmp_path, SITE, jobs)
-    assert [each.name for each in site.jobs] == ["1", "2"]
+    assert [each.name for each in site.jobs] == ["1", "2", "3", "4"]
+    assert [job.length_ns for job in site.jobs[2:]] == [60 * MINUTE_NS] * 2, "until the time limit"
+    [cut] = [each for each in site.basis.decides if "until its time limit" in each.reason]
+    assert (cut.number, cut.total) == (2, 10)
     assert [(each.number, each.total, each.reason.split(" (")[0]) for each in site.basis.left_out] == [
-        (2, 9, "a value of its row cannot be read"),
-        (1, 9, "its row has more or fewer values than there are columns"),
-        (1, 9, "it was preempted for good"),
-        (1, 9, "how long it works is not known: it is NODE_FAIL"),
-        (1, 9, "there is no partition 'gone' in slurm.conf"),
-        (1, 9, "it has more nodes, or more CPUs on each, than its partition"),
+        (2, 10, "a value of its row cannot be read"),
+        (1, 10, "its row has more or fewer values than there are columns"),
+        (1, 10, "there is no partition 'gone' in slurm.conf"),
+        (1, 10, "it has more nodes, or more of a resource on each, than its partition"),
+        (1, 10, "how long it works is not known: it is RUNNING, and has no time limit"),
     ]
-    work = 6 * 600 * 8 + 120 * 8 + 600 * 64
+    work = 7 * 600 * 8 + 120 * 8 + 600 * 64
     assert [each.work_share for each in site.basis.left_out[:3]] == [2 * 4800 / work, None, 4800 / work]
     with pytest.raises(ConfigError, match=r"sacct\.txt:2: Submit: 'soon' is not a time"):
         site_of(tmp_path, SITE, TWO_JOBS.splitlines()[0] + "\n1|low|soon|600|COMPLETED|1|8|60\n")
@@ -613,17 +763,42 @@ def test_jobs_that_are_left_out_are_counted_by_reason_with_their_work(tmp_path: 
 
 def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
     head, first, second = TWO_JOBS.splitlines()
-    head += "|Eligible|AllocTRES|ReqMem|Constraints|JobName"
-    first += "|2026-11-02T10:00:00|billing=8,cpu=8,mem=4G,node=1|4G||a"
-    second += "|2026-11-02T16:00:00|cpu=8,gres/gpu=4,mem=4G,node=1|4G|icelake|b"
-    jobs = "\n".join((head, first, second))
-    conf = SITE.replace("CPUs=8", "CPUs=8 RealMemory=8000 Gres=gpu:4")
-    by_kind = []
-    for select in ("CR_CPU", "CR_CPU_Memory"):
-        site, _ = site_of(tmp_path, conf.replace("CR_CPU", select), jobs)
-        by_kind.append({(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides})
-    of_jobs = {("jobs", 1, "GPUs"), ("jobs", 1, "features"), ("jobs", 1, "a"), ("settings", 1, "GPUs")}
-    assert by_kind == [of_jobs, of_jobs | {("jobs", 2, "memory"), ("settings", 2, "memory")}]
+    jobs = "\n".join((head + "|Licenses|JobName", first + "||a", second + "|matlab:1|b"))
+    site, _ = site_of(tmp_path, SITE, jobs)
+    assert {(gap.kind, gap.number, gap.reason.split()[0]) for gap in site.basis.decides} == {("jobs", 1, "licences")}
+
+
+HOLDING = """\
+JobIDRaw|JobID|Partition|Submit|Eligible|ElapsedRaw|State|NNodes|NCPUS|TimelimitRaw|AllocTRES|ReqMem|Constraints|User|Account
+1|1|low|2026-11-02T10:00:00|2026-11-02T10:00:00|600|COMPLETED|2|8|60|cpu=8,mem=8192000K,gres/gpu=4,gres/gpu:a100=4|4Gn|fast|u|a
+2|2|high|2026-11-02T10:01:00|2026-11-02T16:00:00|120|COMPLETED|1|3|60|||fast\\|slow|v|a
+3|3|high|2026-11-02T10:01:00|Unknown|120|COMPLETED|2|8|60|cpu=8|1000Mc||v|a
+7|4_0|low|2026-11-02T10:02:00|2026-11-02T10:02:00|60|COMPLETED|1|1|60|cpu=1|4G||u|a
+4|4_[1-9%2]|low|2026-11-02T10:02:00|2026-11-02T10:02:00|0|PENDING|1|1|60|cpu=1|4G||u|a
+"""
+
+
+def test_what_jobs_hold_and_when_they_may_start(tmp_path: Path) -> None:
+    conf = SITE.replace("CR_CPU", "CR_Core_Memory").replace(
+        "NodeName=n1 CPUs=8",
+        "NodeName=n[1-2] CPUs=8 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:a100:4(S:0) Feature=fast",
+    )
+    conf = "GresTypes=gpu\nDefMemPerCPU=500\n" + conf
+    site, losses = site_of(tmp_path, conf, HOLDING.replace("fast\\|slow", "[fast&slow]"))
+    assert site.cluster.nodes["n1"] == Node(8, 16000, {"gpu": 4, "gpu:a100": 4}, ("fast",))
+    assert [each.why for each in losses if each.effect is Effect.LEFT_OUT] == [
+        "it has more nodes, or more of a resource on each, than its partition",
+        "how long it works is not known: it is PENDING",
+    ]
+    first, third, task = site.jobs
+    assert (first.cpus, first.memory_mb, first.gres, first.features) == (4, 4000, {"gpu": 2, "gpu:a100": 2}, "fast")
+    assert (third.cpus, third.memory_mb, third.user, third.account) == (4, 4000, "v", "a")
+    assert (task.cpus, task.memory_mb, task.array, task.array_limit) == (2, 4096, "4", 2)
+    site, _ = site_of(tmp_path, conf, HOLDING.replace("fast\\|slow", "fast*1"))
+    second = site.jobs[1]
+    assert (second.cpus, second.memory_mb, second.eligible_ns) == (4, 2000, 6 * 60 * MINUTE_NS), "a core has two CPUs"
+    site, _ = site_of(tmp_path, conf.replace("CR_Core_Memory", "CR_CPU"), HOLDING.replace("fast\\|slow", "fast"))
+    assert [(each.cpus, each.memory_mb) for each in site.jobs] == [(4, 0), (3, 0), (4, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -631,11 +806,9 @@ def test_what_decides_about_jobs_is_counted_by_job(tmp_path: Path) -> None:
     [
         ("PriorityType=priority/basic\nPriorityWeightAge=1000\nPriorityFlags=MAX_TRES", set()),
         (
-            "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightFairshare=0",
-            {"PriorityType=priority/multifactor", "PriorityWeightAge=1000"},
+            "PriorityWeightAge=1000\nPriorityWeightAssoc=5\nPriorityFlags=NO_FAIR_TREE,INCR_ONLY",
+            {"PriorityWeightAssoc=5", "PriorityFlags=INCR_ONLY"},
         ),
-        ("AccountingStorageEnforce=associations,limits", {"AccountingStorageEnforce=associations,limits"}),
-        ("AccountingStorageEnforce=associations", set()),
         ("JobRequeue=1\nOverTimeLimit=0\nCompleteWait=0\nTopologyPlugin=topology/none", set()),
         ("Licenses=foo:4\nOverTimeLimit=5\nKillWait=30", {"Licenses=foo:4", "OverTimeLimit=5"}),
         ("NewInSlurm30=yes", {"newinslurm30=yes"}),
@@ -650,8 +823,11 @@ def test_what_decides_is_known_from_what_does_not(tmp_path: Path, lines: str, de
 def test_what_is_not_set_decides_too(tmp_path: Path) -> None:
     _, losses = site_of(tmp_path, SITE.replace("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n", ""))
     assert {what for _, what in by_effect(losses)[0]} == {"SelectType is not set"}
-    _, losses = site_of(tmp_path, SITE.replace("SelectTypeParameters=CR_CPU\n", ""))
-    assert {what for _, what in by_effect(losses)[0]} == {"SelectTypeParameters is not set: CR_Core_Memory"}
+    without = SITE.replace("SelectTypeParameters=CR_CPU\n", "")
+    _, losses = site_of(tmp_path, without)
+    assert {what for _, what in by_effect(losses)[0]} == {"RealMemory of n1"}, "memory is consumed"
+    _, losses = site_of(tmp_path, without.replace("CPUs=8", "CPUs=8 RealMemory=4000"), TWO_JOBS)
+    assert {what for _, what in by_effect(losses)[0]} == {"no column ReqMem, AllocTRES"}
 
 
 def test_nodes_that_are_alike_differ_in_no_weight(tmp_path: Path) -> None:

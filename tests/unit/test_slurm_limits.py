@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +18,15 @@ from emulator.sites.slurm import (
     Cluster,
     Job,
     Limits,
+    Mode,
     Node,
     Partition,
     Qos,
     Settings,
+    Slurm,
 )
+from tests.commands import run_natjam
+from workloads.saved import write_saved
 
 ENFORCED = Settings(enforces_limits=True, qos_preempt=False)
 NODES = {f"n{number}": Node(8, 4000, {"gpu": 2}) for number in range(4)}
@@ -127,3 +133,25 @@ def test_so_many_tasks_of_an_array_run_at_once_as_its_throttle_says() -> None:
     executions = jobs_player(replace(site(), settings=Settings()), tasks).finish()
     starts = {name: each[0].start_ns // SECOND_NS for name, each in executions.items()}
     assert starts["7_0"] == starts["7_1"] == starts["8"] < 60 <= starts["7_2"]
+
+
+def test_each_job_that_waited_is_explained_by_the_reasons_that_squeue_would_show(tmp_path: Path) -> None:
+    limited = Qos("normal", limits=Limits(user_tres={"cpu": 24})), Qos("high")
+    jobs = [job(f"normal{number}", qos="normal") for number in range(4)] + [job("whole", nodes=4, qos="high")]
+    write_saved(tmp_path / "site.yaml", Slurm(site(qos=limited), tuple(jobs)), ())
+    run_natjam("run", tmp_path / "site.yaml", "--set", "overheads=none", "--out", tmp_path / "run")
+    said = run_natjam("explain", tmp_path / "run", "--job", "normal3").output
+    assert "at 0.000 s, backfill: QOSMaxCpuPerUserLimit" in said
+    said = run_natjam("explain", tmp_path / "run", "--job", "whole").output
+    assert "starts whole on n0, n1, n2, n3" in said
+    assert "Resources: 1 of 4 nodes have 8 free CPUs, it needs 4" in said
+
+
+def test_who_went_for_a_job_is_explained(tmp_path: Path) -> None:
+    low, high = Partition("low", tuple(NODES), 1, Mode.REQUEUE), Partition("high", tuple(NODES), 10)
+    cluster = Cluster(NODES, (low, high), Settings(preempts=True))
+    jobs = [Job("a", "low", 4, 8, 600 * SECOND_NS), Job("b", "high", 1, 8, 60 * SECOND_NS, 20 * SECOND_NS)]
+    write_saved(tmp_path / "site.yaml", Slurm(cluster, tuple(jobs)), ())
+    run_natjam("run", tmp_path / "site.yaml", "--out", tmp_path / "run")
+    said = run_natjam("explain", tmp_path / "run", "--job", "b").output
+    assert re.search(r"at 2\d\.\d+ s, (backfill|the main scheduler): preempts a\n", said)

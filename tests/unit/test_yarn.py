@@ -26,13 +26,17 @@ from emulator.core.messages import (
     StartContainer,
     Tick,
 )
-from emulator.core.resource_manager.by_queues import Candidates
 from emulator.core.settings import Settings
 from emulator.policies import axes as policies
+from emulator.policies.resources import plus
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
-from emulator.policies.yarn import YarnOptions, YarnPreemption
-from emulator.policies.yarn_ideal import ONE_CONTAINER, UNIT, Amounts, Need, RoundVictims, assign_ideal
+from emulator.policies.yarn.allocation import ONE_CONTAINER, UNIT, YarnOptions, YarnPace, amounts_of
+from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.ideal import Need, assign
+from emulator.policies.yarn.marks import Marks
+from emulator.policies.yarn.options import YarnPreemption
+from emulator.policies.yarn.victims import RoundVictims
 from emulator.vocabulary import REDUCE, JobFacts
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
@@ -58,6 +62,12 @@ def two(research: int, production: int, pending: int) -> ClusterView:
     return view(queues, (job("r", "research", 0, research), job("p", "production", 1, production, pending)))
 
 
+def need_of(name: str, guaranteed: int, maximum: int, used: int, pending: int, *children: Need) -> Need:
+    """A queue as the policy sees it, in containers."""
+    of_queue = [(count * UNIT,) for count in (guaranteed, maximum, used, pending)]
+    return Need(name, of_queue[0], of_queue[1], of_queue[2], of_queue[3], children=children)
+
+
 def units(*counts: int) -> list[tuple[int]]:
     """So many containers each."""
     return [(count * UNIT,) for count in counts]
@@ -65,10 +75,10 @@ def units(*counts: int) -> list[tuple[int]]:
 
 def taken(preemption: YarnPreemption, cluster: ClusterView) -> list[tuple[tuple[str, ...], int]]:
     """From which jobs, and how many containers, if each of them has many."""
-    chosen, found = RoundVictims(), []
-    for take in preemption.takes(cluster):
-        many = ((str(number), ONE_CONTAINER) for number in range(100))
-        if count := len(chosen.choose(take, many)):
+    chosen, found = RoundVictims(amounts_of(cluster)), []
+    for take in YarnPace(preemption).takes(cluster):
+        many = ((f"{take.jobs} {number}", ONE_CONTAINER) for number in range(100))
+        if count := len(chosen.choose(take.amount, take.at_most, many, take.enough_of_any)):
             found.append((take.jobs, count))
     return found
 
@@ -110,9 +120,8 @@ class TestAmounts:
         assert taken(half, view(queues, jobs)) == [(("jb",), 9), (("jc",), 3)]
 
     def test_a_queue_without_a_guarantee_has_what_the_others_leave(self):
-        amounts = Amounts((48 * UNIT,))
-        needs = [Need("a", *units(0, 48, 30, 10)), Need("b", *units(48, 48, 10, 8))]
-        assign_ideal(needs, amounts)
+        needs = [need_of("a", 0, 48, 30, 10), need_of("b", 48, 48, 10, 8)]
+        assign(need_of("root", 48, 48, 40, 18, *needs), TUNED, False, Amounts((48 * UNIT,)))
         assert [need.ideal for need in needs] == units(30, 18), "no more than it holds, which is above 0"
 
     @given(st.data())
@@ -125,13 +134,13 @@ class TestAmounts:
             maximum = data.draw(st.integers(guaranteed, total))
             used = data.draw(st.integers(0, maximum))
             pending = data.draw(st.integers(0, maximum - used))
-            needs.append(Need(str(number), *units(guaranteed, maximum, used, pending)))
+            needs.append(need_of(str(number), guaranteed, maximum, used, pending))
         if sum(need.used[0] for need in needs) > total * UNIT:
             return
-        assign_ideal(needs, Amounts((total * UNIT,)))
+        assign(need_of("root", total, total, 0, 0, *needs), TUNED, False, Amounts((total * UNIT,)))
         assert sum(need.ideal[0] for need in needs) <= total * UNIT
         for need in needs:
-            assert min(need.used, need.guaranteed) <= need.ideal <= need.wanted
+            assert min(need.used, need.guaranteed) <= need.ideal <= plus(need.used, need.pending)
             assert need.ideal <= max(need.guaranteed, need.used)
             assert need.ideal <= need.maximum
 
@@ -152,7 +161,7 @@ class TestSizes:
         )
         jobs = (job("r", "research", 0, 9), job("p", "production", 1, 0, 9))
         cluster = ClusterView(0, Known(queues, jobs, nodes=(node,)))
-        return [take.amount for take in preemption.takes(cluster)]
+        return [take.amount for take in YarnPace(preemption).takes(cluster)]
 
     @pytest.mark.parametrize(
         ("research", "production", "asked"),
@@ -200,23 +209,23 @@ class TestInsideAQueue:
 
 class TestTheList:
     def test_a_container_is_taken_when_it_has_waited(self):
-        candidates = Candidates(YarnPreemption())
+        marks = Marks(3 * SECOND_NS, 15 * SECOND_NS)
         s = SECOND_NS
-        assert [candidates.round(["a"], at * s) for at in (0, 3, 6, 9, 12)] == [[]] * 5
-        assert candidates.round(["a", "b"], 15 * s) == ["a"]
-        assert candidates.since_ns == {"b": 15 * s}
+        assert [marks.round(["a"], at * s) for at in (0, 3, 6, 9, 12)] == [[]] * 5
+        assert marks.round(["a", "b"], 15 * s) == ["a"]
+        assert marks.since_ns == {"b": 15 * s}
 
     def test_one_that_is_not_chosen_any_more_is_forgotten_after_twice_the_wait(self):
         s = SECOND_NS
         for away, due in ((27, ["a"]), (36, [])):
-            candidates = Candidates(YarnPreemption())
-            candidates.round(["a"], 0)
-            assert candidates.round(["a"], away * s) == due
+            marks = Marks(3 * SECOND_NS, 15 * SECOND_NS)
+            marks.round(["a"], 0)
+            assert marks.round(["a"], away * s) == due
 
     def test_without_a_wait_it_is_taken_the_second_time(self):
-        candidates = Candidates(YarnPreemption(1, 0))
-        assert candidates.round(["a"], 0) == []
-        assert candidates.round(["a"], SECOND_NS) == ["a"]
+        marks = Marks(SECOND_NS, 0)
+        assert marks.round(["a"], 0) == []
+        assert marks.round(["a"], SECOND_NS) == ["a"]
 
 
 def test_newest_first():

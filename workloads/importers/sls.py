@@ -200,7 +200,7 @@ def export_sls(path: Path, trace: Trace) -> int:
     ``trace``.
     """
     count = 0
-    with written_whole(path, keep=False) as unfinished, unfinished.open("wb") as stream:
+    with written_whole(path) as unfinished, unfinished.open("wb") as stream:
         for job in trace.jobs:
             stream.write(orjson.dumps(sls_job(job), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
             count += 1

@@ -24,13 +24,13 @@ from emulator.sites.kubernetes import (
 from emulator.sites.labels import Selector
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.pods import PodMaker, class_of, group_of, node_of
+from workloads.kubernetes.pods import PodMaker, class_of, context_of, group_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
 from workloads.kubernetes.reading import Found, read_objects, unique
 from workloads.kubernetes.selectors import selector_of
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
-_WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.POD, api.JOB, api.DEPLOYMENT))
+_WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.POD, *api.MAKERS))
 """Of pods, and of what makes them, only what becomes of them counts."""
 
 
@@ -60,8 +60,8 @@ def read_kubernetes(
     classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
     groups = tuple(group_of(each, by_name) for each in unique(objects.of(api.POD_GROUP)))
-    spaces = {each.value.name: each.value.labels for each in objects.of(api.NAMESPACE)}
-    maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, spaces, frozenset(values or ()))
+    context = context_of(objects)
+    maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, context, frozenset(values or ()))
     present = Pods(objects, maker).read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
     budgets, specs = _budgets(objects.of(api.BUDGET), present)
@@ -79,7 +79,7 @@ def read_kubernetes(
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
     losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *objects.losses]
     partial = {each.pod.name: maker.partial.get(each.pod.name, ()) for each in state.waiting}
-    cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals))
+    cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals), context)
     return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
 
 

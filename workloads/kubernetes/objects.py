@@ -123,6 +123,8 @@ class LabelSelector(Struct, frozen=True):
 class AffinityTerm(Struct, frozen=True):
     topologyKey: str = ""
     labelSelector: LabelSelector | None = None
+    matchLabelKeys: tuple[str, ...] = ()
+    mismatchLabelKeys: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     namespaceSelector: LabelSelector | None = None
 
@@ -134,6 +136,37 @@ class NodeSelectorTerm(Struct, frozen=True):
 
 class NodeSelector(Struct, frozen=True):
     nodeSelectorTerms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredNodes(Struct, frozen=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class PreferredPods(Struct, frozen=True):
+    weight: int = 0
+    podAffinityTerm: AffinityTerm = AffinityTerm()
+
+
+class SpreadConstraint(Struct, frozen=True):
+    maxSkew: int = 1
+    topologyKey: str = ""
+    whenUnsatisfiable: str = ""
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str = "Honor"
+    nodeTaintsPolicy: str = "Ignore"
+    matchLabelKeys: tuple[str, ...] = ()
+
+
+class Ephemeral(Struct, frozen=True):
+    """A claim that is made for the pod."""
+
+
+class PodVolume(Struct, frozen=True):
+    name: str = ""
+    claimName: str = at("persistentVolumeClaim.claimName", "")
+    ephemeral: Ephemeral | None = None
 
 
 class Toleration(Struct, frozen=True):
@@ -150,10 +183,16 @@ class Gate(Struct, frozen=True):
 class Port(Struct, frozen=True):
     containerPort: int = 0
     hostPort: int = 0
+    protocol: str = "TCP"
+    hostIP: str = ""
 
 
 class PortContainer(Container, frozen=True):
     ports: tuple[Port, ...] = ()
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodSpec(Requesting, frozen=True):
@@ -170,10 +209,14 @@ class PodSpec(Requesting, frozen=True):
     preemptionPolicy: str = ""
     nodeSelector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
-    nodeAffinity: NodeSelector | None = at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", None)
-    podAntiAffinity: tuple[AffinityTerm, ...] = at(
-        "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", ()
-    )
+    nodeAffinity: NodeSelector | None = at(f"affinity.nodeAffinity.{_REQUIRED}", None)
+    preferredNodes: tuple[PreferredNodes, ...] = at(f"affinity.nodeAffinity.{_PREFERRED}", ())
+    podAffinity: tuple[AffinityTerm, ...] = at(f"affinity.podAffinity.{_REQUIRED}", ())
+    preferredPods: tuple[PreferredPods, ...] = at(f"affinity.podAffinity.{_PREFERRED}", ())
+    podAntiAffinity: tuple[AffinityTerm, ...] = at(f"affinity.podAntiAffinity.{_REQUIRED}", ())
+    avoidedPods: tuple[PreferredPods, ...] = at(f"affinity.podAntiAffinity.{_PREFERRED}", ())
+    topologySpreadConstraints: tuple[SpreadConstraint, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     terminationGracePeriodSeconds: int = 30
     schedulingGates: tuple[Gate, ...] = ()
     podGroupName: str = at("schedulingGroup.podGroupName", "")
@@ -202,10 +245,46 @@ class Owner(Owned, frozen=True):
     podSpec: PodSpec = at("spec.template.spec", PodSpec())
 
 
-class Deployment(Owner, frozen=True):
+class Replicated(Owner, frozen=True):
+    """One whose pods are all alike, and are spread by default."""
+
+    selector: LabelSelector | None = at("spec.selector", None)
+
+
+class Deployment(Replicated, frozen=True):
     COUNTED: ClassVar[str] = "deployments"
 
     replicas: int = at("spec.replicas", 1)
+
+
+class ReplicaSet(Replicated, frozen=True):
+    """Of one whose pods are in the files, what they are spread by; none are made of it."""
+
+    COUNTED: ClassVar[str] = "replica sets"
+
+
+class Claim(Object, frozen=True):
+    """A claim of a volume."""
+
+    volumeName: str = at("spec.volumeName", "")
+
+
+class StatefulSet(Replicated, frozen=True):
+    COUNTED: ClassVar[str] = "stateful sets"
+
+    replicas: int = at("spec.replicas", 1)
+    claims: tuple[Claim, ...] = at("spec.volumeClaimTemplates", ())
+    firstNumber: int = at("spec.ordinals.start", 0)
+
+
+class DaemonSet(Owner, frozen=True):
+    COUNTED: ClassVar[str] = "daemon sets"
+
+
+class Service(Object, frozen=True):
+    COUNTED: ClassVar[str] = "services"
+
+    selector: dict[str, str] = at("spec.selector", {})
 
 
 class Job(Owner, frozen=True):
@@ -247,8 +326,16 @@ class Namespace(Object, frozen=True):
     labels: dict[str, str] = at("metadata.labels", {})
 
 
+class ClaimReference(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
 class Volume(Object, frozen=True):
     COUNTED: ClassVar[str] = "volumes"
+
+    nodeAffinity: NodeSelector | None = at("spec.nodeAffinity.required", None)
+    claimRef: ClaimReference | None = at("spec.claimRef", None)
 
 
 class SchedulerConfiguration(Object, frozen=True):
@@ -266,8 +353,15 @@ DEPLOYMENT: Kind = ("apps", "Deployment")
 POD_GROUP: Kind = ("scheduling.k8s.io", "PodGroup")
 NAMESPACE: Kind = ("", "Namespace")
 VOLUME: Kind = ("", "PersistentVolume")
+SERVICE: Kind = ("", "Service")
+REPLICA_SET: Kind = ("apps", "ReplicaSet")
+STATEFUL_SET: Kind = ("apps", "StatefulSet")
+DAEMON_SET: Kind = ("apps", "DaemonSet")
 CLAIM: Kind = ("", "PersistentVolumeClaim")
 SCHEDULER: Kind = ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration")
+
+MAKERS = (JOB, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET)
+"""What makes pods from a template."""
 
 KINDS: dict[Kind, type[Object]] = {
     NODE: Node,
@@ -279,6 +373,10 @@ KINDS: dict[Kind, type[Object]] = {
     POD_GROUP: PodGroup,
     NAMESPACE: Namespace,
     VOLUME: Volume,
-    CLAIM: Object,
+    CLAIM: Claim,
+    SERVICE: Service,
+    REPLICA_SET: ReplicaSet,
+    STATEFUL_SET: StatefulSet,
+    DAEMON_SET: DaemonSet,
     SCHEDULER: SchedulerConfiguration,
 }

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from emulator.errors import printable
-from emulator.sites.kubernetes import AffinityTerm, Group, Node, Pod, Policy, PriorityClass
-from emulator.sites.labels import NOTHING
+from emulator.sites.kubernetes import (
+    ANY_ADDRESS,
+    AffinityTerm,
+    Context,
+    Group,
+    HostPort,
+    Node,
+    Pod,
+    Policy,
+    PreferredNodes,
+    PreferredPods,
+    PriorityClass,
+    Spread,
+    default_spread,
+    own_values,
+)
+from emulator.sites.labels import NOTHING, Expression, LabelOperator, NodeTerm, Selector
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
-from workloads.kubernetes.reading import Found
-from workloads.kubernetes.selectors import compares_numbers, node_terms_of, selector_of, taints_of, tolerations_of
+from workloads.kubernetes.reading import Found, Objects
+from workloads.kubernetes.selectors import (
+    compares_numbers,
+    node_term_of,
+    node_terms_of,
+    selector_of,
+    taints_of,
+    tolerations_of,
+)
 from workloads.setting_effects import Effect, Loss, settings_of
 
 
@@ -77,7 +100,6 @@ def group_of(found: Found[api.PodGroup], classes: Mapping[str, PriorityClass]) -
 
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-_ANTI_AFFINITY = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _SPREAD_OWNERS = {"ReplicaSet", "ReplicationController", "StatefulSet"}
 """Kinds whose pods kube-scheduler spreads by default."""
 _WHY_NO_GROUP = "its PodGroup is not in the files: it is placed without the others"
@@ -92,6 +114,48 @@ class Made(NamedTuple):
     priority_now: int
 
 
+def context_of(objects: Objects, base: Context | None = None) -> Context:
+    """What these objects, and the cluster that they are for, say about pods.  Raises ConfigError: a bad selector."""
+    base = base or Context()
+    services = {name: list(selectors) for name, selectors in base.services.items()}
+    for each in objects.of(api.SERVICE):
+        if each.value.selector:
+            services.setdefault(each.value.in_namespace, []).append(Selector(each.value.selector))
+    owners = {
+        (each.value.kind, f"{each.value.in_namespace}/{each.value.name}"): _selector_of_owner(each)
+        for kind in (api.REPLICA_SET, api.STATEFUL_SET, api.DEPLOYMENT)
+        for each in objects.of(kind)
+    }
+    return Context(
+        {**base.namespaces, **{each.value.name: each.value.labels for each in objects.of(api.NAMESPACE)}},
+        {name: tuple(selectors) for name, selectors in services.items()},
+        {**base.owners, **{" ".join(key): selector for key, selector in owners.items()}},
+        {**base.volumes, **dict(_nodes_of_claims(objects))},
+    )
+
+
+def _nodes_of_claims(objects: Objects) -> Iterator[tuple[str, tuple[NodeTerm, ...]]]:
+    """By claim that is bound to a volume, the terms for its nodes."""
+    nodes = {}
+    for each in objects.of(api.VOLUME):
+        nodes[each.value.name] = node_terms_of(each, "spec.nodeAffinity", each.value.nodeAffinity)
+        claim = each.value.claimRef
+        if claim is not None:
+            yield f"{claim.namespace or 'default'}/{claim.name}", nodes[each.value.name]
+    for claim in (each.value for each in objects.of(api.CLAIM)):
+        if claim.volumeName in nodes:
+            yield f"{claim.in_namespace}/{claim.name}", nodes[claim.volumeName]
+
+
+TEMPLATE_HASH = "pod-template-hash"
+"""The label by which the pods of one ReplicaSet of a Deployment are told from those of another."""
+
+
+def _selector_of_owner(owner: Found[Any]) -> Selector:
+    given = owner.value.selector
+    return Selector() if given is None else selector_of(owner, "spec.selector", given)
+
+
 @dataclass(frozen=True)
 class PodMaker:
     """Makes pods; what it cannot carry over goes to ``losses``."""
@@ -99,8 +163,7 @@ class PodMaker:
     classes: Mapping[str, PriorityClass]
     nodes: Mapping[str, Node]
     groups: Mapping[str, Group]
-    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The labels of each."""
+    context: Context
     revalued: frozenset[str] = frozenset()
     """PriorityClasses whose values are no more those that their pods were admitted with."""
     losses: list[Loss] = field(default_factory=list)
@@ -130,21 +193,28 @@ class PodMaker:
             labels=labels,
             selector=spec.nodeSelector,
             node_affinity=node_terms_of(found, _NODE_AFFINITY, spec.nodeAffinity),
+            prefers_nodes=tuple(
+                PreferredNodes(node_term_of(found, _NODE_AFFINITY, each.preference), each.weight)
+                for each in spec.preferredNodes
+            ),
             tolerations=tuple(tolerations_of(found, "spec.tolerations", spec.tolerations)),
-            anti_affinity=tuple(self._terms(found, _ANTI_AFFINITY, spec.podAntiAffinity, lost)),
+            affinity=self._terms(found, "podAffinity", spec.podAffinity, labels, lost),
+            anti_affinity=self._terms(found, "podAntiAffinity", spec.podAntiAffinity, labels, lost),
+            prefers_pods=(
+                *self._preferred(found, "podAffinity", spec.preferredPods, 1, labels, lost),
+                *self._preferred(found, "podAntiAffinity", spec.avoidedPods, -1, labels, lost),
+            ),
+            spread=tuple(_spread(found, each, labels) for each in spec.topologySpreadConstraints)
+            or self._default_spread(found, labels, lost),
+            ports=tuple(_host_ports(spec)),
+            volumes=tuple(self._volumes(found, name, spec, lost)),
             group=self._group(spec, namespace),
         )
         if spec.podGroupName and not pod.group:
             what = f"{found.name}.spec.schedulingGroup"
             losses.append(Loss(what, found.where, _WHY_NO_GROUP, Effect.DECIDES, api.Pod.COUNTED, name))
-        owners = ["ReplicaSet"] if isinstance(found.value, api.Deployment) else []
-        owners += (each.kind for each in found.value.ownerReferences)
-        if _SPREAD_OWNERS.intersection(owners):
-            lost("metadata.ownerReferences.kind", "")
         for each in filter(compares_numbers, spec.tolerations):
             lost("spec.tolerations.operator", each.operator)
-        if _has_host_ports(spec):
-            lost("spec.containers.ports.hostPort", "")
         if losses:
             self.partial[name] = tuple(
                 dict.fromkeys(f"{each.what.removeprefix(f'{found.name}.')}: {each.why}" for each in losses)
@@ -157,31 +227,122 @@ class PodMaker:
         group = f"{namespace}/{named}" if namespace else named
         return group if group in self.groups else ""
 
+    def _default_spread(self, found: Found[Any], labels: Mapping[str, str], lost: Lost) -> tuple[Spread, ...]:
+        """The default profile's constraints for a pod, by its services and its owner, as far as they are known."""
+        space, owner = found.value.in_namespace, None
+        by = next((each for each in found.value.ownerReferences if each.controller), None)
+        is_template = isinstance(found.value, api.Deployment | api.StatefulSet)
+        if is_template or (by is not None and by.kind in _SPREAD_OWNERS):
+            kind, name = (found.value.kind, found.value.name) if is_template or by is None else (by.kind, by.name)
+            deployment = name.removesuffix(f"-{labels.get(TEMPLATE_HASH, '')}")
+            owner = self.context.owners.get(f"{kind} {space}/{name}")
+            if owner is None or kind == "Deployment":
+                owner = self.context.owners.get(f"Deployment {space}/{deployment}")
+                owner = None if owner is None else own_values(owner, (TEMPLATE_HASH,), labels)
+            if owner is None:
+                lost("metadata.ownerReferences.kind", "")
+        return default_spread(labels, self.context.services.get(space, ()), owner)
+
     def _terms(
-        self, found: Found[Any], field: str, given: Iterable[api.AffinityTerm], lost: Lost
-    ) -> Iterator[AffinityTerm]:
-        """The terms of a pod affinity.  Those that select namespaces by labels need the Namespaces in the files."""
-        for term in given:
-            selector = NOTHING if term.labelSelector is None else selector_of(found, field, term.labelSelector)
-            named = term.namespaces or (found.value.in_namespace,)
-            if term.namespaceSelector is None:
-                yield AffinityTerm(selector, term.topologyKey, named)
+        self, found: Found[Any], kind: str, given: Iterable[api.AffinityTerm], labels: Mapping[str, str], lost: Lost
+    ) -> tuple[AffinityTerm, ...]:
+        return tuple(self._term(found, kind, each, labels, lost) for each in given)
+
+    def _preferred(
+        self,
+        found: Found[Any],
+        kind: str,
+        given: Iterable[api.PreferredPods],
+        sign: int,
+        labels: Mapping[str, str],
+        lost: Lost,
+    ) -> Iterator[PreferredPods]:
+        for each in given:
+            yield PreferredPods(self._term(found, kind, each.podAffinityTerm, labels, lost), sign * each.weight)
+
+    def _term(
+        self, found: Found[Any], kind: str, term: api.AffinityTerm, labels: Mapping[str, str], lost: Lost
+    ) -> AffinityTerm:
+        """A term of a pod affinity.  One that selects namespaces by labels needs the Namespaces in the files."""
+        field = f"spec.affinity.{kind}"
+        selector = _own(found, field, term.labelSelector, term.matchLabelKeys, labels)
+        others = (
+            Expression(key, LabelOperator.NOT_IN, (labels[key],)) for key in term.mismatchLabelKeys if key in labels
+        )
+        selector = replace(selector, expressions=(*selector.expressions, *others))
+        named = term.namespaces or (found.value.in_namespace,)
+        if term.namespaceSelector is None:
+            return AffinityTerm(selector, term.topologyKey, named)
+        chosen = selector_of(found, field, term.namespaceSelector)
+        if chosen.is_empty:
+            return AffinityTerm(selector, term.topologyKey)
+        namespaces = self.context.namespaces
+        if not namespaces:
+            lost(f"{field}.requiredDuringSchedulingIgnoredDuringExecution.namespaceSelector", "")
+        selected = (name for name, its in namespaces.items() if chosen.matches(its))
+        spaces = dict.fromkeys((*term.namespaces, *selected))
+        return AffinityTerm(selector if spaces else NOTHING, term.topologyKey, tuple(spaces))
+
+    def _volumes(self, found: Found[Any], pod: str, spec: api.PodSpec, lost: Lost) -> Iterator[tuple[NodeTerm, ...]]:
+        """For each volume that has a place, the terms for its nodes."""
+        for each in spec.volumes:
+            claim = each.claimName or (f"{pod.rpartition('/')[2]}-{each.name}" if each.ephemeral is not None else "")
+            if not claim:
                 continue
-            chosen = selector_of(found, field, term.namespaceSelector)
-            if chosen.is_empty:
-                yield AffinityTerm(selector, term.topologyKey)
-                continue
-            if not self.namespaces:
-                lost(f"{field}.namespaceSelector", "")
-            selected = (name for name, labels in self.namespaces.items() if chosen.matches(labels))
-            spaces = dict.fromkeys((*term.namespaces, *selected))
-            yield AffinityTerm(selector if spaces else NOTHING, term.topologyKey, tuple(spaces))
+            nodes = self.context.volumes.get(f"{found.value.in_namespace}/{claim}")
+            if nodes is None:
+                lost(f"spec.volumes.{'persistentVolumeClaim' if each.ephemeral is None else 'ephemeral'}", "")
+            elif nodes:
+                yield nodes
 
 
-def _has_host_ports(spec: api.PodSpec) -> bool:
-    """Whether it takes ports of its node; in the node's network all of its ports are."""
-    ports = [port for container in (*spec.containers, *spec.initContainers) for port in container.ports]
-    return any(port.hostPort or (spec.hostNetwork and port.containerPort) for port in ports)
+def _own(
+    found: Found[Any], field: str, given: api.LabelSelector | None, keys: Iterable[str], labels: Mapping[str, str]
+) -> Selector:
+    """A selector of a pod's term, with the values that the pod has of some keys; nothing if it is left out."""
+    return NOTHING if given is None else own_values(selector_of(found, field, given), keys, labels)
+
+
+class _When(StrEnum):
+    """``whenUnsatisfiable``."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class _Counts(StrEnum):
+    """``nodeAffinityPolicy`` and ``nodeTaintsPolicy``."""
+
+    HONOR = "Honor"
+    IGNORE = "Ignore"
+
+
+def _spread(found: Found[Any], given: api.SpreadConstraint, labels: Mapping[str, str]) -> Spread:
+    field = "spec.topologySpreadConstraints"
+    when = found.word(f"{field}, whenUnsatisfiable", _When, given.whenUnsatisfiable)
+    if given.maxSkew < 1 or (given.minDomains or 1) < 1:
+        raise found.problem(field, "maxSkew and minDomains must be 1 or more")
+    return Spread(
+        given.topologyKey,
+        given.maxSkew,
+        _own(found, field, given.labelSelector, given.matchLabelKeys, labels),
+        when is _When.DO_NOT_SCHEDULE,
+        given.minDomains or 1,
+        found.word(f"{field}, nodeAffinityPolicy", _Counts, given.nodeAffinityPolicy) is _Counts.IGNORE,
+        found.word(f"{field}, nodeTaintsPolicy", _Counts, given.nodeTaintsPolicy) is _Counts.HONOR,
+    )
+
+
+def _host_ports(spec: api.PodSpec) -> Iterator[HostPort]:
+    """The ports that it takes of its node; in the node's network all of its ports are.
+
+    Of init containers those count that run beside the others.
+    """
+    beside = (each for each in spec.initContainers if each.restartPolicy == "Always")
+    for port in (port for container in (*beside, *spec.containers) for port in container.ports):
+        number = port.hostPort or (port.containerPort if spec.hostNetwork else 0)
+        if number:
+            yield HostPort(number, port.protocol or "TCP", port.hostIP or ANY_ADDRESS)
 
 
 def requests_of(pod: api.Requesting) -> dict[str, int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
+from msgspec.structs import replace
+
 from emulator.sites.kubernetes import Pod, Replacement
+from emulator.sites.labels import NAME_FIELD
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
-from workloads.kubernetes.pods import PodMaker
+from workloads.kubernetes.pods import TEMPLATE_HASH, PodMaker
 from workloads.kubernetes.reading import Found, Objects
 from workloads.setting_effects import Effect, Loss, settings_of
 
@@ -18,8 +21,10 @@ Owner = tuple[str, str]
 """Kind, and name with the namespace; of the topmost owner that is known."""
 _NOBODY: Owner = ("", "")
 _ENDED = ("Succeeded", "Failed")
-_MAKERS = ("StatefulSet", "DaemonSet", "ReplicationController")
+_MAKERS = ("ReplicationController",)
 """Owners of which no pods are made."""
+_SETS = ("StatefulSet", "DaemonSet")
+"""Owners of which each missing pod is made, one by one."""
 _OWNERS = "owners"
 _WHY_NO_PODS = "it has no pods in the files, and natjam makes none of it"
 _WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
@@ -48,6 +53,12 @@ class Present:
     preempted: bool = False
 
     @property
+    def for_node(self) -> str:
+        """The node that it waits for, if it is to be on no other; else empty."""
+        names = [name for term in self.pod.node_affinity for name in term.names or ()]
+        return names[0] if len(names) == 1 else ""
+
+    @property
     def length_ns(self) -> int | None:
         """How long it ran, if it ended by itself."""
         if self.start_ns is None or self.end_ns is None or self.preempted:
@@ -61,7 +72,7 @@ class Present:
 
 @dataclass
 class Pods:
-    """Reads the pods, and makes those of Jobs and Deployments that have none yet."""
+    """Reads the pods, and makes those of Jobs and Deployments that have none yet, and those that other sets lack."""
 
     objects: Objects
     maker: PodMaker
@@ -92,11 +103,12 @@ class Pods:
             if other.kind in _MAKERS and (other.kind, other.name) not in owned:
                 what = f"{other.kind} {other.name}"
                 self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, _OWNERS))
-        for kind, count in ((api.JOB, _pods_of_job), (api.DEPLOYMENT, _pods_of_deployment)):
-            for each in self.objects.of(kind):
-                self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)
-                if (each.value.kind, each.value.full_name) not in owned:
-                    found |= {made.pod.name: made for made in self._made(each, count(each.value))}
+        for each in (each for kind in api.MAKERS for each in self.objects.of(kind)):
+            self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)
+            if (each.value.kind, each.value.full_name) in owned and each.value.kind not in _SETS:
+                continue
+            names = [name for name in self._names_of(each, found.values()) if name not in found]
+            found |= {made.pod.name: made for made in self._made(each, names)}
         return list(found.values())
 
     def _why_not(self, pod: api.Pod) -> str | None:
@@ -125,18 +137,34 @@ class Pods:
             any(each.type == "DisruptionTarget" and each.status == "True" for each in given.conditions),
         )
 
-    def _made(self, found: Found[Any], count: int) -> Iterator[Present]:
+    def _names_of(self, found: Found[Any], there: Iterable[Present]) -> Iterator[str]:
+        """The names of all pods that an owner is to have; of a DaemonSet those for nodes that lack one."""
+        owner, name = found.value, found.value.full_name
+        if isinstance(owner, api.DaemonSet):
+            has = {each.node or each.for_node for each in there if each.owner == (owner.kind, name) and not each.ended}
+            yield from (f"{name}-{node}" for node in self.maker.nodes if node not in has)
+            return
+        first = owner.firstNumber if isinstance(owner, api.StatefulSet) else 0
+        yield from (f"{name}-{first + number}" for number in range(_count_of(owner)))
+
+    def _made(self, found: Found[Any], names: Sequence[str]) -> Iterator[Present]:
         """Pods from a template; they wait."""
         owner = found.value
         kind, name = owner.kind, owner.full_name
-        why_not = _why_not_placed(owner.podSpec)
+        why_not = _why_not_placed(owner.podSpec) if names else None
         if why_not:
             self.maker.losses.append(found.left_out(why_not, _OWNERS))
             return
         created_ns = found.time_ns("metadata.creationTimestamp", owner.creationTimestamp)
-        for number in range(count):
+        for pod in names:
+            labels, spec = _template_of(owner, pod)
+            made = self.maker.pod(found, pod, labels, spec)
+            if isinstance(owner, api.DaemonSet):
+                node = self.maker.nodes[pod.removeprefix(f"{name}-")]
+                if not (made.pod.may_be_on(node) and made.pod.tolerates_all(node.taints)):
+                    continue
             yield Present(
-                *self.maker.pod(found, f"{name}-{number}", owner.podLabels, owner.podSpec),
+                *made,
                 found.where,
                 (kind, name),
                 _replacement_by(kind, self._jobs.get(name)),
@@ -155,17 +183,57 @@ def _why_not_placed(spec: api.PodSpec) -> str | None:
     return "it waits for its scheduling gates" if spec.schedulingGates else None
 
 
-def _pods_of_job(job: api.Job) -> int:
-    """How many pods a Job has that has not begun; of others none."""
-    if job.suspend or job.active or job.succeeded or job.failed:
-        return 0
-    return _few(min(job.parallelism, job.completions or job.parallelism))
+def _count_of(owner: Any) -> int:
+    """How many pods an owner has; a Job only if it has not begun, and a ReplicaSet none but those of the files."""
+    match owner:
+        case api.Job():
+            begun = owner.suspend or owner.active or owner.succeeded or owner.failed
+            return 0 if begun else _few(min(owner.parallelism, owner.completions or owner.parallelism))
+        case api.Deployment() | api.StatefulSet():
+            return _few(owner.replicas)
+    return 0
 
 
-def _pods_of_deployment(deployment: api.Deployment) -> int:
-    return _few(deployment.replicas)
+_ON_ALL_NODES = (
+    *(("node.kubernetes.io/not-ready", "NoExecute"), ("node.kubernetes.io/unreachable", "NoExecute")),
+    *((f"node.kubernetes.io/{what}", "NoSchedule") for what in ("disk-pressure", "memory-pressure", "pid-pressure")),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+"""What pods of DaemonSets tolerate (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/)."""
 
 
+def _template_of(owner: Any, pod: str) -> tuple[Mapping[str, str], api.PodSpec]:
+    """The labels and the spec of a pod, with what its controller adds to the template."""
+    labels, spec = owner.podLabels, owner.podSpec
+    own_name = pod.rpartition("/")[2]
+    match owner:
+        case api.Deployment():
+            labels = {**labels, TEMPLATE_HASH: _HASH}
+        case api.StatefulSet():
+            number = pod.rpartition("-")[2]
+            labels = {
+                **labels,
+                "statefulset.kubernetes.io/pod-name": own_name,
+                "apps.kubernetes.io/pod-index": number,
+            }
+            claims = (api.PodVolume(each.name, f"{each.name}-{own_name}") for each in owner.claims)
+            spec = replace(spec, volumes=(*spec.volumes, *claims))
+        case api.DaemonSet():
+            node = pod.removeprefix(f"{owner.full_name}-")
+            tolerations = (api.Toleration(key, "Exists", "", effect) for key, effect in _ON_ALL_NODES)
+            spec = replace(spec, tolerations=(*spec.tolerations, *tolerations), nodeAffinity=_only_on(spec, node))
+    return labels, spec
+
+
+def _only_on(spec: api.PodSpec, node: str) -> api.NodeSelector:
+    """The node affinity of a DaemonSet's pod: its template's, on one node."""
+    name = api.Expression(NAME_FIELD, "In", (node,))
+    terms = (api.NodeSelectorTerm(),) if spec.nodeAffinity is None else spec.nodeAffinity.nodeSelectorTerms
+    return api.NodeSelector(tuple(replace(each, matchFields=(*each.matchFields, name)) for each in terms))
+
+
+_HASH = "new"
+"""The hash of the template of pods that are made; no other pod has it."""
 MAX_PODS_OF_ONE = 100_000
 
 

@@ -12,11 +12,14 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Node, Partition, Qos, Settings, Weights
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
-from workloads.slurm.lines import Line, Where, node_names, read_lines, read_table, time_ns, whole
+from workloads.slurm.lines import UNLIMITED, Line, Where, node_names, read_lines, read_table, time_ns, whole
+from workloads.slurm.tres import gres, limits_of_row, memory_mb, read_associations, weights_of_tres
 
 MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
@@ -50,7 +53,7 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Where] = {}
         self.node_pairs: dict[str, dict[str, str]] = {}
         """What is said of each node, the defaults included."""
         self.node_sets: dict[str, Line] = {}
@@ -75,6 +78,19 @@ class Site:
         self.losses.append(Loss(printable(what)[:100], str(where), why, Effect.DECIDES))
 
 
+class Usual(Frozen):
+    """What jobs of a partition take that do not say it, or cannot take less."""
+
+    cpus_at_once: int = 1
+    """CPUs of what is given at least: a core or a socket (``CR_Core``, ``CR_Socket``)."""
+    memory_per_cpu: int = 0
+    """``DefMemPerCPU`` in megabytes."""
+    memory_per_node: int = 0
+    """``DefMemPerNode``; 0 beside 0 for each CPU: all that a node has."""
+    exclusive: bool = False
+    """Whether jobs share no node (``OverSubscribe=EXCLUSIVE``, ``select/linear``)."""
+
+
 class ReadConf(Frozen):
     """What a ``slurm.conf`` describes, and what was not taken from it."""
 
@@ -82,10 +98,12 @@ class ReadConf(Frozen):
     losses: tuple[Loss, ...]
     counts_memory: bool
     """Whether jobs consume memory there (``CR_Core_Memory`` and the like)."""
+    usual: Mapping[str, Usual]
+    """By partition."""
 
 
-def read_conf(path: Path, qos_path: Path | None = None) -> ReadConf:
-    """The cluster that a ``slurm.conf`` and a table of QOS describe.
+def read_conf(path: Path, qos_path: Path | None = None, associations: Path | None = None) -> ReadConf:
+    """The cluster that a ``slurm.conf``, a table of QOS and one of associations describe.
 
     Raises:
         ConfigError: it cannot be read, a value is none, Slurm refuses it, or it has no nodes or partitions.
@@ -93,7 +111,9 @@ def read_conf(path: Path, qos_path: Path | None = None) -> ReadConf:
     site = Site(path)
     for line in read_lines(path):
         of = _LISTS.get(line.kind, _CONF)
-        site.given += [Given(of, key, value, str(line.where)) for key, value in line.pairs.items()]
+        for key, value in line.pairs.items():
+            parts = value.split(",") if key == "priorityflags" else [value]
+            site.given += [Given(of, key, each, str(line.where)) for each in parts]
         if line.kind == "nodename":
             _read_nodes(site, line)
         elif line.kind == "nodeset":
@@ -114,9 +134,19 @@ def read_conf(path: Path, qos_path: Path | None = None) -> ReadConf:
     qos = _qos(site, qos_path)
     _note_whom_oversubscribe_keeps(site, partitions, qos)
     _read_select_parameters(site)
-    cluster = Cluster(site.nodes, partitions, Settings(**site.settings), qos)
-    conditions = _Conditions.of(site, bool(qos))
-    return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), conditions.counts_memory)
+    _read_weights(site)
+    _read_enforced(site)
+    conditions = _Conditions.of(site)
+    nodes = {name: _node(site, name, conditions.counts_memory) for name in site.nodes}
+    if conditions.counts_memory and (unknown := [name for name, node in nodes.items() if not node.memory_mb]):
+        why = "memory is consumed there, and slurm.conf does not say how much a node has: it is not looked at"
+        site.lose(f"RealMemory of {unknown[0]}", site.nodes[unknown[0]], why)
+        nodes = {name: replace(node, memory_mb=0) for name, node in nodes.items()}
+    below = () if associations is None else read_associations(associations, site.value("clustername"))
+    cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, tuple(below))
+    usual = {each.name: _usual(site, each, nodes) for each in partitions}
+    counts_memory = any(node.memory_mb for node in nodes.values())
+    return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), counts_memory, usual)
 
 
 # ---- what is lost ----
@@ -138,22 +168,19 @@ class _Conditions(Frozen):
     counts_memory: bool
     has_weights: bool
     """Whether jobs' priorities are, or may be, made of weights."""
-    orders_by_qos: bool
     enforces_limits: bool
     """Whether limits of associations and QOS are enforced."""
     differ: frozenset[str]
     """The keys of ``_ALIKE`` in which nodes differ."""
 
     @classmethod
-    def of(cls, site: Site, has_qos: bool) -> _Conditions:
+    def of(cls, site: Site) -> _Conditions:
         select = [each.key.lower() for each in site.given if each.of == _SELECT]
-        enforced = {*site.value("accountingstorageenforce").lower().split(",")}
         differ = {key for key in _ALIKE if len({pairs.get(key, "") for pairs in site.node_pairs.values()}) > 1}
         return cls(
             any(key.endswith("_memory") for key in select),
             site.value("prioritytype", "unknown").lower() != "priority/basic",
-            has_qos,
-            not enforced.isdisjoint(("limits", "safe", "all")),
+            bool(site.settings.get("enforces_limits")),
             frozenset(differ),
         )
 
@@ -168,7 +195,7 @@ class _Conditions(Frozen):
         if key in _MEMORY:
             return self.counts_memory
         if key in _PRIORITY or (key.startswith("priority") and key not in _NOT_OF_WEIGHTS):
-            return self.has_weights and not (key == "priorityweightqos" and self.orders_by_qos)
+            return self.has_weights
         if given.of == _PARTITION and key == "qos":
             return self.enforces_limits
         return given.of != _NODE or key not in _ALIKE or key in self.differ
@@ -187,10 +214,7 @@ def _losses(given: list[Given], conditions: _Conditions) -> Iterator[Loss]:
 
 
 def _read_select_parameters(site: Site) -> None:
-    """The options of SelectTypeParameters, and what is so where it, or SelectType, is not set.
-
-    ``CR_Core`` and ``CR_Socket`` differ from ``CR_CPU`` only where a core, or a socket, has several CPUs.
-    """
+    """The options of SelectTypeParameters, and what is so where it, or SelectType, is not set."""
     if "selecttype" not in site.options:
         why = "SelectType is not set: whole nodes are allocated before Slurm 23.11, later cores; here single CPUs are"
         site.lose("SelectType is not set", site.path, why)
@@ -202,13 +226,9 @@ def _read_select_parameters(site: Site) -> None:
         where, text = str(site.path), "CR_Core_Memory"
     else:
         where, text = str(line.where), line.pairs["selecttypeparameters"]
-    has_threads = any(int(pairs.get("threadspercore", "1")) > 1 for pairs in site.node_pairs.values())
     for option in filter(None, text.split(",")):
         what = f"SelectTypeParameters={option}" if line else "SelectTypeParameters is not set: CR_Core_Memory"
-        key = option
-        if not has_threads and option.lower().startswith("cr_core") and option.lower() in ("cr_core", "cr_core_memory"):
-            key = "CR_CPU" + option[len("CR_Core") :]
-        site.given.append(Given(_SELECT, key, "set", where, printable(what)))
+        site.given.append(Given(_SELECT, option, "set", where, printable(what)))
 
 
 def _refuse_what_slurm_refuses(site: Site) -> None:
@@ -259,28 +279,70 @@ def _shares(pairs: Mapping[str, str]) -> bool:
     return text.startswith(("FORCE", "YES")) and pairs.get("exclusive", "NO").upper() in ("NO", "USER")
 
 
+# ---- priorities and limits ----
+
+_WEIGHTS = {
+    "priorityweightage": "age",
+    "priorityweightfairshare": "fair_share",
+    "priorityweightjobsize": "job_size",
+    "priorityweightpartition": "partition",
+    "priorityweightqos": "qos",
+    "fairsharedampeningfactor": "dampening",
+}
+_TIMES_OF_WEIGHTS = {
+    "prioritymaxage": "max_age_ns",
+    "prioritycalcperiod": "calc_period_ns",
+    "prioritydecayhalflife": "half_life_ns",
+}
+
+
+def _read_weights(site: Site) -> None:
+    """What priorities are made of; without slurmdbd there is no age, as recorded runs show."""
+    if site.value("prioritytype", "priority/multifactor").lower() != "priority/multifactor":
+        return
+    found: dict[str, Any] = {}
+    for key, line in site.options.items():
+        value = line.pairs[key]
+        if key in _WEIGHTS:
+            found[_WEIGHTS[key]] = whole(line.where, key, value)
+        elif key in _TIMES_OF_WEIGHTS:
+            unit_ns = MINUTE_NS
+            found[_TIMES_OF_WEIGHTS[key]] = time_ns(line.where, key, value, unit_ns) or 0
+        elif key == "priorityweighttres":
+            found["tres"] = weights_of_tres(line.where, key, value)
+        elif key == "priorityfavorsmall":
+            found["favors_small"] = value.upper() in ("YES", "TRUE", "1")
+        elif key == "priorityflags":
+            found["flags"] = tuple(value.lower().split(","))
+    if not site.value("accountingstoragetype").lower().endswith("slurmdbd"):
+        found["age"] = 0
+    if any(found.get(key) for key in ("age", "fair_share", "job_size", "partition", "qos", "tres")):
+        site.settings["weights"] = Weights(**found)
+
+
+def _read_enforced(site: Site) -> None:
+    """Whether limits hold."""
+    enforced = {*site.value("accountingstorageenforce").lower().split(",")}
+    site.settings["enforces_limits"] = not enforced.isdisjoint(("limits", "safe", "all"))
+
+
 # ---- QOS ----
 
 
 def _qos(site: Site, path: Path | None) -> tuple[Qos, ...]:
-    """The QOS of a site where they decide; without a table of them nobody is preempted."""
+    """The QOS of a site; where they decide who is preempted, nobody is without a table of them."""
     line = site.preempts_by_qos
-    if line is None:
-        return ()
+    site.settings["qos_preempt"] = line is not None
     if path is None:
-        site.lose("PreemptType=preempt/qos", line.where, "nobody is preempted: give the table of QOS with --qos")
+        if line is not None:
+            site.lose("PreemptType=preempt/qos", line.where, "nobody is preempted: give the table of QOS with --qos")
         return ()
-    site.settings["preempts"] = True
-    weight = site.value("priorityweightqos", "0")
-    has_weights = site.value("prioritytype", "priority/multifactor").lower() == "priority/multifactor"
-    if has_weights and weight.isdecimal() and int(weight) > 0:
-        site.settings["weights"] = Weights(qos=int(weight))
+    site.settings["preempts"] = site.settings.get("preempts") or line is not None
     return _read_qos(site, path)
 
 
-COMMAND = "sacctmgr --parsable2 show qos format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime"
+COMMAND = "sacctmgr --parsable2 show qos"
 """Prints what is read here."""
-_NEEDED = ("Name", "Preempt")
 _SHORT_COLUMNS = {
     "UsageThres": "UsageThreshold",
     "MaxSubmitPU": "MaxSubmitJobsPU",
@@ -304,7 +366,7 @@ def _read_qos(site: Site, path: Path) -> tuple[Qos, ...]:
         ConfigError: it cannot be read, a column is missing, or a value is none.
     """
     found: dict[str, tuple[Where, Qos]] = {}
-    for where, row in read_table(path, _NEEDED, COMMAND):
+    for where, row in read_table(path, ("Name", "Preempt") if site.preempts_by_qos else ("Name",), COMMAND):
         name = row["Name"]
         if name in found:
             raise where.error("Name", f"'{printable(name[:40])}' is there twice")
@@ -328,11 +390,13 @@ def _qos_of_row(where: Where, row: Mapping[str, str], mode: Mode, exempt_ns: int
     own_mode, own_exempt = row.get("PreemptMode", ""), row.get("PreemptExemptTime", "")
     return Qos(
         row["Name"],
-        tuple(filter(None, row["Preempt"].split(","))),
+        tuple(filter(None, row.get("Preempt", "").split(","))),
         mode if own_mode.lower() in ("", _CLUSTER) else read_mode(where, own_mode),
         time_ns(where, "GraceTime", row.get("GraceTime") or "0", SECOND_NS) or 0,
         (time_ns(where, "PreemptExemptTime", own_exempt, MINUTE_NS) or 0) if own_exempt else exempt_ns,
         whole(where, "Priority", row.get("Priority") or "0"),
+        limits_of_row(where, row),
+        float(row.get("UsageFactor") or 1),
     )
 
 
@@ -360,16 +424,23 @@ def _read_nodes(site: Site, line: Line) -> None:
         site.defaults["nodename"] |= line.pairs
         return
     given = {**site.defaults["nodename"], **line.pairs}
-    cpus = _cpus(line.where, given)
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")
-        site.nodes[name], site.node_pairs[name] = Node(cpus), given
+        site.nodes[name], site.node_pairs[name] = line.where, given
 
 
-def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
-    """CPUs of a node, as Slurm infers them: a number that fits neither its sockets, its cores nor its threads is not
-    used (``_parse_nodename`` in Slurm's src/common/read_config.c)."""
+def _node(site: Site, name: str, counts_memory: bool) -> Node:
+    where, pairs = site.nodes[name], site.node_pairs[name]
+    has = memory_mb(where, "RealMemory", pairs.get("realmemory", "0"))
+    memory = has - memory_mb(where, "MemSpecLimit", pairs.get("memspeclimit", "0")) if counts_memory else 0
+    features = tuple(sorted(_features(pairs) - {""}))
+    return Node(_cpus(where, pairs)[0], max(0, memory), gres(where, "Gres", pairs.get("gres", "")), features)
+
+
+def _cpus(where: Where, pairs: Mapping[str, str]) -> tuple[int, int, int]:
+    """CPUs of a node, of a core and of a socket.  ``CPUs`` may be the number of sockets, of cores or of threads
+    (slurm.conf's page); another number is not used where the sockets are given."""
 
     def number(key: str) -> int:
         return whole(where, key, pairs.get(key.lower(), "1"), least=1)
@@ -382,8 +453,10 @@ def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
     elif "socketsperboard" in pairs or not cpus or cpus % threads:
         sockets = number("Boards") * number("SocketsPerBoard")
     else:
-        return cpus
-    return cpus if cpus in (sockets, sockets * cores, sockets * threads) else sockets * threads
+        return cpus, threads // cores, threads
+    if cpus not in (sockets, sockets * cores):
+        return sockets * threads, threads // cores, threads
+    return cpus, 1, cpus // sockets
 
 
 # ---- partitions ----
@@ -432,7 +505,35 @@ def _partition(site: Site, name: str) -> Partition:
         mode,
         time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
         time_ns(where, limit_key, limit, MINUTE_NS),
+        time_ns(where, "MaxTime", pairs.get("maxtime", "UNLIMITED"), MINUTE_NS),
+        None if (most := pairs.get("maxnodes", "UNLIMITED")).upper() in UNLIMITED else whole(where, "MaxNodes", most),
+        whole(where, "PriorityJobFactor", pairs.get("priorityjobfactor", "1")),
+        pairs.get("qos", ""),
+        weights_of_tres(where, "TRESBillingWeights", pairs.get("tresbillingweights", "")),
     )
+
+
+def _usual(site: Site, partition: Partition, nodes: Mapping[str, Node]) -> Usual:
+    where, pairs = site.partitions[partition.name]
+    text = pairs.get("selecttypeparameters", "NONE")
+    if text.upper() == "NONE":
+        text = site.value("selecttypeparameters", "CR_Core_Memory" if "selecttype" in site.options else "CR_CPU")
+    options = {*text.lower().split(",")}
+    place = 1 if options & {"cr_core", "cr_core_memory"} else 2 if options & {"cr_socket", "cr_socket_memory"} else None
+    at_once = {1 if place is None else _cpus(where, site.node_pairs[node])[place] for node in partition.nodes} or {1}
+    if len(at_once) > 1:
+        why = "where cores or sockets of a partition have different numbers of CPUs, the largest is taken for all"
+        site.lose(f"SelectTypeParameters={text} in partition {partition.name}", where, why)
+
+    def default(key: str) -> int:
+        of_all = site.options.get(key)
+        value = pairs.get(key, "0" if of_all is None else of_all.pairs[key])
+        return 0 if value.upper() in UNLIMITED else memory_mb(where, key, value)
+
+    exclusive = pairs.get("oversubscribe", pairs.get("shared", "")).upper() == "EXCLUSIVE"
+    exclusive |= pairs.get("exclusive", "NO").upper() in ("YES", "NODE")
+    exclusive |= site.value("selecttype").lower() == "select/linear"
+    return Usual(max(at_once), default("defmempercpu"), default("defmempernode"), exclusive)
 
 
 def _tier(where: Where, pairs: Mapping[str, str]) -> int:
@@ -533,6 +634,8 @@ def _read_options(site: Site, line: Line, text: str, key: str, begin: str = "") 
         elif name in _NUMBERS:
             field, unit, least = _NUMBERS[name]
             site.settings[field] = whole(line.where, name, value, least) * unit
+        elif name == "assoc_limit_stop":
+            site.settings["keeps_order_under_limits"] = True
         elif name in _FLAGS:
             site.settings[_FLAGS[name]] = True
 

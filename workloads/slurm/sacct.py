@@ -1,8 +1,9 @@
 """Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
 
 A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps
-(``12.batch``) are no jobs.  Jobs that never ran, or have not ended, have no known length and are left out, each with
-its reason.
+(``12.batch``) are no jobs.  Of a job that was cut (it runs, was preempted for good, or its node failed) only a part of
+its work is known: it works until its time limit here, which is said.  Jobs that never ran are left out, and those cut
+ones that have no limit, each with its reason.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluste
 from emulator.vocabulary import Frozen
 from workloads.saved import check_saved_jobs
 from workloads.setting_effects import Effect, Loss, settings_of
-from workloads.slurm.conf import ReadConf
-from workloads.slurm.lines import Where, read_table, time_ns, whole
+from workloads.slurm.conf import ReadConf, Usual
+from workloads.slurm.lines import UNLIMITED, Where, read_table, time_ns, whole
+from workloads.slurm.tres import gres, memory_mb, tres
 
 COMMAND = (
     "sacct --allusers --duplicates --parsable2 --units=K "
-    "--format=JobIDRaw,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,AllocTRES,ReqMem,"
-    "Constraints,Reservation,Licenses"
+    "--format=JobIDRaw,JobID,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,User,Account,"
+    "Priority,AllocTRES,ReqMem,Constraints,Reservation,Licenses"
 )
 """Prints what is read here."""
 NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "NCPUS")
-_RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
+_RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "DEADLINE")
+_CUT = ("RUNNING", "SUSPENDED", "PREEMPTED", "REQUEUED", "NODE_FAIL")
+_LONGER = "how long a job works that was cut, or has not ended, is not known: here it is until its time limit"
 _BROKEN = "its row has more or fewer values than there are columns"
 _UNREADABLE = "a value of its row cannot be read"
 _SACCT = "sacct"
@@ -56,7 +60,9 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     cluster, broken = conf.cluster, list[tuple[Where, dict[str, str]]]()
     first: dict[str, tuple[Where, dict[str, str]]] = {}
     last: dict[str, tuple[Where, dict[str, str]]] = {}
-    for where, row in read_table(path, (*NEEDED, "QOS") if cluster.qos else NEEDED, COMMAND, broken):
+    throttles: dict[str, int] = {}
+    for where, row in read_table(path, (*NEEDED, "QOS") if cluster.by_qos else NEEDED, COMMAND, broken):
+        throttles |= _throttle(row.get("JobID", ""))
         if "." not in row["JobIDRaw"]:
             first.setdefault(row["JobIDRaw"], (where, row))
             last[row["JobIDRaw"]] = where, row
@@ -64,9 +70,10 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     losses = [*_broken_rows(broken)]
     submits, unreadable = _submits(first)
     begin = min(submits.values(), default=datetime.min)
-    columns = _DecidingColumns([*last.values()], conf.counts_memory)
+    columns = _DecidingColumns([*last.values()])
     jobs: dict[str, Job] = {}
     why_not, fits = _WhyNot(cluster), cluster.fitting()
+    reader = _JobReader(conf, throttles)
     for name, (where, row) in last.items():
         if name in unreadable:
             continue
@@ -74,17 +81,20 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
             losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
             continue
         try:
-            submit_ns = round((submits[name] - begin).total_seconds()) * SECOND_NS
-            job = _job(where, row, submit_ns, bool(cluster.qos))
+            job = reader.job(where, row, first[name], begin)
         except ConfigError as error:
             unreadable[name] = error
             continue
         if not fits(job):
-            why = "it has more nodes, or more CPUs on each, than its partition"
+            why = "it has more nodes, or more of a resource on each, than its partition"
             losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
             continue
         jobs[name] = job
-        losses += columns.losses(where, name, row, first[name])
+        if _state(row) in _CUT:
+            losses.append(
+                Loss(f"State={_state(row)} of {_named(name)}", str(where), _LONGER, Effect.DECIDES, "jobs", name)
+            )
+        losses += columns.losses(where, name, row)
     if unreadable and len(unreadable) == len(last):
         raise next(iter(unreadable.values()))
     losses += [
@@ -92,6 +102,7 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
         for name in unreadable
     ]
     losses += _turns(cluster, jobs.values(), last)
+    losses += _missing(path, conf, next(iter(last.values()), (None, {}))[1])
     in_order = tuple(sorted(jobs.values(), key=lambda each: (each.submit_ns, each.name)))
     work_s = sum(_work_s(row) for _, row in last.values())
     total = len(last) + sum(each.why == _BROKEN for each in losses)
@@ -135,23 +146,34 @@ class _WhyNot:
     """Why a row gives no job; blank: it gives one."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._partitions = {each.name for each in cluster.partitions}
-        self._qos = {each.name for each in cluster.qos}
+        self._qos = {each.name for each in cluster.qos} if cluster.by_qos else set[str]()
+        self._limits_ns = {each.name: each.limit_ns for each in cluster.partitions}
 
     def __call__(self, row: Mapping[str, str]) -> str:
         """The reason of a row."""
-        state = row["State"].split(" ")[0]
-        if row["Partition"] not in self._partitions:
-            return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
+        state, partition = _state(row), row["Partition"]
+        if partition not in self._limits_ns:
+            return f"there is no partition '{printable(partition[:40])}' in slurm.conf"
         if self._qos and row["QOS"] not in self._qos:
             return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
-        if state == "PREEMPTED":
-            return "it was preempted for good (PREEMPTED): how long it would have worked is not known"
-        if state not in _RAN_TO_ITS_END:
+        if state not in (*_RAN_TO_ITS_END, *_CUT):
             return f"how long it works is not known: it is {printable(state[:20])}"
         if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
             return "it never ran"
+        limit = row.get("TimelimitRaw", "")
+        has_limit = limit.upper() not in UNLIMITED if _has_own(limit) else self._limits_ns[partition] is not None
+        if state in _CUT and not has_limit:
+            return f"how long it works is not known: it is {state}, and has no time limit"
         return ""
+
+
+def _state(row: Mapping[str, str]) -> str:
+    return row["State"].split(" ")[0]
+
+
+def _has_own(limit: str) -> bool:
+    """Whether a job names a time limit."""
+    return limit not in ("", "Partition_Limit")
 
 
 def _shape(row: Mapping[str, str]) -> tuple[int, int]:
@@ -169,24 +191,92 @@ def _work_s(row: Mapping[str, str]) -> float:
     return float(_count(row["ElapsedRaw"], 0) * _count(row["NCPUS"], 0))
 
 
-def _job(where: Where, row: Mapping[str, str], submit_ns: int, has_qos: bool) -> Job:
-    elapsed_ns = whole(where, "ElapsedRaw", row["ElapsedRaw"]) * SECOND_NS
-    for column in ("NNodes", "NCPUS"):
-        whole(where, column, row[column])
-    nodes, cpus = _shape(row)
-    limit, limit_ns = row.get("TimelimitRaw", ""), None
-    if limit and limit != "Partition_Limit":
-        limit_ns = time_ns(where, "TimelimitRaw", limit, MINUTE_NS) or FOREVER_NS
-    return Job(
-        row["JobIDRaw"],
-        row["Partition"],
-        nodes,
-        cpus,
-        elapsed_ns,
-        submit_ns,
-        limit_ns,
-        qos=row.get("QOS", "") if has_qos else "",
-    )
+class _JobReader:
+    """Makes jobs of rows."""
+
+    def __init__(self, conf: ReadConf, throttles: Mapping[str, int]) -> None:
+        self._conf, self._cluster, self._throttles = conf, conf.cluster, throttles
+        self._gres = {name for node in self._cluster.nodes.values() for name in node.gres}
+        self._partitions = {each.name: each for each in self._cluster.partitions}
+        weights = self._cluster.settings.weights
+        self._takes_priority = weights is not None and weights.fair_share > 0 and not self._cluster.associations
+
+    def job(self, where: Where, row: Mapping[str, str], first: tuple[Where, Mapping[str, str]], begin: datetime) -> Job:
+        """The job of a row; the ``first`` of its rows says when it was submitted, and could start.
+
+        Raises:
+            ConfigError: a value is none.
+        """
+        for column in ("NNodes", "NCPUS"):
+            whole(where, column, row[column])
+        nodes, cpus = _shape(row)
+        name, partition = row["Partition"], self._partitions[row["Partition"]]
+        limit, limit_ns = row.get("TimelimitRaw", ""), None
+        if _has_own(limit):
+            limit_ns = time_ns(where, "TimelimitRaw", limit, MINUTE_NS) or FOREVER_NS
+        length_ns = whole(where, "ElapsedRaw", row["ElapsedRaw"]) * SECOND_NS
+        if _state(row) in _CUT:
+            length_ns = max(length_ns, limit_ns or partition.limit_ns or 0)
+        usual = self._conf.usual[name]
+        cpus = -(-cpus // usual.cpus_at_once) * usual.cpus_at_once
+        shares = row.get("OverSubscribe", row.get("Exclusive", "")).upper() not in ("NO", "NODE", "EXCLUSIVE")
+        array = row.get("JobID", "").partition("_")[0] if "_" in row.get("JobID", "") else ""
+        priority = row.get("Priority", "")
+        submit_ns, eligible_ns = (_since_ns(begin, *first, column) for column in ("Submit", "Eligible"))
+        return Job(
+            row["JobIDRaw"],
+            name,
+            nodes,
+            cpus,
+            length_ns,
+            submit_ns,
+            limit_ns,
+            int(priority) if self._takes_priority and priority.isdecimal() else 0,
+            row.get("QOS", "") if self._cluster.qos else "",
+            self._memory_mb(where, row, nodes, cpus, usual) if self._conf.counts_memory else 0,
+            {of: -(-amount // nodes) for of, amount in self._gres_of(where, row, nodes).items() if of in self._gres},
+            "" if (wanted := row.get("Constraints", "")) in _NONE else wanted,
+            usual.exclusive or not shares,
+            eligible_ns if eligible_ns > submit_ns else 0,
+            row.get("User", ""),
+            row.get("Account", ""),
+            array=array,
+            array_limit=self._throttles.get(array, 0),
+        )
+
+    def _memory_mb(self, where: Where, row: Mapping[str, str], nodes: int, cpus: int, usual: Usual) -> int:
+        """On each node: what was given (AllocTRES), else what was asked for (ReqTRES, ReqMem), else the default."""
+        for column in ("AllocTRES", "ReqTRES"):
+            if (total := tres(where, column, row.get(column, "")).get("mem")) is not None:
+                return -(-total // nodes)
+        asked = row.get("ReqMem", "")
+        if asked and asked not in _NONE and asked.rstrip("nc") != "0":
+            amount = memory_mb(where, "ReqMem", asked.rstrip("nc"))
+            return amount * cpus if asked.endswith("c") else amount if asked.endswith("n") else -(-amount // nodes)
+        if usual.memory_per_cpu or usual.memory_per_node:
+            return usual.memory_per_cpu * cpus or usual.memory_per_node
+        return 0
+
+    def _gres_of(self, where: Where, row: Mapping[str, str], nodes: int) -> dict[str, int]:
+        """Of all nodes together."""
+        for column in _TRES:
+            if row.get(column):
+                return tres(where, column, row[column])
+        given = row.get("AllocGRES") or row.get("ReqGRES") or ""
+        return {} if given in _NONE else {name: nodes * many for name, many in gres(where, "GRES", given).items()}
+
+
+def _throttle(job: str) -> dict[str, int]:
+    """How many tasks of an array may run at once, by its number, as ``7_[3-9%2]`` says of those that wait."""
+    found = re.fullmatch(r"(\d+)_\[[^%]*%(\d+)\]", job)
+    return {found[1]: int(found[2])} if found else {}
+
+
+def _since_ns(begin: datetime, where: Where, row: Mapping[str, str], column: str) -> int:
+    """From ``begin`` on; 0: the row does not say it."""
+    if row.get(column, "") in _NONE:
+        return 0
+    return max(0, round((_time(where, column, row[column]) - begin).total_seconds())) * SECOND_NS
 
 
 # ---- what decides about jobs, and is not modelled ----
@@ -199,26 +289,19 @@ _NONE = ("", "None", "Unknown", "(null)")
 class _DecidingColumns:
     """The columns of a table that decide and are not modelled."""
 
-    def __init__(self, rows: Sequence[tuple[Where, Mapping[str, str]]], counts_memory: bool) -> None:
+    def __init__(self, rows: Sequence[tuple[Where, Mapping[str, str]]]) -> None:
         self._table = settings_of("slurm")
         self._columns: list[str] = []
         for column in rows[0][1] if rows else ():
             setting = self._table.find(_SACCT, column)
             is_lost = setting is None or setting.effect is Effect.DECIDES
-            if column and is_lost and (column != "ReqMem" or counts_memory):
+            if column and is_lost:
                 self._columns.append(column)
 
-    def losses(
-        self, where: Where, job: str, row: Mapping[str, str], first: tuple[Where, Mapping[str, str]]
-    ) -> Iterator[Loss]:
-        """What is lost of a job, whose ``first`` row says since when it could start."""
+    def losses(self, where: Where, job: str, row: Mapping[str, str]) -> Iterator[Loss]:
+        """What is lost of a job."""
         for column in self._columns:
-            if column == "Eligible":
-                value = _delayed(*first)
-            elif column in _TRES:
-                value = ",".join(part for part in row[column].split(",") if part.startswith("gres/"))
-            else:
-                value = row[column]
+            value = row[column]
             if value in _NONE:
                 continue
             what = f"{column}={printable(value[:60])} of {_named(job)}"
@@ -227,14 +310,23 @@ class _DecidingColumns:
                 yield loss
 
 
-def _delayed(where: Where, row: Mapping[str, str]) -> str:
-    """When a job could start, if that was not at once; else blank."""
-    eligible = row["Eligible"]
-    try:
-        is_later = eligible not in _NONE and _time(where, "Eligible", eligible) > _time(where, "Submit", row["Submit"])
-    except ConfigError:
-        return ""
-    return eligible if is_later else ""
+_SHARES = "fair share goes by shares and usage: give the table of associations with --assoc"
+_MEMORY_UNKNOWN = "memory is consumed there, and the table says of no job how much: they share nodes by CPUs"
+_USERS_UNKNOWN = "limits of users and accounts hold there, and the table has no columns User and Account"
+
+
+def _missing(path: Path, conf: ReadConf, row: Mapping[str, str]) -> Iterator[Loss]:
+    """What decides, and the table has no column of."""
+    settings, cluster = conf.cluster.settings, conf.cluster
+    has_default = any(each.memory_per_cpu or each.memory_per_node for each in conf.usual.values())
+    if conf.counts_memory and row and not has_default and not {"AllocTRES", "ReqTRES", "ReqMem"} & row.keys():
+        yield Loss("no column ReqMem, AllocTRES", str(path), _MEMORY_UNKNOWN, Effect.DECIDES)
+    if settings.enforces_limits and row and not {"User", "Account"} <= row.keys():
+        yield Loss("no column User, Account", str(path), _USERS_UNKNOWN, Effect.DECIDES)
+    if settings.weights is not None and settings.weights.fair_share and not cluster.associations:
+        has_priority = "Priority" in row
+        why = _SHARES + ("; until then jobs have the priority that they had (Priority)" if has_priority else "")
+        yield Loss("no associations", str(path), why, Effect.DECIDES)
 
 
 def _turns(

@@ -10,13 +10,15 @@ from workloads.slurm.conf import read_conf
 from workloads.slurm.sacct import ReadJobs, read_sacct
 
 
-def read_slurm(conf: Path, sacct: Path | None = None, qos: Path | None = None) -> tuple[Slurm, tuple[Loss, ...]]:
+def read_slurm(
+    conf: Path, sacct: Path | None = None, qos: Path | None = None, associations: Path | None = None
+) -> tuple[Slurm, tuple[Loss, ...]]:
     """The site that these files describe, and what was not taken from them.
 
     Raises:
         ConfigError: a file cannot be read, or Slurm refuses what it says.
     """
-    found = read_conf(conf, qos)
+    found = read_conf(conf, qos, associations)
     read = ReadJobs() if sacct is None else read_sacct(sacct, found)
     losses = (*found.losses, *read.losses)
     basis = basis_of(losses, {"jobs": read.total}, read.work_s)

@@ -24,15 +24,16 @@ Unlike in YARN, others may use what is free of the node beside it, and requests 
 
 A *paced* allocation reclaims by name, round by round (YARN's ProportionalCapacityPreemptionPolicy).  Once per
 interval the policy's pace says how much it would reclaim, and from which jobs.  The task eviction order names the
-containers: one after another, those that make some of it free (``emulator.policies.yarn_ideal.Chosen``).  Each goes on
-a list with the current time.  If a container is chosen again in a later round, at least ``wait`` after it went on the
-list, it is taken by a strict contract.  If it is not chosen again, it is forgotten after twice ``wait``.
+containers: one after another, those that make some of it free (``emulator.policies.yarn.victims``).  Each goes on a
+list with the current time (``emulator.policies.yarn.marks``).  If a container is chosen again in a later round, at
+least ``wait`` after it went on the list, it is taken by a strict contract.  If it is not chosen again, it is forgotten
+after twice ``wait``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -57,7 +58,9 @@ from emulator.policies.mechanism import needs_no_job
 from emulator.policies.policy import Pace, PacedAllocation, Reads
 from emulator.policies.resources import fits, minus, total
 from emulator.policies.views import AllocationDecision, ClusterView, Take, TaskView
-from emulator.policies.yarn_ideal import ONE_CONTAINER, RoundVictims
+from emulator.policies.yarn.allocation import ONE_CONTAINER, amounts_of
+from emulator.policies.yarn.marks import Marks
+from emulator.policies.yarn.victims import RoundVictims
 from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
 
@@ -187,9 +190,10 @@ class ByQueues(ByContract):
         """The queue was asked for the node: it reserves it if it can use nothing of it, and a gang that holds it ends
         the reservation there."""
         reservations = self._offers.reservations
+        offer.reserved.clear()
         if not is_served and offer.hold is None:
             self._reserve(queue, offer)
-        elif offer.is_held and any(each.node == offer.node.name for each in reservations.standing()):
+        elif offer.is_held and reservations.standing_on(offer.node.name):
             reservations.retain(lambda each: each.node != offer.node.name)
             offer.is_for_others = True
 
@@ -264,30 +268,6 @@ class ByQueues(ByContract):
             self._holds_until_ns = min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
 
-class Candidates:
-    """The list of containers that may be taken, each with the time when it went on the list."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._interval_ns = pace.interval_ns
-        self._wait_ns = pace.wait_ns
-        self.since_ns: dict[str, int] = {}
-
-    def round(self, chosen: Iterable[str], now_ns: int) -> list[str]:
-        """The containers of ``chosen`` that are due; the others go on the list, or stay on it."""
-        # Forget what the round before this one would have forgotten, even if that round was skipped.
-        oldest_ns = now_ns - self._interval_ns - 2 * self._wait_ns
-        self.since_ns = {container: since for container, since in self.since_ns.items() if since >= oldest_ns}
-        due: list[str] = []
-        for container in chosen:
-            since_ns = self.since_ns.get(container)
-            if since_ns is None:
-                self.since_ns[container] = now_ns
-            elif since_ns + self._wait_ns <= now_ns:
-                del self.since_ns[container]
-                due.append(container)
-        return due
-
-
 class _ChosenFrom(NamedTuple):
     """A container that a round would take: the tasks that it was chosen from, and their order."""
 
@@ -305,7 +285,7 @@ class ByRounds:
         self._seed = parts.settings.seed
         self._pace = pace
         self._state = parts.state
-        self._candidates = Candidates(pace)
+        self._marks = Marks(pace.interval_ns, pace.wait_ns)
         self._explains = needs_no_job(self._scheduler.mechanism.among)
         """Whether nobody else will explain: a job that is asked explains what it gives."""
         self._reasons: list[Effect] = []
@@ -332,12 +312,12 @@ class ByRounds:
         if self.due_ns(SchedulerEventType.TIME, now_ns) is None:
             return
         view = self._state.view(now_ns)
-        chosen, among = dict[str, _ChosenFrom](), RoundVictims()
+        chosen, among = dict[str, _ChosenFrom](), RoundVictims(amounts_of(view))
         for take in takes(self._scheduler.allocation, self._pace, view):
             self._choose(take, view, chosen, among)
-        before = self._candidates.since_ns
-        due = self._candidates.round(chosen, planned_ns)
-        self._rounds_that_changed += self._candidates.since_ns != before
+        before = self._marks.since_ns
+        due = self._marks.round(chosen, planned_ns)
+        self._rounds_that_changed += self._marks.since_ns != before
         for container in due:
             held = self._state.containers[container]
             if self._explains:
@@ -349,7 +329,8 @@ class ByRounds:
     def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: RoundVictims) -> None:
         """Add the containers of ``take`` to ``chosen``."""
         found: dict[str, _ChosenFrom] = {}
-        names = among.choose(take, self._in_order(take, view, chosen, found))
+        in_order = self._in_order(take, view, chosen, found)
+        names = among.choose(take.amount, take.at_most, in_order, take.enough_of_any)
         chosen |= {name: found[name] for name in names}
 
     def _in_order(

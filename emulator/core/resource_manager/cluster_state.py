@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from emulator.core.messages import ContainerReport
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeEvent, NodeState
@@ -29,6 +30,7 @@ from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, T
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
 
 
+@lru_cache(maxsize=1 << 16)
 def masters_that_block(node: Resources, task: Resources, master: Resources) -> int:
     """The fewest ApplicationMasters on an empty node that leave no room there for the task."""
     if not fits(task, node):

@@ -38,7 +38,7 @@ from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Preemptor
 from emulator.core.resource_manager.gangs import GangReservation, Gangs
-from emulator.core.resource_manager.reservations import Reservations
+from emulator.core.resource_manager.reservations import Reservation, Reservations
 from emulator.core.resource_manager.transactional import TransactionalLoad
 from emulator.core.resource_manager.victims import VictimJobs
 from emulator.core.settings import Settings
@@ -71,6 +71,8 @@ class Offer:
         """The room that a gang keeps which waits before the requests asked from now on."""
         self.is_held = False
         """Whether this container is part of it."""
+        self.reserved: dict[str, list[Reservation]] = {}
+        """The reservations that stand on each node that was looked at; forgotten when one is made or ends."""
 
     @cached_property
     def node_view(self) -> NodeView:
@@ -158,14 +160,14 @@ class Offers:
         that no gang holds and that the job does not avoid."""
         request, state = application.request_for(group), self._state
         if self._fit.takes_the_offer:
-            return offer.node if self._fits(application, group, offer.node) else None
+            return offer.node if self._fits(application, group, offer.node, offer) else None
         avoided = application.requests.avoided if group is not MASTER_GROUP else ()
         nodes = [
             node
             for node in state.nodes.values()
             if node.is_free
             and node.has_free(group.work)
-            and self._fits(application, group, node)
+            and self._fits(application, group, node, offer)
             and node.name not in avoided
         ]
         if offer.hold is not None:
@@ -175,10 +177,16 @@ class Offers:
             return None
         return state.nodes[choose_node(self._fit, offer.view, request, views, offer.node_view)]
 
-    def _fits(self, application: Application, group: TaskGroup, node: Node, resumes: bool = False) -> bool:
+    def _fits(
+        self, application: Application, group: TaskGroup, node: Node, offer: Offer, resumes: bool = False
+    ) -> bool:
         """Whether the node has room that is not reserved for others; ``resumes``: for a process stopped there."""
-        kept = self.reservations.kept_from(application, group, node)
-        return node.fits(node.needs(group.work, application.request_for(group), resumes), kept)
+        needs = node.needs(group.work, application.request_for(group), resumes)
+        if not node.fits(needs):
+            return False
+        if node.name not in offer.reserved:
+            offer.reserved[node.name] = self.reservations.standing_on(node.name)
+        return node.fits(needs, self.reservations.kept_from(application, group, node, offer.reserved[node.name]))
 
     def task_of(
         self, application: Application, offer: Offer, works: tuple[Work, ...], resumes: bool = True
@@ -241,14 +249,14 @@ class Offers:
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._state.is_stopped_at(resume.container, offer.node):
-                    if self._fits(application, groups[task.group], offer.node, resumes=True):
+                    if self._fits(application, groups[task.group], offer.node, offer, resumes=True):
                         return task
                     continue
                 if self._placement.gives_up:
                     self._consider_abandoning(application, resume, since_ns, offer)
                 continue
             if task.group not in rooms:
-                rooms[task.group] = self._fits(application, groups[task.group], offer.node)
+                rooms[task.group] = self._fits(application, groups[task.group], offer.node, offer)
             if offer.node.name in application.requests.avoided or not rooms[task.group]:
                 offer.is_for_others = True
                 continue

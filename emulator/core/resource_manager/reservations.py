@@ -20,7 +20,6 @@ and no reservation needs any more, they may keep.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -67,29 +66,47 @@ class Reservations:
 
     def standing(self) -> Iterator[Reservation]:
         """Those that have not ended, oldest first."""
-        counts = Counter[tuple[str, str]]()
-        for each in self._all:
+        return self._standing_of(self._all)
+
+    def standing_on(self, node: str) -> list[Reservation]:
+        """Those on the node that have not ended, oldest first.
+
+        Whether one has ended depends on the older ones for tasks of the same group, and on no others.
+        """
+        needs = {(each.requester, each.group) for each in self._all if each.node == node}
+        if not needs:
+            return []
+        alike = [each for each in self._all if (each.requester, each.group) in needs]
+        return [each for each in self._standing_of(alike) if each.node == node]
+
+    def _standing_of(self, reservations: Iterable[Reservation]) -> Iterator[Reservation]:
+        """Those of them that have not ended; all for tasks of a group must be among them."""
+        left = dict[tuple[str, str], int]()
+        for each in reservations:
             application, node = self._state.applications.get(each.requester), self._state.nodes[each.node]
             if application is None or (node.state, node.registration) != (NodeState.ALIVE, each.registration):
                 continue
             need = each.requester, each.group
+            if need not in left:
+                left[need] = requested_anywhere(application, each.group)
             avoids = each.group != MASTER and each.node in application.requests.avoided
-            if not avoids and counts[need] < requested_anywhere(application, each.group):
-                counts[need] += 1
+            if not avoids and left[need]:
+                left[need] -= 1
                 yield each
 
-    def kept_from(self, application: Application, group: TaskGroup, node: Node) -> Resources:
-        """What a container of the job's group cannot have of ``node``; the job's ApplicationMaster may use what is
-        reserved for its tasks."""
-        if node.name not in [each.node for each in self._all]:
+    def kept_from(
+        self, application: Application, group: TaskGroup, node: Node, standing: list[Reservation]
+    ) -> Resources:
+        """What a container of the job's group cannot have of ``node``, of those ``standing_on`` it; the job's
+        ApplicationMaster may use what is reserved for its tasks."""
+        if not standing:
             return ()
         is_master = group is MASTER_GROUP
         return total(
             (
                 each.request
-                for each in self.standing()
-                if each.node == node.name
-                and not (each.requester == application.name and (is_master or each.group == group.name))
+                for each in standing
+                if not (each.requester == application.name and (is_master or each.group == group.name))
             ),
             node.settings.resource_names,
         )

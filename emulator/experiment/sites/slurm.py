@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import Site, job, tasks
 from emulator.files.yaml_positions import Document
-from emulator.policies.slurm.scheduler import resources_of
+from emulator.policies.slurm.scheduler import resources_of, startable
 from emulator.sites.slurm import CPU, Cluster, Job, Mode, Slurm
 from workloads.saved import taken_over
 
@@ -16,17 +17,17 @@ def slurm_site(document: Document) -> Site:
     """The site of a file that ``natjam import slurm`` wrote.  Raises ConfigError."""
     slurm = taken_over(document, Slurm)
     cluster = slurm.cluster
-    jobs = [*filter(cluster.fitting(), slurm.jobs)]
+    jobs = [*filter(startable(cluster), slurm.jobs)]
     if not jobs:
         raise ConfigError(
             f"{document.path}: slurm.jobs: no job fits on the nodes of its partition; import jobs with --sacct"
         )
     mechanisms, modes = _mechanisms(cluster), {each.name: each.mode for each in cluster.qos} if cluster.by_qos else {}
-    names = {name for node in cluster.nodes.values() for name in resources_of(node)}
-    kept = tuple(sorted(names - {CPU}))
+    names = sorted({name for node in cluster.nodes.values() for name in resources_of(node)})
+    kept = tuple(name for name in names if name != CPU)
     return Site(
         tuple({"name": name, "count": 1, "resources": resources_of(node)} for name, node in cluster.nodes.items()),
-        tuple(_job(each, modes.get(each.qos)) for each in jobs),
+        tuple(_job(each, modes.get(each.qos), names) for each in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
         usual={
             "overheads": "slurm-22",
@@ -55,6 +56,7 @@ def _own_mechanism(mode: Mode | None) -> dict[str, str]:
     return {"mechanism": "suspend"} if mode is Mode.SUSPEND else {}
 
 
-def _job(of: Job, mode: Mode | None) -> dict[str, Any]:
-    groups = (tasks("task", of.nodes, of.length_ns, resources_of(of)),)
+def _job(of: Job, mode: Mode | None, names: Iterable[str]) -> dict[str, Any]:
+    takes = dict.fromkeys(names, 0.0) | resources_of(of)  # else a task that names no memory asks for the usual one
+    groups = (tasks("task", of.nodes, of.length_ns, takes),)
     return job(of, of.partition, of.submit_ns, of.details, groups, gang=of.nodes > 1, **_own_mechanism(mode))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.live import encryption
-from emulator.live.tasks.kept_files import kept_files
+from emulator.live.tasks.kept_files import kept_files, short_socket_path
 from emulator.live.tasks.shuffle import BACKLOG
 from emulator.live.tasks.supervisor_client import environment_without_token
 
@@ -140,7 +140,8 @@ class StoreProcess(ServiceProcess):
 
     def _listening_socket(self) -> socket.socket:
         listening = socket.socket(socket.AF_UNIX)
-        listening.bind(self.socket_path)
+        with short_socket_path(self.socket_path) as path:
+            listening.bind(path)
         listening.listen(_BACKLOG)
         return listening
 

@@ -40,10 +40,9 @@ from emulator.files.whole_files import written_whole
 from emulator.live.hosts.links import Address, LinkError, Links
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
 from emulator.records.journal import JournalTail, Record
-from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
+from emulator.records.run_directory import EXPERIMENT_NAME, LINK_NAME, RunDirectory
 from emulator.vocabulary import Frozen, JobFacts, Order, TaskId
 
-_LINK_NAME = "live"
 _ENDPOINT_NAME = "orders.json"
 _TIMEOUT_REAL_S = 10.0
 _POLL_REAL_S = 0.2
@@ -61,7 +60,7 @@ def publish_endpoint(directory: Path, root: Path, address: Address, secret: str)
     with written_whole(root / _ENDPOINT_NAME) as unfinished:
         unfinished.touch(0o600)
         unfinished.write_bytes(msgspec.json.encode(_Endpoint(address, secret)))
-    link = directory / _LINK_NAME
+    link = directory / LINK_NAME
     with contextlib.suppress(OSError):  # not every file system has links: then the run takes no orders
         link.unlink(missing_ok=True)
         link.symlink_to(root / _ENDPOINT_NAME)
@@ -70,7 +69,7 @@ def publish_endpoint(directory: Path, root: Path, address: Address, secret: str)
 def withdraw_endpoint(directory: Path) -> None:
     """The run is over."""
     with contextlib.suppress(OSError):
-        (directory / _LINK_NAME).unlink(missing_ok=True)
+        (directory / LINK_NAME).unlink(missing_ok=True)
 
 
 def give(directory: Path, name: str, order: Order) -> str:
@@ -138,7 +137,7 @@ def _running(directory: Path) -> Path:
     if not (directory / EXPERIMENT_NAME).exists():
         raise ConfigError(f"{directory}: no such run; name the directory that 'natjam run' writes to (--out)")
     for place in (directory, *directory.glob("repeat-*")):
-        if (place / _LINK_NAME).is_symlink():
+        if (place / LINK_NAME).is_symlink():
             return place
     if RunDirectory(directory).finished_summary() is None:
         raise RunError(f"{directory}: no live run is at work there: it is simulated, has not begun, or is over")
@@ -151,7 +150,7 @@ def _over(directory: Path) -> RunError:
 
 def _endpoint(run: Path) -> _Endpoint:
     try:
-        return msgspec.json.decode((run / _LINK_NAME).read_bytes(), type=_Endpoint)
+        return msgspec.json.decode((run / LINK_NAME).read_bytes(), type=_Endpoint)
     except PermissionError:
         raise RunError(f"{run}: is another user's run, who alone may give it orders") from None
     except OSError:

@@ -11,7 +11,8 @@ Whatever state Ray's processes are in, ending them has a bound.  Each call that 
 a thread of its own, and is given up after some time.  Then the janitors kill by force, and Ray is not used again.
 
 A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.  Ray opens the
-directory that it is given to all users; so it gets one inside, where they cannot come.
+directories that it is given to all users; so it gets ones inside, where they cannot come.  Its sockets are in another
+directory than its data, because ``TMPDIR`` may be longer than the path of a socket may be.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,15 @@ from emulator.errors import RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
 from emulator.live import encryption
-from emulator.live.janitor import RUN_VARIABLE, Janitor, clean_up, end_run_processes, run_directory, start_janitor
+from emulator.live.janitor import (
+    RUN_VARIABLE,
+    Janitor,
+    clean_up,
+    end_run_processes,
+    run_directory,
+    socket_directory,
+    start_janitor,
+)
 
 _REACH_TIMEOUT_REAL_S = 5.0
 _END_TIMEOUT_REAL_S = 15.0
@@ -56,9 +65,7 @@ _FORCED_TIMEOUT_REAL_S = 5.0
 """For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
 _OF_RAY = "r"
-"""Ray's own directory, inside that of this run of Ray; short, because the paths of sockets must be."""
-_LONGEST_SOCKET_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-"""Most bytes of that directory's path: with Ray's longest socket, Linux takes 107."""
+"""Ray's own directory, inside those of this run of Ray."""
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is stored there; Ray's minimum is 75 MiB
 
 _TOKEN = secrets.token_hex(32)
@@ -105,15 +112,15 @@ class RayRuntime:
         return self._ray
 
     def _prepare_local(self) -> dict[str, Any]:
-        """Make directory, janitor and environment of a local Ray; returns the options for ``ray.init``."""
+        """Make directories, janitor and environment of a local Ray; returns the options for ``ray.init``."""
         root = run_directory(self._id)
         of_ray = root / _OF_RAY
-        if (over := len(os.fsencode(of_ray)) - _LONGEST_SOCKET_BYTES) > 0:
-            raise RunError(f"TMPDIR={root.parent}: is {over} bytes too long for the sockets of Ray; set a shorter one")
         if not str(of_ray).isascii():
             raise RunError(f"TMPDIR={root.parent}: Ray takes only ASCII characters there; set another one")
-        self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
-        self._held.enter_context(new_held_directory(root))
+        directories = list(dict.fromkeys([root, socket_directory(self._id)]))  # under /tmp they are the same
+        self._held.callback(leave_nothing, start_janitor(self._id, directories), self._id, directories)
+        for directory in directories:
+            self._held.enter_context(new_held_directory(directory))
         self._set_environment(
             {
                 **ray_variables(None),
@@ -143,7 +150,7 @@ class RayRuntime:
         self._thread = _Thread()
         self._ray = ray
         try:
-            result_of(self._thread.submit(lambda: _init(ray, address, options)))
+            result_of(self._thread.submit(lambda: _init(ray, address, options, socket_directory(self._id) / _OF_RAY)))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             hint = _hint(error)
@@ -236,8 +243,8 @@ class _Thread:
             make()
 
 
-def _init(ray: Any, address: str | None, options: dict[str, Any]) -> None:
-    with lean(ray) if address is None else contextlib.nullcontext():
+def _init(ray: Any, address: str | None, options: dict[str, Any], sockets: Path) -> None:
+    with lean(ray, sockets) if address is None else contextlib.nullcontext():
         ray.init(address=address or "local", **options)
 
 
@@ -292,13 +299,13 @@ def _set_variable(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def leave_nothing(janitor: Janitor, run_id: str) -> None:
-    """End and remove whatever is left of a run, or of a Ray."""
+def leave_nothing(janitor: Janitor, run_id: str, directories: Sequence[Path]) -> None:
+    """End and remove whatever is left of a run, or of a Ray, that has these directories."""
     try:
         janitor.goodbye()
     except RuntimeError:  # the janitor was killed
-        end_run_processes(run_id, directories=[run_directory(run_id)])
-        clean_up(run_id, [run_directory(run_id)])
+        end_run_processes(run_id, directories=directories)
+        clean_up(run_id, directories)
 
 
 def allow_open_files() -> None:
@@ -372,12 +379,14 @@ NODE_PARAMETERS: dict[str, Any] = {
     "setup_worker_path": str(Path(__file__).with_name("setup_worker.py")),
 }
 """By their names in ``ray._private.parameter.RayParams``."""
+_SOCKETS = ("plasma_store", "raylet")
 _OF_A_DASHBOARD = ("aiohttp_cors", "opencensus")
 
 
 @contextlib.contextmanager
-def lean(ray: Any) -> Iterator[None]:
-    """A node that ``ray.init`` starts inside has ``NODE_PARAMETERS``, and no dashboard's server.
+def lean(ray: Any, sockets: Path | None = None) -> Iterator[None]:
+    """A node that ``ray.init`` starts inside has ``NODE_PARAMETERS``, no dashboard's server, and its sockets in that
+    directory (None: where Ray has them).
 
     What no run uses is left out: an autoscaler, a reader of logs, a dashboard's server, a second import of Ray in each
     worker.  ``ray start`` and ``ray.cluster_utils.Cluster`` have parameters for most of them, but ``ray.init`` has
@@ -386,8 +395,9 @@ def lean(ray: Any) -> Iterator[None]:
     three each, in turns, on two cores).  What another Ray does not know by the name that it has in this one is not left
     out there: that Ray starts as it always does.
     """
+    named = {f"{name}_socket_name": str(sockets / name) for name in _SOCKETS} if sockets else {}
     with (
-        _replaced(ray._private.parameter, "RayParams", _with_parameters),
+        _replaced(ray._private.parameter, "RayParams", partial(_with_parameters, NODE_PARAMETERS | named)),
         _replaced(ray._private.services, "start_api_server", lambda _: _no_api_server),
         _replaced(ray._private.utils, "get_dashboard_dependency_error", _looked_for_before_it_is_imported),
     ):
@@ -407,9 +417,10 @@ def _replaced(module: Any, name: str, other: Callable[[Any], Any]) -> Iterator[N
         setattr(module, name, before)
 
 
-def _with_parameters(make: Callable[..., Any]) -> Callable[..., Any]:
+def _with_parameters(parameters: Mapping[str, Any], make: Callable[..., Any]) -> Callable[..., Any]:
     known = inspect.signature(make).parameters
-    return partial(make, **{name: value for name, value in NODE_PARAMETERS.items() if name in known})
+    ours = {name: value for name, value in parameters.items() if name in known}
+    return lambda **given: make(**{**given, **ours})
 
 
 def _looked_for_before_it_is_imported(find_error: Callable[[], Exception | None]) -> Callable[[], Exception | None]:

@@ -217,7 +217,7 @@ class LiveSession:
         finally:
             self._show("cleaning up")
             runtime.kill([handle for _, handle in self._hosts.items()])
-            leave_nothing(janitor, self.run_id)
+            leave_nothing(janitor, self.run_id, [self._root])
 
     # ---- hosts ----
 

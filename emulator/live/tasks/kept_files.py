@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from emulator.live.tasks.partial_output import OutputError
@@ -63,7 +64,8 @@ class _InStore(KeptFiles):
 
     def _answer(self, request: bytes) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self._at)
+            with short_socket_path(self._at) as path:
+                connection.connect(path)
             connection.sendall(request)
             connection.settimeout(_SIGN_OF_LIFE_REAL_S)
             answer = b""
@@ -77,6 +79,17 @@ class _InStore(KeptFiles):
                     raise ConnectionResetError("it has died")
                 answer += piece
         return json.loads(answer)
+
+
+@contextmanager
+def short_socket_path(path: str) -> Iterator[str]:
+    """Another path of a Unix socket, through an open descriptor of its directory: Linux takes only 107 bytes, and
+    ``TMPDIR`` may have more.  Raises OSError."""
+    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{os.path.basename(path)}"
+    finally:
+        os.close(directory)
 
 
 def kept_files(params: dict[str, Any], give_sign_of_life: Callable[[], None] = lambda: None) -> KeptFiles:

@@ -76,9 +76,9 @@ class Controller:
 
     def leave(self, name: str) -> None:
         """A pod has left its node."""
-        self.snapshot.remove(name)
+        pod = self.snapshot.remove(name).pod
         self.step()
-        self.queue.pod_left()
+        self.queue.pod_left(pod)
 
     def cycle_by_cycle(self) -> Iterator[Decision | GangCycle]:
         """What one cycle after another decides, until no pod is ready.  Each is to be carried out before the next is

@@ -15,10 +15,11 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
+from emulator.policies.kubernetes.filters import Filter
 from emulator.policies.kubernetes.gangs import Gang, GangDecision, GangOutcome, place_gang_in
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt_in
-from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.queue import Queue, refusing
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import Ties
 from emulator.sites.kubernetes import Bound, Group, Pending, Pod, State
@@ -101,14 +102,16 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
         members = sorted((pending, *queue.pop_group(pod.group)), key=lambda each: -each.pod.priority)
         return _gang_cycle(snapshot, queue, snapshot.groups[pod.group], members, now_ns, ties)
     placement = place_in(snapshot, pod, pending.nominated, ties)
+    if not placement.was_nominated:
+        snapshot.first = (snapshot.first + placement.looked) % len(snapshot.node_infos)
     if placement.node is not None:
         snapshot.nominate(pod, pending.nominated, None)
         snapshot.add(Bound(pod, placement.node, now_ns))
+        queue.pod_bound(pod)
         return Decision(pod, Outcome.BOUND, placement)
     preemption = preempt_in(snapshot, pod, pending.nominated, placement.fit_errors, ties, now_ns)
     evicted = _evict(snapshot, () if preemption.chosen is None else preemption.chosen.victims)
-    may_fit = any(not each.is_hard for each in placement.fit_errors.values())
-    _mark_unschedulable(snapshot, queue, pending, preemption, now_ns, may_fit)
+    _mark_unschedulable(snapshot, queue, pending, preemption, now_ns, refusing(placement.fit_errors.values()))
     if evicted:
         for name in preemption.cleared:
             snapshot.nominate(snapshot.node_infos[preemption.node or ""].nominated[name], preemption.node, None)
@@ -128,8 +131,9 @@ def _gang_cycle(
         if node is not None:
             snapshot.nominate(pod, each.nominated, None)
             snapshot.add(Bound(pod, node, now_ns))
+            queue.pod_bound(pod)
         else:
-            _wait(snapshot, queue, each, decision.nominated.get(pod.name), now_ns, may_fit=True)
+            _wait(snapshot, queue, each, decision.nominated.get(pod.name), now_ns, (Filter.RESOURCES,))
     return GangCycle(decision, _evict(snapshot, (each for unit in decision.victims for each in unit.pods)))
 
 
@@ -142,21 +146,23 @@ def _evict(snapshot: Snapshot, victims: Iterable[Bound]) -> tuple[str, ...]:
 
 
 def _mark_unschedulable(
-    snapshot: Snapshot, queue: Queue, pending: Pending, preemption: Preemption, now_ns: int, may_fit: bool
+    snapshot: Snapshot, queue: Queue, pending: Pending, preemption: Preemption, now_ns: int, refused: tuple[str, ...]
 ) -> None:
     """The pod waits; with victims, nominated to their node."""
     stays = preemption.verdict in (Verdict.NEVER, Verdict.WAITS)
-    _wait(snapshot, queue, pending, pending.nominated if stays else preemption.node, now_ns, may_fit)
+    _wait(snapshot, queue, pending, pending.nominated if stays else preemption.node, now_ns, refused)
 
 
-def _wait(snapshot: Snapshot, queue: Queue, pending: Pending, after: str | None, now_ns: int, may_fit: bool) -> None:
+def _wait(
+    snapshot: Snapshot, queue: Queue, pending: Pending, after: str | None, now_ns: int, refused: tuple[str, ...]
+) -> None:
     """The pod is set aside, and nominated to ``after``.  A nomination that moves is lost where it was."""
     before = pending.nominated
     snapshot.nominate(pending.pod, before, after)
     failures = 0 if pending.pod.group in snapshot.groups else pending.failures + 1
-    queue.add(Pending(pending.pod, after, failures, now_ns, aside=True, may_fit=may_fit))
+    queue.add(Pending(pending.pod, after, failures, now_ns, aside=True, refused=refused))
     if before is not None and after != before:
-        queue.nomination_lost(pending.pod.priority)
+        queue.nomination_lost(pending.pod)
 
 
 def place(state: State, pod: Pod, ties: Ties) -> Placement:
@@ -198,8 +204,7 @@ def leave(state: State, names: Iterable[str]) -> State:
     """The state when these pods have left their nodes, and those who waited for that are ready."""
     snapshot, queue = Snapshot(state), Queue(state.waiting)
     for name in names:
-        snapshot.remove(name)
-        queue.pod_left()
+        queue.pod_left(snapshot.remove(name).pod)
     return _state_after(state, snapshot, queue)
 
 
@@ -211,4 +216,4 @@ def flush(state: State, now_ns: int) -> State:
 
 
 def _state_after(state: State, snapshot: Snapshot, queue: Queue) -> State:
-    return replace(state, bound=tuple(snapshot.bound()), waiting=queue.pending())
+    return replace(state, bound=tuple(snapshot.bound()), waiting=queue.pending(), first=snapshot.first)

@@ -1,24 +1,22 @@
 """Whether a pod fits on a node, and if not, why and whether the preemption of others could help.
 
-The filters run in kube-scheduler's order, and the first that fails counts: unschedulable, taints, node selector,
-resources, required anti-affinity.
+The filters run in kube-scheduler's order, and the first that fails counts: unschedulable, taints, node selector and
+affinity, host ports, resources, volumes; then those that look at other pods (``topology``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 
-from emulator.sites.kubernetes import Effect, Node, Pod, Taint
+from emulator.sites.kubernetes import Effect, HostPort, Node, Pod, Taint
 from emulator.sites.labels import NodeTerm
 from emulator.vocabulary import Frozen
 
 PODS = "pods"
 CORDONED = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
 """The taint of a cordoned node."""
-Domain = tuple[str, str]
-"""A node label's key and value: the nodes that have it."""
 
 
 class Filter(StrEnum):
@@ -28,7 +26,11 @@ class Filter(StrEnum):
     TAINT = "taint"
     SELECTOR = "selector"
     NODE_AFFINITY = "node affinity"
+    PORTS = "ports"
     RESOURCES = "resources"
+    VOLUMES = "volumes"
+    SPREAD = "spread"
+    AFFINITY = "affinity"
     ANTI_AFFINITY = "anti-affinity"
 
 
@@ -50,7 +52,7 @@ def fit_error_of_node(node: Node, pod: Pod) -> FitError | None:
     if node.unschedulable and not pod.tolerates(CORDONED):
         return FitError(Filter.UNSCHEDULABLE, True)
     for taint in node.taints:
-        if taint.effect is not Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint):
+        if not pod.tolerates_all((taint,)):
             return FitError(Filter.TAINT, True, taint.key)
     for key, value in pod.selector.items():
         if node.label(key) != value:
@@ -64,68 +66,51 @@ def _in_words(terms: Iterable[NodeTerm]) -> str:
     return " or ".join(", ".join(map(str, (*each.expressions, *each.fields))) or "nothing" for each in terms)
 
 
-def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
-    """The domains that ``other`` on its node closes to ``pod``: by the anti-affinity of either."""
-    for these, those in ((pod, other), (other, pod)):
-        for term in these.anti_affinity:
-            value = node.label(term.topology)
-            if value is not None and term.matches(those):
-                yield term.topology, value
+class Usage:
+    """What the pods of a node take together."""
 
+    __slots__ = ("amounts", "count", "ports")
 
-def fit_error(
-    node: Node, pod: Pod, used: Mapping[str, int], count: int, closed: Mapping[Domain, int]
-) -> FitError | None:
-    """Why a pod does not fit on a node; None: it fits.
+    def __init__(self) -> None:
+        self.amounts: Counter[str] = Counter()
+        self.count = 0
+        """How many pods there are."""
+        self.ports: Counter[HostPort] = Counter()
 
-    ``used`` and ``count`` are what the node's pods take and how many they are; ``closed`` says how many reasons close
-    each domain to the pod, from all nodes.
-    """
-    return fit_error_of_node(node, pod) or _fit_error(node, pod, used, count) or _with_others(node, closed)
+    def put(self, pod: Pod, sign: int = 1) -> None:
+        """A pod comes; with ``sign`` -1 it goes."""
+        self.count += sign
+        for resource, amount in pod.requests.items():
+            self.amounts[resource] += sign * amount
+        for port in pod.ports:
+            self.ports[port] += sign
 
+    def copy(self) -> Usage:
+        """One to try things with."""
+        other = Usage()
+        other.amounts, other.count, other.ports = self.amounts.copy(), self.count, self.ports.copy()
+        return other
 
-def _fit_error(node: Node, pod: Pod, used: Mapping[str, int], count: int) -> FitError | None:
-    allocatable, soft = node.allocatable, None
-    limit = allocatable.get(PODS)
-    if limit is not None and count + 1 > limit:
-        soft = FitError(Filter.RESOURCES, False, PODS, 1, limit - count)
-    for resource, asked in pod.requests.items():
-        most = allocatable.get(resource, 0)
-        if asked > most:
-            return FitError(Filter.RESOURCES, True, resource, asked, most)
-        room = most - used.get(resource, 0)
-        if soft is None and asked > 0 and asked > room:
-            soft = FitError(Filter.RESOURCES, False, resource, asked, room)
-    return soft
+    def fit_error(self, node: Node, pod: Pod) -> FitError | None:
+        """What of its node keeps a pod off that others take: ports, then resources; then its own volumes."""
+        for port in pod.ports:
+            if any(count and port.conflicts(other) for other, count in self.ports.items()):
+                return FitError(Filter.PORTS, False, f"{port.port}/{port.protocol}")
+        error = self._resource_error(node, pod)
+        if error is None and not all(node.meets(terms) for terms in pod.volumes):
+            return FitError(Filter.VOLUMES, True)
+        return error
 
-
-def _with_others(node: Node, closed: Mapping[Domain, int]) -> FitError | None:
-    for (key, value), count in closed.items():
-        if count > 0 and node.label(key) == value:
-            return FitError(Filter.ANTI_AFFINITY, False, key)
-    return None
-
-
-class DryRun:
-    """A node for one pod, with others taken away or put back."""
-
-    __slots__ = ("_closed", "_count", "_node", "_pod", "_used")
-
-    def __init__(self, node: Node, pod: Pod, used: Counter[str], count: int, closed: Counter[Domain]) -> None:
-        """With what ``fit_error`` takes; nothing of it is changed."""
-        self._node, self._pod = node, pod
-        self._used, self._count, self._closed = used.copy(), count, closed.copy()
-
-    def put(self, others: Iterable[Pod], sign: int = 1) -> None:
-        """Put pods onto the node; with ``sign`` -1 take them away."""
-        for other in others:
-            self._count += sign
-            for resource, amount in other.requests.items():
-                self._used[resource] += sign * amount
-            if self._pod.anti_affinity or other.anti_affinity:
-                for domain in conflicts(self._pod, other, self._node):
-                    self._closed[domain] += sign
-
-    def fit_error(self) -> FitError | None:
-        """Why the pod does not fit as it is now."""
-        return fit_error(self._node, self._pod, self._used, self._count, self._closed)
+    def _resource_error(self, node: Node, pod: Pod) -> FitError | None:
+        allocatable, soft = node.allocatable, None
+        limit = allocatable.get(PODS)
+        if limit is not None and self.count + 1 > limit:
+            soft = FitError(Filter.RESOURCES, False, PODS, 1, limit - self.count)
+        for resource, asked in pod.requests.items():
+            most = allocatable.get(resource, 0)
+            if asked > most:
+                return FitError(Filter.RESOURCES, True, resource, asked, most)
+            room = most - self.amounts.get(resource, 0)
+            if soft is None and asked > 0 and asked > room:
+                soft = FitError(Filter.RESOURCES, False, resource, asked, room)
+        return soft

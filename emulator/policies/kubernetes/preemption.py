@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec.structs import replace
 
-from emulator.policies.kubernetes.filters import Domain, FitError
-from emulator.policies.kubernetes.snapshot import NodeInfo, Snapshot
+from emulator.policies.kubernetes.filters import FitError
+from emulator.policies.kubernetes.snapshot import DryRun, NodeInfo, Snapshot
 from emulator.policies.kubernetes.terms import Ties, Victims
+from emulator.policies.kubernetes.topology import Topology
 from emulator.sites.kubernetes import Bound, Budget, Pod, Policy
 from emulator.vocabulary import Frozen
 
@@ -137,7 +137,7 @@ def _look_at_all(
     def ask(name: str, of: Pod, misfit: FitError) -> _Answer:
         if misfit.is_hard:
             return misfit
-        return _candidate(snapshot, snapshot.node_infos[name], of, misfit, view.closed, now_ns)
+        return _candidate(snapshot, snapshot.node_infos[name], of, misfit, view.topology, now_ns)
 
     def ask_for_any(name: str) -> _Answer | None:
         misfit = others[name]
@@ -199,7 +199,7 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, fit_
 
 
 def _candidate(
-    snapshot: Snapshot, node_info: NodeInfo, pod: Pod, error: FitError, closed: Counter[Domain], now_ns: int
+    snapshot: Snapshot, node_info: NodeInfo, pod: Pod, error: FitError, topology: Topology, now_ns: int
 ) -> Candidate | FitError | _Untried:
     """The victims on a node, or why the pod would not fit without them."""
     if not any(count and priority < pod.priority for priority, count in node_info.priorities.items()):
@@ -208,7 +208,7 @@ def _candidate(
     lower = sorted((each for each in node_info.bound.values() if each.pod.priority < pod.priority), key=by_importance)
     if terms.victims is not Victims.IMPORTANCE:  # those first that are to stay
         lower.sort(key=lambda each: (-each.pod.priority, -terms.cost(each, now_ns)))
-    trial = snapshot.dry_run(node_info, pod, closed)
+    trial = DryRun(node_info, pod, topology)
     trial.put((terms.freed(each.pod) for each in lower), -1)
     still = trial.fit_error()
     if still is not None:

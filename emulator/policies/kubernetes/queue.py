@@ -1,8 +1,9 @@
 """The pods that wait: ready for an attempt, backing off after one, or set aside until something changes.
 
-After a failure a pod is set aside.  It is ready again when a pod leaves a node, if there is a node where it would fit
-without others; when a pod of at least its priority loses its nomination; or five minutes after its attempt.  Back-off
-only changes the order: a scheduler with nobody else to look at does not wait for it to end.
+After a failure a pod is set aside, with the filters that refused it on some node.  It is ready again when what one of
+these looks at may have changed: a pod leaves a node, or gets one; or a pod of at least its priority loses its
+nomination; or five minutes after its attempt.  Back-off only changes the order: a scheduler with nobody else to look at
+does not wait for it to end.
 
 A pod of a gang is held until as many of it are there as have to start together.
 """
@@ -14,7 +15,9 @@ from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
 
-from emulator.sites.kubernetes import Pending
+from emulator.policies.kubernetes.filters import Filter, FitError
+from emulator.policies.kubernetes.topology import matches_all
+from emulator.sites.kubernetes import Pending, Pod
 from emulator.vocabulary import SECOND_NS
 
 MAX_BACKOFF_S = 10
@@ -26,6 +29,44 @@ def backoff_end_s(pending: Pending) -> int:
     if not pending.failures:
         return -1
     return pending.since_ns // SECOND_NS + min(1 << min(pending.failures - 1, 4), MAX_BACKOFF_S)
+
+
+_OF_AFFINITY = (Filter.AFFINITY, Filter.ANTI_AFFINITY)
+
+
+def refusing(fit_errors: Iterable[FitError]) -> tuple[str, ...]:
+    """The filters that refuse a pod on some node where others may help; a node that is too small is none."""
+    filters = {each.filter for each in fit_errors if not (each.filter is Filter.RESOURCES and each.is_hard)}
+    return tuple(sorted(filters))
+
+
+def _helps_by_leaving(pending: Pending, other: Pod) -> bool:
+    """Whether what refused a pod may have changed because another has left its node."""
+    pod, refused = pending.pod, pending.refused
+    if Filter.RESOURCES in refused:
+        return True
+    if Filter.PORTS in refused and any(port.conflicts(its) for port in pod.ports for its in other.ports):
+        return True
+    if Filter.SPREAD in refused and _is_spread(pod, other):
+        return True
+    if not any(each in refused for each in _OF_AFFINITY):
+        return False
+    pairs = (pod.anti_affinity, other), (other.anti_affinity, pod)
+    return any(terms and matches_all(terms, those) for terms, those in pairs)
+
+
+def _helps_by_coming(pending: Pending, other: Pod) -> bool:
+    """The same because another has got a node."""
+    pod, refused = pending.pod, pending.refused
+    if Filter.SPREAD in refused and _is_spread(pod, other):
+        return True
+    by_affinity = pod.affinity and any(each in refused for each in _OF_AFFINITY)
+    return bool(by_affinity) and matches_all(pod.affinity, other)
+
+
+def _is_spread(pod: Pod, other: Pod) -> bool:
+    """Whether a pod is one of those among which another has to be spread."""
+    return any(each.is_required and each.matches(pod, other) for each in pod.spread)
 
 
 class Queue:
@@ -109,18 +150,22 @@ class Queue:
             del self._groups[pending.pod.group][name]
         return pending
 
-    def denominate(self, name: str) -> int:
-        """A waiting pod loses its nomination; its priority."""
+    def denominate(self, name: str) -> Pod:
+        """A waiting pod loses its nomination; the pod."""
         pending = self._waiting[name] = replace(self._waiting[name], nominated=None)
-        return pending.pod.priority
+        return pending.pod
 
-    def pod_left(self) -> None:
+    def pod_left(self, pod: Pod) -> None:
         """A pod has left its node."""
-        self._wake(lambda pending: pending.may_fit)
+        self._wake(lambda pending: _helps_by_leaving(pending, pod))
 
-    def nomination_lost(self, priority: int) -> None:
-        """A pod of this priority no longer waits for its node."""
-        self._wake(lambda pending: pending.may_fit and pending.pod.priority <= priority)
+    def pod_bound(self, pod: Pod) -> None:
+        """A pod has got a node."""
+        self._wake(lambda pending: _helps_by_coming(pending, pod))
+
+    def nomination_lost(self, pod: Pod) -> None:
+        """A pod no longer waits for its node."""
+        self._wake(lambda pending: pending.pod.priority <= pod.priority and _helps_by_leaving(pending, pod))
 
     def flush(self, now_ns: int) -> None:
         """Make those ready whose last attempt is more than five minutes ago; kube-scheduler looks every 30 seconds."""

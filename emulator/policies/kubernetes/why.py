@@ -18,6 +18,10 @@ _FILTERS = {
     Filter.TAINT: "the pod does not tolerate its taint {what}",
     Filter.SELECTOR: "it has no label {what}, which the pod's node selector wants",
     Filter.NODE_AFFINITY: "the pod's node affinity wants {what}",
+    Filter.PORTS: "its port {what} is taken",
+    Filter.VOLUMES: "a volume of the pod cannot be reached from it",
+    Filter.SPREAD: "its {what} would have too many of the pods that the pod is spread among",
+    Filter.AFFINITY: "a required affinity wants the pod with others of the same {what}",
     Filter.ANTI_AFFINITY: "a required anti-affinity keeps the pod from pods of the same {what}",
 }
 _VERDICTS = {

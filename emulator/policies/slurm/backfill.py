@@ -1,11 +1,17 @@
 """The backfill scheduler: a job may go before others if it delays no planned start of theirs.
 
-Jobs are taken in the main scheduler's order.  Whoever cannot start now is planned (``Plan``).  The pass ends when
-nobody who is left could start, whatever was planned before: where those would be planned decides nothing.
+Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made
+room at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it
+from now on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).
+The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
+nothing.
 
 To plan a job, running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once
 (slurm.conf's ``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job
-fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.
+fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is
+rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If a
+job would start later than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill
+of recorded runs shows all three).
 """
 
 from __future__ import annotations
@@ -14,9 +20,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, place, too_few
-from emulator.policies.slurm.snapshot import FreeTimes, Snapshot, Waiting
-from emulator.sites.slurm import SECOND_NS, Job, Mode
+from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, too_few
+from emulator.policies.slurm.placement import place
+from emulator.policies.slurm.snapshot import ALREADY_NS, FreeTimes, Snapshot, Waiting
+from emulator.sites.slurm import SECOND_NS, Job
 
 
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
@@ -24,37 +31,33 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
     jobs = snapshot.pending(now_ns, snapshot.cluster.settings.bf_max_job_test)
     plan, hopeful = Plan(snapshot, now_ns), 0
     for number, job in enumerate(jobs):
-        hopeful = _first_hopeful(snapshot, plan, jobs, max(number, hopeful))
+        hopeful = _first_hopeful(plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
         if why := snapshot.limits.why_waits(job.job):
             yield Decision(job.job.name, Outcome.WAITS, why=why)
             continue
-        if (
-            number < hopeful and not snapshot.cluster.by_qos
-        ):  # under qos, who starts now may be a victim of one behind it
+        if number < hopeful:
             decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
-        else:
-            decision = decide(snapshot, job, plan.free_now(job), now_ns)
-        if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS) and (planned := plan.add(job)) is not None:
-            where, at_ns = planned
-            decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
+            if (planned := plan.add(job)) is not None:
+                where, at_ns = planned
+                decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
+            yield decision
+            continue
+        where = plan.where_now(job)
+        decision = decide(snapshot, job, plan.free_now(job), now_ns)
         yield decision
-        if decision.outcome is Outcome.PREEMPTS:
-            plan.add(job)
+        if decision.outcome is not Outcome.STARTS:
+            plan.keep(where, now_ns, now_ns + job.limit_ns)
 
 
-def _first_hopeful(snapshot: Snapshot, plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
+def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
     """The number of the first job, from ``first`` on, that might start now.
 
-    Without preemption there is less and less room as jobs start and are planned: who has none will have none.
+    There is less and less room as jobs start and are planned: who has none will have none.
     """
-    settings = snapshot.cluster.settings
     for number in range(first, len(jobs)):
-        job = jobs[number]
-        may_displace = settings.preempts and any(snapshot.preemptable(job, Mode.SUSPEND, Mode.CANCEL, Mode.REQUEUE))
-        fits = snapshot.free_times(job.amounts).now & plan.free_now(job)
-        if may_displace or fits.bit_count() >= job.job.nodes:
+        if plan.fits_now(jobs[number]).bit_count() >= jobs[number].job.nodes:
             return number
     return len(jobs)
 
@@ -78,16 +81,24 @@ class Plan:
 
     def free_now(self, job: Waiting) -> int:
         """The nodes of its partition that a job could have from now on until its limit is over."""
-        end_ns = self._rounded(self._now_ns + job.limit_ns)
-        begun = bisect_left(self._kept, (end_ns,))
+        begun = bisect_left(self._kept, (self._rounded_up(self._now_ns + job.limit_ns),))
         return self._snapshot.nodes_for(job) & ~self._before[begun]
+
+    def fits_now(self, job: Waiting) -> int:
+        """Those of them where it fits, if all that it may preempt make room at once."""
+        return self._snapshot.free_times(job.amounts, job.displaces).now & self.free_now(job)
+
+    def where_now(self, job: Waiting) -> tuple[str, ...]:
+        """The nodes where it would then be."""
+        free = partial(self._snapshot.free_at, at_ns=ALREADY_NS, displaced=job.displaces)
+        return place(self._snapshot, job, self.fits_now(job), free) or ()
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.free_times(job.amounts), (0, 0)
-        for begin_ns, nodes in self._beginnings(job):
+        room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
+        for begin_ns, nodes, next_ns in self._beginnings(job):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
-            if at_ns is None:
+            if at_ns is None or (next_ns is not None and at_ns > next_ns):
                 continue
             fits = room.by(at_ns) & nodes
             if (at_ns, fits) == tried:
@@ -96,30 +107,31 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            where = place(self._snapshot, job, fits, partial(self._snapshot.free_at, at_ns=at_ns)) or ()
-            mask = self._snapshot.mask(where)
-            if where and not mask & ~free:
-                self._keep(mask, at_ns, at_ns + job.limit_ns)
+            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.displaces)
+            where = place(self._snapshot, job, fits, then) or ()
+            if where and not self._snapshot.mask(where) & ~free:
+                self.keep(where, at_ns, at_ns + job.limit_ns)
                 return where, at_ns
         return None
 
-    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int]]:
+    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int, int | None]]:
         """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
-        enough."""
-        yield self._now_ns, self.free_now(job)
+        enough, and the next of these times."""
+        yield self._now_ns, self.free_now(job), self._ends_ns[0] if self._ends_ns else None
         allowed = self._snapshot.nodes_for(job)
-        for begin_ns, kept_then in zip(self._ends_ns, self._kept_then, strict=True):
+        following = [*self._ends_ns[1:], None]
+        for begin_ns, kept_then, next_ns in zip(self._ends_ns, self._kept_then, following, strict=True):
             if begin_ns > self._now_ns + self._settings.bf_window_ns:
                 return
             nodes = allowed & ~kept_then
             if nodes.bit_count() < job.job.nodes:
                 continue
-            end_ns = self._rounded(begin_ns + job.limit_ns)
+            end_ns = self._rounded_up(begin_ns + job.limit_ns)
             first, last = bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))
             for _, until_ns, later in self._kept[first:last]:
                 if begin_ns < until_ns:
                     nodes &= ~later
-            yield begin_ns, nodes
+            yield begin_ns, nodes, next_ns
 
     def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
@@ -133,26 +145,32 @@ class Plan:
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time."""
         taken = 0
-        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded(end_ns),))]:
+        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded_up(end_ns),))]:
             if start_ns < until_ns:
                 taken |= nodes
         return taken
 
-    def _keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
-        kept = start_ns, self._rounded(end_ns), nodes
+    def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
+        """Nodes are kept for a job within the time."""
+        until_ns, nodes = self._rounded_down(end_ns), self._snapshot.mask(where)
+        if until_ns <= start_ns:
+            return
+        kept = start_ns, until_ns, nodes
         first = bisect_left(self._kept, kept)
         self._kept.insert(first, kept)
         del self._before[first + 1 :]
         for _, _, each in self._kept[first:]:
             self._before.append(self._before[-1] | each)
-        place = bisect_left(self._ends_ns, kept[1])
-        if kept[1] not in self._ends_ns[place : place + 1]:
-            self._ends_ns.insert(place, kept[1])
-            self._kept_then.insert(place, self._taken(kept[1], kept[1]))
+        place = bisect_left(self._ends_ns, until_ns)
+        if until_ns not in self._ends_ns[place : place + 1]:
+            self._ends_ns.insert(place, until_ns)
+            self._kept_then.insert(place, self._taken(until_ns, until_ns))
         for number in range(bisect_right(self._ends_ns, start_ns), place):
             self._kept_then[number] |= nodes
 
-    def _rounded(self, end_ns: int) -> int:
-        """An end, up to ``bf_resolution``."""
-        step_ns = max(1, self._settings.bf_resolution_ns)
-        return -(-end_ns // step_ns) * step_ns
+    def _rounded_down(self, end_ns: int) -> int:
+        """An end, to ``bf_resolution`` of the wall's clock."""
+        return end_ns - (end_ns + self._snapshot.wall_ns) % max(1, self._settings.bf_resolution_ns)
+
+    def _rounded_up(self, end_ns: int) -> int:
+        return end_ns + -(end_ns + self._snapshot.wall_ns) % max(1, self._settings.bf_resolution_ns)

@@ -2,12 +2,14 @@
 
 Theory of operation
 -------------------
-The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
-something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
-run, and every ``sched_interval``, when it looks at all jobs; backfill runs every ``bf_interval`` if something has
-happened since.  A preemptor waits for its victims; when one has gone, the main scheduler runs at once.  Time limits,
-and graces that nobody waits for, are looked at every ``LIMITS_NS``.  A requeued job is pending again when it has gone,
-and may start when ``cred_expire`` is over, in whole seconds.
+The schedulers run at ticks, whole seconds from the controller's start; the main one's come a little later than
+backfill's.  The main one runs at the first tick after something has happened (a submission, an end) that is
+``batch_sched_delay`` and ``sched_min_interval`` after its last run, and every ``sched_interval``, when it looks at all
+jobs; backfill runs every ``bf_interval`` if something has happened since (that
+a requeued job may start again is nothing of that, as recorded).  A preemptor waits for its victims; when one
+has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits for, are looked at every
+``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when ``cred_expire`` is over, in whole
+seconds of the wall's clock.
 
 Where jobs share CPUs (``PreemptMode=SUSPEND,GANG``), they are put on their nodes' CPUs: first those that are never
 stopped, which always fit beside each other, then the others by tier, then in turn; whoever does not fit on all of its
@@ -28,6 +30,8 @@ from emulator.policies.slurm.priority import Priorities
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Amounts, Cluster, Job, Mode, fits
 
+MAIN_AFTER_NS = 5_000_000
+"""How long after backfill the main scheduler runs in a second, as recorded without slurmdbd; with it 0.3 to 0.5 s."""
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
 
@@ -35,16 +39,22 @@ LIMITS_NS = 30 * SECOND_NS
 class Controller:
     """The controller of Slurm (see the module's theory of operation)."""
 
-    def __init__(self, cluster: Cluster, boot_ns: int = 0) -> None:
-        """``boot_ns``: when it started, in the jobs' time."""
-        self.snapshot = Snapshot(cluster)
+    def __init__(
+        self, cluster: Cluster, boot_ns: int = 0, main_after_ns: int = MAIN_AFTER_NS, wall_ns: int = 0
+    ) -> None:
+        """``boot_ns``: when it started, in the jobs' time; ``main_after_ns``: how long after backfill's ticks the main
+        scheduler's come; ``wall_ns``: what the wall's clock says at 0."""
+        self.snapshot = Snapshot(cluster, wall_ns)
         self.tick_ns = FOREVER_NS
         """When a scheduler runs next; known after ``arm``."""
         self.slice_ns = FOREVER_NS
         """When jobs that share CPUs change turns next; known after ``share``."""
+        self.passing = ""
+        """The scheduler whose pass is under way, in words."""
         self.stopped: dict[str, int] = {}
         """The jobs that are stopped for others, and since when."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, TimeSlices()
+        self._main_boot_ns = boot_ns + main_after_ns
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
@@ -58,8 +68,7 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        eligible_ns = max(job.submit_ns, job.eligible_ns)
-        self._pend(Waiting(job, partition, self._submitted, eligible_ns, qos))
+        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -83,7 +92,7 @@ class Controller:
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
-        eligible_ns = now_ns // SECOND_NS * SECOND_NS + SECOND_NS + self._settings.cred_expire_ns
+        eligible_ns = self.snapshot.second_of(now_ns) + SECOND_NS + self._settings.cred_expire_ns
         self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
 
     def _pend(self, waiting: Waiting) -> None:
@@ -111,17 +120,18 @@ class Controller:
         self._calculate_priorities(now_ns)
         due_ns, before_ns = min(self.tick_ns, now_ns), self._ticked_ns
         self.tick_ns, self._ticked_ns = FOREVER_NS, now_ns
-        is_due = before_ns < due_ns and self._main_ns(due_ns) <= now_ns
-        most = self._settings.default_queue_depth
-        if is_due:
-            most = None if self._all_jobs_ns() <= now_ns else most
-            self._last_main_ns, self._news = due_ns, False
-        if is_due or self._has_room:
-            self._has_room = False
-            yield from main_pass(self.snapshot, now_ns, most)
+        self.snapshot.advance(now_ns)
+        main_ns = self._main_ns(due_ns) if before_ns < due_ns else FOREVER_NS
         if before_ns < due_ns and self._backfill_ns(due_ns) <= now_ns:
-            self._news_for_backfill = False
+            self._news_for_backfill, self.passing = False, "backfill"
             yield from backfill_pass(self.snapshot, now_ns)
+        most = self._settings.default_queue_depth
+        if main_ns <= now_ns:
+            most = None if self._all_jobs_ns() <= now_ns else most
+            self._last_main_ns, self._news = main_ns, False
+        if main_ns <= now_ns or self._has_room:
+            self._has_room, self.passing = False, "the main scheduler"
+            yield from main_pass(self.snapshot, now_ns, most)
 
     def _calculate_priorities(self, now_ns: int) -> None:
         priorities = self._priorities
@@ -163,7 +173,7 @@ class Controller:
     # ---- when the schedulers run ----
 
     def _at_tick(self, at_ns: int, step_ns: int) -> int:
-        return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
+        return _next_tick(self._boot_ns, at_ns, step_ns)
 
     def _main_ns(self, earliest_ns: int) -> int:
         """When the main scheduler runs next, by what is known."""
@@ -174,11 +184,12 @@ class Controller:
         if self._news:
             delay_ns = max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
             due_ns = min(due_ns, self._last_main_ns + delay_ns)
-        return self._at_tick(max(due_ns, earliest_ns), SECOND_NS)
+        return _next_tick(self._main_boot_ns, max(due_ns, earliest_ns), SECOND_NS)
 
     def _all_jobs_ns(self) -> int:
         """When the main scheduler runs next whatever has happened, and looks at all jobs."""
-        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, self._settings.sched_interval_ns)
+        last_ns = max(self._last_main_ns, self._main_boot_ns)
+        return _next_tick(self._main_boot_ns, last_ns + 1, self._settings.sched_interval_ns)
 
     def _backfill_ns(self, earliest_ns: int) -> int:
         """When backfill runs next, by what is known."""
@@ -187,12 +198,24 @@ class Controller:
         return self._at_tick(earliest_ns, self._settings.bf_interval_ns)
 
 
+def _next_tick(boot_ns: int, at_ns: int, step_ns: int) -> int:
+    """The first time from ``at_ns`` on that is a number of steps after ``boot_ns``."""
+    return boot_ns - (boot_ns - at_ns) // step_ns * step_ns
+
+
 class TimeSlices:
-    """The order of running jobs, by name."""
+    """The order of running jobs, by name.
+
+    At the end of a time slice who runs is marked; who was marked before and still runs goes to the end of the line.  So
+    the first turn lasts up to two slices (recorded with DebugFlags=Gang).
+    """
 
     def __init__(self) -> None:
         self._back: dict[str, int] = {}
         """How often each has gone to the end."""
+        self._marked: set[str] = set()
+        self._marks = False
+        """Whether those that run next are to be marked, too: a time slice has ended."""
 
     def active(self, running: Mapping[str, Running], amounts: Mapping[str, Amounts]) -> set[str]:
         """The jobs that run now, of those that share nodes; ``running`` is in the order of starts."""
@@ -212,13 +235,17 @@ class TimeSlices:
                 runs.add(name)
                 for node in job.nodes:
                     free[node] = minus(free[node], needs)
+        if self._marks:
+            self._marked, self._marks = self._marked | runs, False
         if len(runs) == len(running):
             self._back.clear()
+            self._marked.clear()
         return runs
 
     def change(self, running: Mapping[str, Running], runs: set[str]) -> None:
         """A time slice is over: of tiers with stopped jobs, those that ran go to the end."""
         waiting = {job.tier for name, job in running.items() if name not in runs}
-        for name in runs:
+        for name in runs & self._marked:
             if running[name].tier in waiting:
                 self._back[name] = self._back.get(name, 0) + 1
+        self._marked, self._marks = set(runs), True

@@ -3,21 +3,19 @@
 A blocked job blocks the rest of its partition, and the partition's nodes for all lower tiers: only backfill looks at
 those jobs (sched_config.html).
 
-Which nodes a job gets follows ``select/cons_tres`` with ``CR_CPU``.  A job on one node gets the one with the least free
-CPUs that suffice.  A larger one gets the first nodes of the smallest set of consecutive nodes that suffices, in the
-order of ``slurm.conf`` (topology.html: "best-fit", on nodes as a one-dimensional array); if there is none, the first
-nodes of all.  Sets of nodes are whole numbers, as in ``Snapshot.room``.
+Who chooses victims does not choose again for ``CHOICE_NS``, while they leave or are in their grace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 
-from emulator.policies.slurm.preemption import stopped_for, victims
-from emulator.policies.slurm.snapshot import KEPT_FROM, Running, Snapshot, Waiting
-from emulator.sites.slurm import Amounts, fits
-from emulator.vocabulary import Frozen
+from emulator.policies.slurm.placement import place
+from emulator.policies.slurm.preemption import victims
+from emulator.policies.slurm.snapshot import ALREADY_NS, KEPT_FROM, Snapshot, Waiting
+from emulator.vocabulary import SECOND_NS, Frozen
 
 
 class Outcome(StrEnum):
@@ -66,77 +64,41 @@ def main_pass(snapshot: Snapshot, now_ns: int, limit: int | None = None) -> Iter
         yield decision
 
 
+CHOICE_NS = 15 * SECOND_NS
+"""How long a job that has chosen victims does not choose again: recorded under GraceTime, 2 of 2 at 15.0 s."""
+
+
 def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
-    name, settings = job.job.name, snapshot.cluster.settings
-    found, fitting = None, snapshot.free_times(job.amounts).now & nodes
-    stops = stopped_for(snapshot, job)
-    if fitting.bit_count() >= job.job.nodes:
-        found = place(snapshot, job, fitting, snapshot.free.__getitem__)
-    elif stops:
-        found = _place_without(snapshot, job, nodes, (), stops)
-    if found is not None:
-        return Decision(name, Outcome.STARTS, found)
-    if not settings.preempts:
+    name = job.job.name
+    for displaced in (0, job.stops) if job.stops else (0,):
+        fitting = snapshot.free_times(job.amounts, displaced).now & nodes
+        if fitting.bit_count() >= job.job.nodes:
+            where = place(snapshot, job, fitting, partial(snapshot.free_at, at_ns=ALREADY_NS, displaced=displaced))
+            if where is not None:
+                return Decision(name, Outcome.STARTS, where)
+    if not job.displaces:
         return Decision(name, Outcome.WAITS, why=too_few(snapshot, job, nodes))
-    going = victims(snapshot, job, nodes, now_ns)
+    if now_ns < job.chooses_ns:
+        return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
+    going = victims(snapshot, job, nodes)
     if going is None:
         return Decision(name, Outcome.WAITS, why=too_few(snapshot, job, nodes) + ", and no victims would make room")
+    if going:
+        job.chooses_ns = now_ns + CHOICE_NS
     told = [each for each in going if not each.preempted or each.end_ns <= now_ns]
     if not told:
         return Decision(name, Outcome.AWAITS_VICTIMS, why="its victims have not gone yet")
-    where = _place_without(snapshot, job, nodes, [*going, *snapshot.going.values()], stops) or ()
-    return Decision(name, Outcome.PREEMPTS, where, tuple(each.waiting.job.name for each in told))
-
-
-def _place_without(
-    snapshot: Snapshot, job: Waiting, nodes: int, gone: Iterable[Running], stopped: Iterable[Running]
-) -> tuple[str, ...] | None:
-    """Where a job would be if these had left, and those were stopped."""
-    free = snapshot.free_without(gone, stopped)
-    fitting = snapshot.mask(node for node in snapshot.names(nodes) if fits(free[node], job.amounts))
-    return place(snapshot, job, fitting, free.__getitem__)
+    return Decision(name, Outcome.PREEMPTS, (), tuple(each.waiting.job.name for each in told))
 
 
 def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
-    """Why a job has no room on these nodes."""
+    """Why a job has no room on these nodes: as ``squeue`` names it, and in words."""
     fit = (snapshot.free_times(job.amounts).now & nodes).bit_count()
     kept = list(zip(snapshot.resources, job.amounts, strict=True))[KEPT_FROM:]
     more = "".join(f" and {amount} {name}" for name, amount in kept if amount)
-    what = f"{fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
+    would_fit = (snapshot.free_times(job.amounts).now & snapshot.nodes_for(job)).bit_count() >= job.job.nodes
+    reason = "Priority" if would_fit else "Resources"
+    what = f"{reason}: {fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
     left_out = snapshot.nodes_for(job).bit_count() - nodes.bit_count()
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")
-
-
-def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[str], Amounts]) -> tuple[str, ...] | None:
-    """The nodes for a job, in their order; None if there are too few among ``fitting``, which have what it needs.
-
-    ``free`` says what is free of a node.
-    """
-    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on)
-    if fitting.bit_count() < needed or must & ~fitting:
-        return None
-    if must:
-        others = _first(fitting & ~must, needed - must.bit_count())
-        return tuple(snapshot.names(must | others))
-    enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
-    found = min(enough, key=int.bit_count, default=fitting)
-    if needed == 1:
-        return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
-    return tuple(snapshot.names(_first(found, needed)))
-
-
-def _runs(nodes: int) -> Iterator[int]:
-    """Sets of consecutive nodes, in their order."""
-    while nodes:
-        rest = nodes & (nodes + (nodes & -nodes))  # the carry of the lowest node runs through its neighbours
-        yield nodes & ~rest
-        nodes = rest
-
-
-def _first(nodes: int, count: int) -> int:
-    """The first of a set of nodes."""
-    rest = nodes
-    for _ in range(count):
-        rest &= rest - 1
-    return nodes & ~rest

@@ -12,7 +12,7 @@ node, is requeued, as Slurm does when a node fails; what of it is stopped elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +35,7 @@ from emulator.policies.schedulers.protocol import (
     SchedulerError,
     details_of,
 )
-from emulator.policies.slurm.controller import Controller
+from emulator.policies.slurm.controller import MAIN_AFTER_NS, Controller
 from emulator.policies.slurm.limits import LimitUsage
 from emulator.policies.slurm.main_scheduler import Decision, Outcome
 from emulator.policies.slurm.snapshot import Running, Waiting
@@ -69,12 +69,20 @@ def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Jo
     return Job(event.job, event.queue, *shape, priority=event.priority, memory_mb=memory_mb, gres=gres, **given)
 
 
+_REMEMBERED = 10
+"""Most reasons of a job that are told, without the last one."""
+
+
 class SlurmRules(Frozen):
     """What Slurm decides by; ``natjam import slurm`` writes it."""
 
     cluster: Cluster
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
+    main_after_s: float = MAIN_AFTER_NS / SECOND_NS
+    """How long after backfill the main scheduler runs."""
+    wall_clock_s: float = 0.0
+    """What the wall's clock says at time 0: what backfill keeps ends at full minutes (``bf_resolution``)."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -102,7 +110,8 @@ class SlurmScheduler(Scheduler):
     """
 
     def __init__(self, options: SlurmRules) -> None:
-        self._controller = Controller(options.cluster, round(options.controller_started_s * SECOND_NS))
+        clocks_s = options.controller_started_s, options.main_after_s, options.wall_clock_s
+        self._controller = Controller(options.cluster, *(round(at_s * SECOND_NS) for at_s in clocks_s))
         self._snapshot = self._controller.snapshot
         self._cluster = KnownCluster()
         self._groups: dict[str, str] = {}
@@ -111,6 +120,8 @@ class SlurmScheduler(Scheduler):
         """The executions of the jobs that are on nodes in the snapshot."""
         self._going: list[_JobPlacement] = []
         """Those that leave their nodes for good."""
+        self._waits: dict[str, list[tuple[int, str, str]]] = {}
+        """Of each job that waits: since when for which reason, and in whose pass that was seen."""
         self._started: list[_JobPlacement] = []
         """In the pass that is under way."""
         self._is_shared = True
@@ -137,6 +148,7 @@ class SlurmScheduler(Scheduler):
         if self._controller.tick_ns <= now_ns:
             for decision in self._controller.tick(now_ns):
                 decisions.append(decision)
+                self._remember(decision, now_ns)
                 if decision.outcome is Outcome.STARTS or decision.victims:
                     starts = {decision.job: decision.nodes} if decision.outcome is Outcome.STARTS else {}
                     cycles.append(Cycle(decisions, starts, dict.fromkeys(decision.victims, decision.job)))
@@ -149,6 +161,23 @@ class SlurmScheduler(Scheduler):
         return Answer(
             [*decided, *self._carried_out(now_ns)], self._until_ns(now_ns), cycles=[*cycles, Cycle(decisions)]
         )
+
+    def _remember(self, decision: Decision, now_ns: int) -> None:
+        """Remember why a job waits, if that is another reason than before, and for whom it is."""
+        if decision.outcome is Outcome.STARTS:
+            return
+        words = f"preempts {', '.join(decision.victims)}" if decision.victims else decision.why
+        known = self._waits.setdefault(decision.job, [])
+        if not known or known[-1][1].partition(":")[0] != words.partition(":")[0]:
+            known.append((now_ns, words, self._controller.passing))
+            del known[_REMEMBERED:-1]
+
+    def _story(self, decision: Decision) -> str:
+        """Why a job that starts has waited, which pass starts it, and who went for it; blank: it has not waited."""
+        if not (known := self._waits.pop(decision.job, None)):
+            return ""
+        lines = [f"at {at_ns / SECOND_NS:.3f} s, {by}: {words}" for at_ns, words, by in known]
+        return "\n".join((f"{self._controller.passing} starts {decision.job} on {', '.join(decision.nodes)}", *lines))
 
     # ---- what has happened ----
 
@@ -224,6 +253,7 @@ class SlurmScheduler(Scheduler):
                 yield from self._evict(stay, now_ns)
         if decision.outcome is Outcome.STARTS:
             stay = self._placements[decision.job] = self._on_nodes(self._controller.start(decision, now_ns))
+            stay.why = self._story(decision)
             self._cluster.start(stay)
             self._started.append(stay)
 
@@ -314,17 +344,25 @@ class SlurmScheduler(Scheduler):
         return decided
 
 
-def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, boot_ns: int = 0) -> Player:
-    """A play of the jobs of a site; ``boot_ns``: when the controller started, in their time.  Jobs that fit nowhere are
-    refused, and have no executions.
+def startable(cluster: Cluster) -> Callable[[Job], bool]:
+    """Whether a job would ever start: it fits on the empty nodes of its partition, and alone is over no limit.
+
+    What is returned raises KeyError: there is no such partition.
+    """
+    fits, nobody_runs = cluster.fitting(), LimitUsage(cluster)
+    return lambda job: fits(job) and not nobody_runs.why_waits(job)
+
+
+def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, **clocks_s: float) -> Player:
+    """A play of the jobs of a site; ``clocks_s``: the clocks of ``SlurmRules``.  Jobs that fit nowhere are refused, and
+    have no executions.
 
     Raises:
         KeyError: a job names a partition that is not there.
     """
-    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, boot_ns / SECOND_NS))
+    jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, **clocks_s))
     nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
-    nobody_runs = LimitUsage(cluster)
-    fitting = [job for job in filter(cluster.fitting(), jobs) if not nobody_runs.why_waits(job)]
+    fitting = [*filter(startable(cluster), jobs)]
     modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
     played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
     player = Player(scheduler, nodes, played, costs)

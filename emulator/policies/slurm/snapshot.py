@@ -6,9 +6,9 @@ Sets of nodes are whole numbers: bit ``i`` is the node that ``slurm.conf`` has i
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import reduce
+from heapq import heappop, heappush
 from itertools import islice
 from operator import add
 from operator import sub as subtract
@@ -88,6 +88,10 @@ class FreeTimes:
                 self._masks.append(mask)
 
 
+Kind = tuple[str, str]
+"""Jobs of one partition and one QOS."""
+
+
 @dataclass(eq=False, slots=True)
 class Waiting:
     """A job that is pending."""
@@ -106,6 +110,12 @@ class Waiting:
     """That which it was given, or was last calculated."""
     amounts: Amounts = ()
     """What it takes of each of its nodes; known when it has been submitted."""
+    displaces: int = 0
+    """Whom it may preempt: see ``Snapshot.displaced``; known when it has been submitted."""
+    stops: int = 0
+    """Those of them that stop when it is put over them."""
+    chooses_ns: int = ALREADY_NS
+    """When it may choose victims (again)."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 
@@ -117,8 +127,12 @@ class Waiting:
     @property
     def key(self) -> tuple[int, ...]:
         """The order in which jobs are looked at."""
-        preempts = self.qos is not None and bool(self.qos.preempts)
-        return -preempts, -self.partition.tier, -self.priority, self.number
+        return -self.partition.tier, -self.priority, self.number
+
+    @property
+    def kind(self) -> Kind:
+        """Its partition and its QOS; blank: QOS do not say who preempts."""
+        return self.partition.name, "" if self.qos is None else self.qos.name
 
     @property
     def terms(self) -> Partition | Qos:
@@ -137,6 +151,14 @@ class Running:
     """When its time limit, or its grace, is over."""
     preempted: bool = False
     """Whether it was chosen as a victim; ``end_ns`` is when its grace is over."""
+    exempt_until_ns: int = ALREADY_NS
+    """When it can be a victim at the earliest (``PreemptExemptTime``)."""
+
+    kind: Kind = field(init=False)
+    """Its partition and its QOS, by which others may preempt it."""
+
+    def __post_init__(self) -> None:
+        self.kind = self.waiting.kind
 
     @property
     def tier(self) -> int:
@@ -173,11 +195,21 @@ def minus(left: Amounts, right: Amounts) -> Amounts:
     return tuple(map(subtract, left, right))
 
 
+Displaced = dict[Kind, Mode]
+"""The kinds of running jobs that make room for others, and how."""
+
+
 class Snapshot:
     """What is free, running and waiting jobs.  Sets of nodes are whole numbers, as in ``FreeTimes``."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, wall_ns: int = 0) -> None:
+        """``wall_ns``: what the wall's clock says at 0."""
+        self.cluster, self.wall_ns = cluster, wall_ns
+        self.displaced: list[Displaced] = [{}]
+        """Whom a job may preempt, by number (``Waiting.displaces``); nobody by the first."""
+        self._now_ns = ALREADY_NS
+        self._exempt: list[tuple[int, int, Running]] = []
+        """Running jobs that cannot be victims yet, and until when."""
         self.partitions = {each.name: each for each in cluster.partitions}
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
@@ -202,9 +234,9 @@ class Snapshot:
         self._names = tuple(cluster.nodes)
         self._queue: list[Waiting] = []
         """The waiting ones, in the order in which they are looked at."""
-        self._in_partition: dict[str, dict[str, Running]] = {name: {} for name in self.partitions}
+        self._of_kind: dict[Kind, dict[str, Running]] = {}
         self._on: dict[str, dict[str, Running]] = {name: {} for name in cluster.nodes}
-        self._free_times: dict[Amounts, FreeTimes] = {}
+        self._free_times: dict[tuple[Amounts, int], FreeTimes] = {}
         self._with_features: dict[str, int] = {}
         """The nodes that have what jobs ask for, by their words."""
 
@@ -236,6 +268,9 @@ class Snapshot:
     def submit(self, waiting: Waiting) -> None:
         """A job waits from now on."""
         waiting.amounts = amounts_of_job(self.resources, waiting.job)
+        displaced = self._displaced_by(waiting)
+        waiting.displaces = self._number(displaced)
+        waiting.stops = self._number({kind: mode for kind, mode in displaced.items() if mode is Mode.SUSPEND})
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -255,8 +290,11 @@ class Snapshot:
         """A waiting job is on its nodes from now on."""
         name = running.waiting.job.name
         waiting = self.withdraw(name)
-        self.running[name] = self._in_partition[waiting.partition.name][name] = running
+        self.running[name] = self._of_kind.setdefault(running.kind, {})[name] = running
         self._add_end(running)
+        if exempt_ns := self._exempt_ns(waiting):
+            running.exempt_until_ns = self.second_of(running.start_ns) + exempt_ns
+            heappush(self._exempt, (running.exempt_until_ns, waiting.number, running))
         self.limits.start(waiting.job)
         for node in running.nodes:
             self.free[node] = minus(self.free[node], running.amounts)
@@ -266,7 +304,7 @@ class Snapshot:
     def end(self, running: Running) -> None:
         """It is gone from its nodes."""
         name = running.waiting.job.name
-        del self.running[name], self._in_partition[running.waiting.partition.name][name]
+        del self.running[name], self._of_kind[running.kind][name]
         self.going.pop(name, None)
         self._remove_end(running)
         self.limits.end(running.waiting.job)
@@ -282,7 +320,7 @@ class Snapshot:
         if running.preempted or not grace_ns:
             return False
         running.preempted = True
-        self.move_end(running, min(running.end_ns, now_ns // SECOND_NS * SECOND_NS + grace_ns))
+        self.move_end(running, min(running.end_ns, self.second_of(now_ns) + grace_ns))
         return True
 
     def send_off(self, running: Running, now_ns: int) -> None:
@@ -328,16 +366,35 @@ class Snapshot:
         """The first that may start, or all, in the order in which they are looked at."""
         return list(islice((each for each in self._queue if each.eligible_ns <= now_ns), limit))
 
-    def free_times(self, amounts: Amounts) -> FreeTimes:
-        """When each node will have so much free."""
-        if amounts not in self._free_times:
-            self._free_times[amounts] = FreeTimes(self._room_ns(node, amounts) for node in self._names)
-        return self._free_times[amounts]
+    def advance(self, now_ns: int) -> None:
+        """It is later: who was exempt from preemption may no longer be."""
+        self._now_ns = now_ns
+        while self._exempt and self._exempt[0][0] <= now_ns:
+            running = heappop(self._exempt)[-1]
+            if self.running.get(running.waiting.job.name) is running:
+                self._changed(running.nodes)
 
-    def free_at(self, node: str, at_ns: int) -> Amounts:
-        """What of a node will be free by then."""
-        leaving = (each.amounts for each in self._on[node].values() if each.end_ns <= at_ns)
-        return reduce(plus, leaving, self.free[node])
+    def second_of(self, at_ns: int) -> int:
+        """The beginning of a second of the wall's clock: Slurm's times are whole seconds."""
+        return at_ns - (at_ns + self.wall_ns) % SECOND_NS
+
+    def free_times(self, amounts: Amounts, displaced: int = 0) -> FreeTimes:
+        """When each node will have so much free, if those that may be displaced make room at once."""
+        found = self._free_times.get((amounts, displaced))
+        if found is None:
+            made = FreeTimes(self._room_ns(node, amounts, displaced) for node in self._names)
+            found = self._free_times[amounts, displaced] = made
+        return found
+
+    def free_at(self, node: str, at_ns: int, displaced: int = 0) -> Amounts:
+        """What of a node will be free by then, if those that may be displaced make room at once."""
+        free = self.free[node]
+        for running in self._on[node].values():
+            if running.end_ns <= at_ns:
+                free = plus(free, running.amounts)
+            elif (mode := self._makes_room(running, displaced)) is not None:
+                free = plus(free, running.amounts_running if mode is Mode.SUSPEND else running.amounts)
+        return free
 
     def free_without(self, gone: Iterable[Running], stopped: Iterable[Running] = ()) -> dict[str, Amounts]:
         """What is free of each node when ``gone`` will have left, and ``stopped`` will be stopped."""
@@ -349,39 +406,72 @@ class Snapshot:
                 free[node] = plus(free[node], amounts)
         return free
 
-    def preemptable(self, job: Waiting, *modes: Mode) -> Iterator[Running]:
-        """The running jobs that may be preempted for ``job``, and are in one of these ways."""
-        if job.qos is not None:
-            yield from (each for each in self.running.values() if _may_preempt(job, job.qos, each.waiting, modes))
-            return
+    def preemptable(self, displaced: int) -> Iterator[Running]:
+        """The running jobs that may make room now."""
+        for kind in self.displaced[displaced]:
+            of_kind = self._of_kind.get(kind, {}).values()
+            yield from (each for each in of_kind if each.exempt_until_ns <= self._now_ns)
+
+    def _makes_room(self, running: Running, displaced: int) -> Mode | None:
+        mode = self.displaced[displaced].get(running.kind)
+        return mode if running.exempt_until_ns <= self._now_ns else None
+
+    def _displaced_by(self, job: Waiting) -> Displaced:
+        """Whom a job may preempt, and how.  By QOS, who is suspended is in a partition of a lower tier (slurm.conf's
+        ``PreemptType``): in the same partition Slurm would give both turns, which is not modelled."""
+        settings, found = self.cluster.settings, Displaced()
+        if not settings.preempts:
+            return found
         for partition in self.cluster.partitions:
-            if partition.tier < job.partition.tier and partition.mode in modes:
-                yield from self._in_partition[partition.name].values()
+            is_lower = partition.tier < job.partition.tier
+            if job.qos is None:
+                found |= {(partition.name, ""): partition.mode} if is_lower else {}
+                continue
+            for qos in self.cluster.qos:
+                if qos.name in job.qos.preempts and (is_lower or qos.mode is not Mode.SUSPEND):
+                    found[partition.name, qos.name] = qos.mode
+        never = {Mode.OFF} if settings.gang else {Mode.OFF, Mode.SUSPEND}
+        return {kind: mode for kind, mode in found.items() if mode not in never}
+
+    def _number(self, displaced: Displaced) -> int:
+        if displaced not in self.displaced:
+            self.displaced.append(displaced)
+        return self.displaced.index(displaced)
+
+    def _exempt_ns(self, waiting: Waiting) -> int:
+        """``PreemptExemptTime``, which slurm.conf's page takes out where ``GANG`` is beside preempt/partition_prio."""
+        if waiting.qos is not None:
+            return waiting.qos.exempt_ns
+        return 0 if self.cluster.settings.gang else self.cluster.settings.exempt_ns
 
     def sharing(self) -> dict[str, Running]:
         """The running jobs on nodes that have not enough CPUs for all of theirs at once, in the order of starts."""
         names = {name for node, free in self.free.items() if min(free[:KEPT_FROM]) < 0 for name in self._on[node]}
         return {name: running for name, running in self.running.items() if name in names} if names else {}
 
-    def _room_ns(self, node: str, amounts: Amounts) -> int:
+    def _room_ns(self, node: str, amounts: Amounts, displaced: int) -> int:
         free = self.free[node]
         if fits(free, amounts):
             return ALREADY_NS
-        for each in sorted(self._on[node].values(), key=lambda running: running.end_ns):
-            free = plus(free, each.amounts)
+        leaving = list[tuple[int, Amounts]]()
+        for running in self._on[node].values():
+            mode = self._makes_room(running, displaced)
+            if mode is Mode.SUSPEND:
+                free = plus(free, running.amounts_running)
+                leaving.append((running.end_ns, minus(running.amounts, running.amounts_running)))
+            elif mode is not None:
+                free = plus(free, running.amounts)
+            else:
+                leaving.append((running.end_ns, running.amounts))
+        if fits(free, amounts):
+            return ALREADY_NS
+        for end_ns, gone in sorted(leaving):
+            free = plus(free, gone)
             if fits(free, amounts):
-                return each.end_ns
+                return end_ns
         return NEVER_NS
 
     def _changed(self, nodes: Iterable[str]) -> None:
         for node in nodes:
-            for amounts, room in self._free_times.items():
-                room.change(self.order[node], self._room_ns(node, amounts))
-
-
-def _may_preempt(job: Waiting, qos: Qos, other: Waiting, modes: Sequence[Mode]) -> bool:
-    """By QOS; who is suspended is in a partition of a lower tier (slurm.conf's ``PreemptType``).  In the same partition
-    Slurm would give both turns, which is not modelled."""
-    if other.qos is None or other.qos.mode not in modes or other.qos.name not in qos.preempts:
-        return False
-    return other.qos.mode is not Mode.SUSPEND or other.partition.tier < job.partition.tier
+            for (amounts, displaced), room in self._free_times.items():
+                room.change(self.order[node], self._room_ns(node, amounts, displaced))

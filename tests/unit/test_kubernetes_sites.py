@@ -1,0 +1,233 @@
+"""What clusters have that decides where a pod goes and whom it preempts, from manifests to the answer of ``who``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.policies.kubernetes.placement import enough_nodes
+from emulator.sites.kubernetes import HOSTNAME, ZONE
+from tests.commands import run_natjam
+from workloads.kubernetes.cluster import read_kubernetes
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+WEB = {"matchLabels": {"app": "web"}}
+NOT_WEB = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}
+BY_ZONE: dict[str, Any] = {
+    "maxSkew": 1,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": WEB,
+}
+APPS = "apps/v1"
+
+
+def node(name: str, cpu: int = 8, **labels: str) -> dict[str, Any]:
+    """A node; its zone is the first letter of its name."""
+    labels = {HOSTNAME: name, ZONE: name[0], **labels}
+    allocatable = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, on: str = "", cpu: int = 1, priority: int = 0, app: str = "", **spec: Any) -> dict[str, Any]:
+    """A pod that waits, or is on a node."""
+    containers = [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]
+    metadata = {"name": name, "namespace": "d", "labels": {"app": app or name}}
+    spec = {"containers": containers, "priority": priority, "nodeName": on, **spec}
+    status = {"phase": "Running" if on else "Pending"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def of(kind: str, name: str, version: str = "v1", **spec: Any) -> dict[str, Any]:
+    """An object of another kind."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+def affinity(kind: str, *terms: Mapping[str, Any], how: str = REQUIRED) -> dict[str, Any]:
+    """The ``affinity`` of a pod's spec."""
+    return {"affinity": {kind: {how: list(terms)}}}
+
+
+def about(selector: Mapping[str, Any], topology: str = ZONE, **more: Any) -> dict[str, Any]:
+    """A term about other pods."""
+    return {"topologyKey": topology, "labelSelector": selector, **more}
+
+
+def written(path: Path, *objects: Mapping[str, Any]) -> Path:
+    """A file with these objects."""
+    path.write_text("\n---\n".join(json.dumps(each) for each in objects))
+    return path
+
+
+def who(path: Path, name: str, *objects: Mapping[str, Any]) -> list[str]:
+    """What ``natjam who`` prints for a pod."""
+    return run_natjam("who", written(path / "c.yaml", *objects), name).stdout.splitlines()
+
+
+ON_A1 = {"nodeSelector": {HOSTNAME: "a1"}}
+PORT = {"containers": [{"ports": [{"hostPort": 80}]}]}
+UDP = {"containers": [{"ports": [{"hostPort": 80, "protocol": "UDP"}]}]}
+HERE = {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}]}
+THERE = {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.2"}]}]}
+OF_HOST = {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}
+ON_TWO = {"weight": 5, "preference": {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a2"]}]}}
+
+
+@pytest.mark.parametrize(
+    ("there", "spec", "first_line"),
+    [
+        # Required affinity: with a pod in the zone; a pod of lower priority is no reason to preempt.
+        ([pod("x", "b1", app="web")], affinity("podAffinity", about(WEB)), "goes to b1"),
+        ([], affinity("podAffinity", about(WEB)), "finds no node where preemption would help"),
+        ([], {**affinity("podAffinity", about(WEB)), "app": "web"}, "goes to a1"),  # it is the first of them
+        ([pod("x", "b1", app="web")], {**affinity("podAffinity", about(NOT_WEB)), "app": "web"}, "finds no node"),
+        # Anti-affinity, of the pod and of those there.
+        ([pod("x", "a1", app="web")], affinity("podAntiAffinity", about(WEB)), "goes to b1"),
+        ([pod("x", "a1", **affinity("podAntiAffinity", about(NOT_WEB)))], {}, "goes to b1"),
+        ([pod("x", "a1", **affinity("podAntiAffinity", about(NOT_WEB)))], {"app": "web", **ON_A1}, "goes to a1"),
+        # Preferences.
+        ([], affinity("nodeAffinity", ON_TWO, how=PREFERRED), "goes to a2"),
+        (
+            [pod("x", "b1", app="web")],
+            affinity("podAffinity", {"weight": 9, "podAffinityTerm": about(WEB)}, how=PREFERRED),
+            "goes to b1",
+        ),
+        (
+            [pod("x", "a1", app="web")],
+            affinity("podAntiAffinity", {"weight": 9, "podAffinityTerm": about(WEB)}, how=PREFERRED),
+            "goes to b1",
+        ),
+        # Spread: required, preferred, not over the nodes that the pod cannot have.
+        ([pod("x", "a1", app="web")], {"app": "web", "topologySpreadConstraints": [BY_ZONE]}, "goes to b1"),
+        (
+            [pod("x", "a1", app="web"), pod("y", "a2", app="web")],
+            {"app": "web", "topologySpreadConstraints": [{**BY_ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]},
+            "goes to b1",
+        ),
+        (
+            [pod("x", "a1", app="web")],
+            {"app": "web", "nodeSelector": {ZONE: "a"}, "topologySpreadConstraints": [BY_ZONE]},
+            "goes to a2",
+        ),
+        (
+            [pod("x", "a1", app="web")],
+            {
+                "app": "web",
+                "nodeSelector": {ZONE: "a"},
+                "topologySpreadConstraints": [{**BY_ZONE, "nodeAffinityPolicy": "Ignore"}],
+            },
+            "preempts on a1",
+        ),
+        ([], {"app": "web", "topologySpreadConstraints": [{**BY_ZONE, "minDomains": 3}]}, "goes to a1"),
+        (
+            [pod("x", "a1", app="web"), pod("y", "b1", app="web")],
+            {"app": "web", "topologySpreadConstraints": [{**BY_ZONE, "minDomains": 3}]},
+            "preempts on a1",
+        ),
+        # Ports of the node.
+        ([pod("x", "a1", **PORT), pod("y", "a2", **PORT)], PORT, "goes to b1"),
+        ([pod("x", "a1", **PORT)], {**UDP, **ON_A1}, "goes to a1"),
+        ([pod("x", "a1", **HERE)], {**THERE, **ON_A1}, "goes to a1"),
+        ([pod("x", "a1", **HERE)], {**PORT, **ON_A1}, "preempts on a1"),
+        ([pod("x", "a1", **OF_HOST)], {**PORT, **ON_A1}, "preempts on a1"),
+    ],
+)
+def test_where_a_pod_goes(there: list[dict[str, Any]], spec: Any, first_line: str, tmp_path: Path) -> None:
+    asked = pod("new", priority=9, **spec)
+    first, *_ = who(tmp_path, "new", node("a1"), node("a2"), node("b1"), *there, asked)
+    assert first.startswith(f"d/new (priority 9) {first_line}")
+
+
+def test_preemption_sees_what_a_victims_leaving_satisfies(tmp_path: Path) -> None:
+    """Of two nodes with a pod of lower priority, only where the port becomes free does preemption help."""
+    taken = [pod("low", "a1", **PORT), pod("high", "b1", priority=50, **PORT), pod("other", "b1")]
+    lines = who(tmp_path, "new", node("a1"), node("b1"), *taken, pod("new", priority=9, **PORT))
+    assert lines[1:] == [
+        "a1: d/low (priority 0) would go; taken",
+        "b1: its port 80/TCP is taken even with all of lower priority gone",
+    ]
+
+
+def test_preemption_sees_that_the_pod_goes_that_another_has_to_be_with(tmp_path: Path) -> None:
+    """All of lower priority are taken away first; then nobody is there with whom the pod may be."""
+    asked = pod("new", "", 4, 9, **affinity("podAffinity", about(WEB, HOSTNAME)))
+    beside, low = pod("with", "a1", 4, 50, app="web"), pod("low", "a1", 4, 1)
+    lines = who(tmp_path, "new", node("a1"), node("b1"), beside, low, asked)
+    assert lines[1] == "a1: d/low (priority 1) would go; taken"
+    beside["spec"]["priority"] = 0
+    lines = who(tmp_path, "new", node("a1"), node("b1"), beside, low, asked)
+    assert lines[0] == "d/new (priority 9) finds no node where preemption would help"
+
+
+def test_namespaces_are_selected_by_their_labels(tmp_path: Path) -> None:
+    term = about(WEB, namespaceSelector={"matchLabels": {"team": "x"}})
+    other = pod("x", "a1", app="web")
+    other["metadata"]["namespace"] = "theirs"
+    theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "theirs", "labels": {"team": "x"}}}
+    objects = [node("a1", 32), node("b1"), other, pod("new", **affinity("podAntiAffinity", term))]
+    assert who(tmp_path, "new", *objects, theirs)[0] == "d/new (priority 0) goes to b1"
+    theirs["metadata"]["labels"] = {"team": "y"}
+    assert who(tmp_path, "new", *objects, theirs)[0] == "d/new (priority 0) goes to a1"
+
+
+def test_the_volume_of_a_claim_says_where_its_pod_may_be(tmp_path: Path) -> None:
+    in_b = {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}]}
+    volume = of("PersistentVolume", "v", nodeAffinity={"required": in_b})
+    claim = of("PersistentVolumeClaim", "c", volumeName="v")
+    asked = pod("new", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}])
+    lines = who(tmp_path, "new", node("a1"), node("b1"), volume, claim, asked)
+    assert lines[:2] == ["d/new (priority 0) goes to b1", "a1: a volume of the pod cannot be reached from it"]
+    volume["spec"]["claimRef"] = {"namespace": "d", "name": "new-data"}
+    asked["spec"]["volumes"] = [{"name": "data", "ephemeral": {}}]
+    assert who(tmp_path, "new", node("a1"), node("b1"), volume, asked)[0] == "d/new (priority 0) goes to b1"
+
+
+@pytest.mark.parametrize("by", ["Service", "ReplicaSet", "Deployment", "StatefulSet"])
+def test_pods_of_a_service_or_an_owner_are_spread_by_default(by: str, tmp_path: Path) -> None:
+    there, new = pod("web-h1-a", "b1", app="web"), pod("web-h1-b", app="web")
+    for each in (there, new):
+        each["metadata"]["labels"]["pod-template-hash"] = "h1"
+        if by != "Service":
+            kind, name = ("ReplicaSet", "web-h1") if by == "Deployment" else (by, "web-h1")
+            each["metadata"]["ownerReferences"] = [{"kind": kind, "name": name, "controller": True}]
+    maker = {
+        "Service": of("Service", "web", selector={"app": "web"}),
+        "Deployment": of("Deployment", "web", APPS, selector=WEB),
+    }.get(by, of(by, "web-h1", APPS, selector=WEB, replicas=0))
+    objects = [node("b1", 16), node("a1"), there, new]
+    assert who(tmp_path, "web-h1-b", *objects, maker)[0] == "d/web-h1-b (priority 0) goes to a1"
+    there["metadata"]["ownerReferences"] = new["metadata"]["ownerReferences"] = []
+    assert who(tmp_path, "web-h1-b", *objects)[0] == "d/web-h1-b (priority 0) goes to b1"
+
+
+def test_sets_make_the_pods_that_they_lack(tmp_path: Path) -> None:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": []}}
+    claims = [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}]
+    stateful = of("StatefulSet", "db", APPS, replicas=3, template=template, volumeClaimTemplates=claims)
+    stateful["spec"]["ordinals"] = {"start": 1}
+    on_ssd = {"containers": [], "nodeSelector": {"disk": "ssd"}}
+    daemon = of("DaemonSet", "agent", APPS, template={"spec": on_ssd})
+    there = pod("db-1", "a1")
+    there["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "db", "controller": True}]
+    nodes = [node("a1"), node("a2", disk="ssd"), node("b1", disk="ssd")]
+    nodes[1]["spec"] = {"unschedulable": True}
+    found = read_kubernetes([written(tmp_path / "c.yaml", *nodes, stateful, daemon, there)])
+    waiting = {each.pod.name: each.pod for each in found.cluster.state.waiting}
+    assert list(waiting) == ["d/db-2", "d/db-3", "d/agent-a2", "d/agent-b1"]
+    assert waiting["d/db-3"].labels["apps.kubernetes.io/pod-index"] == "3"
+    claimed = [each.has_it for each in found.losses if "its claim is not bound" in each.why]
+    assert claimed == ["d/db-2", "d/db-3"]
+    assert "d/agent-a2 (priority 0) goes to a2" in run_natjam("who", tmp_path / "c.yaml", "agent-a2").stdout
+
+
+def test_a_sample_of_many_nodes_is_looked_at(tmp_path: Path) -> None:
+    assert [enough_nodes(count) for count in (50, 100, 250, 1_000, 6_000)] == [100, 100, 120, 420, 300]
+    nodes = [node(f"a{number}", 8 if number < 150 else 64) for number in range(250)]
+    lines = who(tmp_path, "new", *nodes, pod("new"))
+    assert lines[0] == "d/new (priority 0) goes to a0"  # the larger ones would be better, and are not looked at

@@ -1,0 +1,41 @@
+"""Recorded answers of YARN's own ResourceManager, in virtual time, held against natjam (``tests/peers/yarn.py``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.peers import yarn
+
+DATA = Path(__file__).parents[1] / "data" / "yarn"
+ROUNDS, RUNS = str(DATA / "rounds.json"), str(DATA / "runs.json")
+
+
+class TestRounds:
+    def test_the_recorded_rounds(self, capsys: pytest.CaptureFixture[str]):
+        assert yarn.main(["rounds", ROUNDS, RUNS]) == 0
+        assert capsys.readouterr().out == "20 of 20 equal\n"
+
+    @pytest.mark.parametrize(
+        ("what", "queue", "says"),
+        [
+            ("ideal", "root.research", "root.research: ideal (48128,), recorded (48127,)"),
+            ("to_obtain", "root.research", "root.research: to_obtain"),
+        ],
+    )
+    def test_a_round_that_differs(self, what: str, queue: str, says: str, tmp_path: Path, capsys):
+        first = json.loads(Path(ROUNDS).read_text())[0]
+        first["queues"][queue][what][0] -= 1
+        damaged = tmp_path / "rounds.json"
+        damaged.write_text(json.dumps([first]))
+        assert yarn.main(["rounds", str(damaged), RUNS]) == 1
+        found = capsys.readouterr().out
+        assert says in found
+        assert found.endswith("0 of 1 equal\n")
+
+
+def test_bad_arguments(capsys: pytest.CaptureFixture[str]):
+    assert yarn.main(["rounds"]) == 2
+    assert "yarn.py rounds" in capsys.readouterr().err
