@@ -148,6 +148,10 @@ class ClusterQueue(Frozen):
     checks: Mapping[str, tuple[str, ...]] = {}
     """Its admission checks, each with the flavors for which it is needed; none named: for all."""
 
+    def selects(self, namespace: str, labels: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether it admits workloads of a namespace; one whose labels are not known counts as selected."""
+        return namespace not in labels or self.namespaces.matches(labels[namespace])
+
 
 class LocalQueue(Frozen):
     """A queue of a namespace, through which workloads come to a ClusterQueue."""
@@ -224,7 +228,7 @@ class Cluster(Frozen):
     flavors: tuple[Flavor, ...] = ()
     local_queues: tuple[LocalQueue, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = {}
-    """The labels of each namespace; one that is not here has none."""
+    """The labels of each namespace that is known."""
     checks: tuple[AdmissionCheck, ...] = ()
     """One that is not here takes no time."""
     pods_ready: PodsReady | None = None

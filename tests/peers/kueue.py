@@ -106,7 +106,7 @@ def cluster_of(record: Mapping[str, Any]) -> Cluster:
         strategies,
         flavors,
         local_queues,
-        record.get("namespaces") or {},
+        {_NAMESPACE: {}, **(record.get("namespaces") or {})},
         tuple(AdmissionCheck(each["name"], (each["delay"] * SECOND_NS,)) for each in checks),
         _pods_ready(record.get("pods_ready")),
         tuple(

@@ -31,7 +31,7 @@ def held_by(cluster: Cluster, workload: Workload) -> HeldBy | None:
     queue = next(each for each in cluster.queues if each.name == workload.queue)
     if queue.stop is not StopPolicy.NONE:
         return HeldBy.CLUSTER_QUEUE
-    return None if queue.namespaces.matches(cluster.namespaces.get(workload.namespace, {})) else HeldBy.NAMESPACE
+    return None if queue.selects(workload.namespace, cluster.namespaces) else HeldBy.NAMESPACE
 
 
 def why_excluded(flavor: Flavor, podset: PodSet) -> str:

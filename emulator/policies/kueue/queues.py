@@ -180,7 +180,7 @@ class Queues:
 
     def is_excluded(self, waiting: Waiting) -> bool:
         """Whether its queue does not admit workloads of its namespace."""
-        return not waiting.node.settings.namespaces.matches(self._namespaces.get(waiting.workload.namespace, {}))
+        return not waiting.node.settings.selects(waiting.workload.namespace, self._namespaces)
 
     def exclude(self, waiting: Waiting) -> None:
         """Set aside a head that its queue does not admit; its like need not be of its namespace."""
