@@ -181,8 +181,6 @@ class PodsReady(Frozen):
     """``waitForPodsReady`` of Kueue's Configuration: whose pods are not ready in time is evicted, and returns later."""
 
     timeout_ns: int
-    blocks: bool = False
-    """Whether nobody starts while the pods of others are not ready (``blockAdmission``)."""
     timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
     backoff_base_ns: int = 60 * SECOND_NS
     backoff_max_ns: int = 3600 * SECOND_NS

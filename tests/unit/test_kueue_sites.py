@@ -201,7 +201,7 @@ def test_the_gate_of_priorities_and_pods_that_must_be_ready_are_read(tmp_path: P
     cluster = read(tmp_path, FLAVORS + QUEUE + configuration)[0].cluster
     assert not cluster.sorts_by_priority
     times_ns = (5400 * SECOND_NS, 5 * SECOND_NS, 3600 * SECOND_NS)
-    assert cluster.pods_ready == PodsReady(times_ns[0], False, RequeuingTimestamp.CREATION, *times_ns[1:], limit=3)
+    assert cluster.pods_ready == PodsReady(times_ns[0], RequeuingTimestamp.CREATION, *times_ns[1:], limit=3)
     preference = "flavorFungibility: {whenCanBorrow: TryNextFlavor, preference: PreemptionOverBorrowing}"
     queue = QUEUE.replace("namespaceSelector: {}", preference)
     fungibility = read(tmp_path, FLAVORS + queue)[0].cluster.queues[0].fungibility

@@ -186,7 +186,6 @@ class Configuration(Object, frozen=True):
     waitsForPods: bool | None = at("waitForPodsReady.enable", None)
     """Whether Kueue looks at pods that are ready, in v1beta1; later it does where there is a timeout."""
     podsTimeout: str = at("waitForPodsReady.timeout", "")
-    blockAdmission: bool = at("waitForPodsReady.blockAdmission", False)
     requeuingTimestamp: str = at("waitForPodsReady.requeuingStrategy.timestamp", "Eviction")
     backoffLimitCount: int | None = at("waitForPodsReady.requeuingStrategy.backoffLimitCount", None)
     backoffBaseSeconds: int = at("waitForPodsReady.requeuingStrategy.backoffBaseSeconds", 60)

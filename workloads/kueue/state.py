@@ -107,8 +107,6 @@ def _of_configuration(found: Objects) -> Iterator[Loss]:
     for each in found.of(api.CONFIGURATION):
         waits, counted = each.value.waitsForPods, api.Configuration.COUNTED
         yield from (loss for loss in each.losses if waits is not False or ".waitForPodsReady." not in loss.what)
-        if waits:
-            yield from each.lost(table, "Configuration", "waitForPodsReady.enable", "true", counted)
         for gate, is_on in each.value.featureGates.items():
             what = f"Configuration.featureGates.{printable(gate)}={printable(is_on)}"
             loss = table.loss("feature gate", gate, is_on, each.where, what=what, kind=counted)
@@ -208,7 +206,6 @@ def _pods_ready(found: Found[api.Configuration]) -> PodsReady | None:
         raise found.problem("waitForPodsReady.timeout", error) from None
     return PodsReady(
         timeout_ns,
-        spec.blockAdmission,
         found.word("waitForPodsReady.requeuingStrategy.timestamp", RequeuingTimestamp, spec.requeuingTimestamp),
         spec.backoffBaseSeconds * SECOND_NS,
         spec.backoffMaxSeconds * SECOND_NS,
