@@ -15,6 +15,7 @@ from functools import partial
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.snapshot import ALREADY_NS, KEPT_FROM, Snapshot, Waiting
+from emulator.sites.slurm import MEMORY
 from emulator.vocabulary import SECOND_NS, Frozen
 
 
@@ -96,7 +97,8 @@ def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
     """Why a job has no room on these nodes: as ``squeue`` names it, and in words."""
     fit = (snapshot.free_times(job.amounts).now & nodes).bit_count()
     kept = list(zip(snapshot.resources, job.amounts, strict=True))[KEPT_FROM:]
-    more = "".join(f" and {amount} {name}" for name, amount in kept if amount)
+    called = ((amount, "MB of memory" if name == MEMORY else name) for name, amount in kept if amount)
+    more = "".join(f", {amount} {name}" for amount, name in called)
     would_fit = (snapshot.free_times(job.amounts).now & snapshot.nodes_for(job)).bit_count() >= job.job.nodes
     reason = "Priority" if would_fit else "Resources"
     what = f"{reason}: {fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
