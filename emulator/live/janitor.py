@@ -162,8 +162,8 @@ def socket_directory(run_id: str) -> Path:
 
 
 def short_place(own: Path, lingering: Path) -> Path:
-    """The user's ``own`` runtime directory, if it is private and stays, else ``/tmp``.  It stays if the file ``lingering``
-    is there (``loginctl enable-linger`` makes it)."""
+    """The user's ``own`` runtime directory, if it is private and stays at a logout, else ``/tmp``.  It stays if the file
+    ``lingering`` is there (``loginctl enable-linger`` makes it)."""
     return own if _is_own(own) and os.path.exists(lingering) else Path("/tmp")
 
 
@@ -178,8 +178,8 @@ def _is_own(directory: Path) -> bool:
 
 
 def end_left_over_runs() -> int:
-    """Clean up after runs of this user whose driver and janitor are both gone; returns how many directories
-    they left."""
+    """Clean up after runs of this user whose driver and janitor are both gone; returns how many directories they
+    left."""
     ended = 0
     places = {run_directory("").parent, socket_directory("").parent}
     for directory in (each for place in places for each in place.glob(f"{_DIRECTORY_PREFIX}*")):
