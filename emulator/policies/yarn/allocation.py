@@ -14,7 +14,7 @@ counts the megabytes of containers of 1 GB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -25,9 +25,9 @@ from emulator.policies.policy import PacedAllocation
 from emulator.policies.queues import most_underserved
 from emulator.policies.resources import PARTS, WHOLE_PPM, common, lacking, minus, plus, total
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, QueueView, Take
-from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.amounts import Amounts, exact
 from emulator.policies.yarn.ideal import Need, assign
-from emulator.policies.yarn.options import YarnPreemption
+from emulator.policies.yarn.options import YarnParent, YarnPreemption
 from emulator.policies.yarn.victims import Claim, demanded
 from emulator.vocabulary import Frozen, Resources
 
@@ -42,6 +42,8 @@ class YarnPace(msgspec.Struct, frozen=True):
     """When and what YARN's preemption policy reclaims; see ``emulator.policies.policy.Pace``."""
 
     preemption: YarnPreemption
+    parents: dict[str, YarnParent] = msgspec.field(default_factory=dict)
+    disable_preemption: tuple[str, ...] = ()
 
     @property
     def interval_ns(self) -> int:
@@ -56,8 +58,8 @@ class YarnPace(msgspec.Struct, frozen=True):
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
         """See ``Pace``."""
         amounts = amounts_of(view)
-        leaves = [_need_of(queue, amounts) for queue in view.queues]
-        root = Need("root", *(amounts.whole,) * 2, amounts.none, amounts.none, children=tuple(leaves))
+        leaves = [_need_of(queue, amounts, queue.name in self.disable_preemption) for queue in view.queues]
+        root = _root_of(leaves, self.parents, amounts)
         allowed = left = assign(root, self.preemption, False, amounts)
         takes: list[Take] = []
         for leaf in leaves:
@@ -83,11 +85,15 @@ class YarnOptions(Frozen):
     """``per-node-heartbeat.maximum-offswitch-assignments``: most containers given out per heartbeat of a node."""
     preemption: YarnPreemption | None = YarnPreemption()
     """None: the scheduling monitor is off, which is Hadoop's default."""
+    parents: dict[str, YarnParent] = msgspec.field(default_factory=dict)
+    """The queues that have queues and no jobs, by name; each queue is in one of them, or in the root."""
+    disable_preemption: tuple[str, ...] = ()
+    """The queues with jobs from which nothing is taken for other queues."""
 
     @property
     def pace(self) -> YarnPace | None:
         """See ``emulator.policies.policy.PacedAllocation``."""
-        return None if self.preemption is None else YarnPace(self.preemption)
+        return None if self.preemption is None else YarnPace(self.preemption, self.parents, self.disable_preemption)
 
 
 def amounts_of(view: ClusterView) -> Amounts:
@@ -105,14 +111,73 @@ def yarn_capacity(view: ClusterView, options: YarnOptions) -> AllocationDecision
 
     The jobs of a queue are ordered by priority, then by submission.
     """
-    order = most_underserved(queue for queue in view.queues if queue.used < queue.maximum)
+    known = {queue.name: queue for queue in view.queues}
+    whole = WHOLE_PPM if any(queue.held for queue in view.queues) else view.containers
+    for name, parent in _from_the_leaves(options.parents):
+        children = [known[child] for child in parent.queues]
+        known[name] = QueueView(
+            name,
+            min(child.rank for child in children),
+            sum(child.capacity for child in children),
+            int(whole * exact(parent.maximum)),
+            sum(child.used for child in children),
+            sum(child.pending for child in children),
+        )
+    order = tuple(_in_order(_tops(known, options.parents), known, options.parents))
     return AllocationDecision(order, per_heartbeat=options.offswitch_per_heartbeat)
+
+
+# ---- the tree ----
+
+
+def _tops(names: Iterable[str], parents: Mapping[str, YarnParent]) -> list[str]:
+    """The queues that are in no other."""
+    inside = {child for parent in parents.values() for child in parent.queues}
+    return [name for name in names if name not in inside]
+
+
+def _from_the_leaves(parents: Mapping[str, YarnParent]) -> Iterator[tuple[str, YarnParent]]:
+    """The parents, each after those that are in it."""
+    done = dict.fromkeys(parents, False)
+    while not all(done.values()):
+        for name, parent in parents.items():
+            if not done[name] and all(done.get(child, True) for child in parent.queues):
+                done[name] = True
+                yield name, parent
+
+
+def _in_order(names: Iterable[str], known: Mapping[str, QueueView], parents: Mapping[str, YarnParent]) -> Iterator[str]:
+    """The leaves below these queues in the order of service, level by level; a full queue is left out."""
+    for name in most_underserved(known[name] for name in names if known[name].used < known[name].maximum):
+        if name in parents:
+            yield from _in_order(parents[name].queues, known, parents)
+        else:
+            yield name
+
+
+def _root_of(leaves: Iterable[Need], parents: Mapping[str, YarnParent], amounts: Amounts) -> Need:
+    known = {leaf.name: leaf for leaf in leaves}
+    for name, parent in _from_the_leaves(parents):
+        known[name] = _parent_of(name, [known[child] for child in parent.queues], exact(parent.maximum), amounts)
+    return _parent_of("root", [known[name] for name in _tops(known, parents)], Fraction(1), amounts)
+
+
+def _parent_of(name: str, children: Sequence[Need], maximum: Fraction, amounts: Amounts) -> Need:
+    none = amounts.none
+    return Need(
+        name,
+        total((child.guaranteed for child in children), none),
+        amounts.part(amounts.whole, maximum),
+        total((child.used for child in children), none),
+        total((child.pending for child in children), none),
+        children=tuple(children),
+    )
 
 
 # ---- parts ----
 
 
-def _need_of(queue: QueueView, amounts: Amounts) -> Need:
+def _need_of(queue: QueueView, amounts: Amounts, is_disabled: bool) -> Need:
     """A queue from a view; requests beyond its maximum do not count."""
     has_sizes = bool(queue.held)
     guaranteed, maximum = (
@@ -121,7 +186,7 @@ def _need_of(queue: QueueView, amounts: Amounts) -> Need:
     )
     used = queue.held or (queue.used * UNIT,)
     pending = common(queue.wanted or (queue.pending * UNIT,), lacking(maximum, used))
-    return Need(queue.name, guaranteed, maximum, used, pending)
+    return Need(queue.name, guaranteed, maximum, used, pending, is_disabled=is_disabled)
 
 
 def _claim_of(job: JobView, amounts: Amounts) -> Claim:
