@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -42,6 +43,7 @@ from emulator.policies.yarn.marks import Marks
 from emulator.policies.yarn.options import YarnParent, YarnPreemption
 from emulator.policies.yarn.victims import RoundVictims
 from emulator.vocabulary import REDUCE, JobFacts
+from tests.commands import invoked
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
 
@@ -372,6 +374,48 @@ def test_the_recorded_runs(tmp_path: Path, run: str):
                         assert measured == pytest.approx(published, rel=claim.accept["within"]), cell
                     else:
                         assert abs(measured - published) <= claim.accept["within_absolute"], cell
+
+
+class TestWhy:
+    def test_a_round_says_what_a_queue_is_entitled_to(self):
+        (take,) = YarnPace(TUNED).takes(two(47, 1, 11))
+        holds = "queue research holds 47 containers and is entitled to 36 containers"
+        assert take.why == f"{holds}; this round takes 11 containers for production"
+
+    def test_jobs_of_a_queue_take_from_each_other(self):
+        preemption = YarnPreemption(intra_queue=True)
+        (take,) = YarnPace(preemption).takes(TestInsideAQueue().of(48, 0, 1))
+        assert take.why == "jobs of queue q of higher priority lack 1 containers"
+
+    def test_explain_says_it(self, tmp_path: Path):
+        preemption = {"interval_s": 1, "max_wait_before_kill_s": 1, "total_preemption_per_round": 1}
+        preemption |= {"natural_termination_factor": 1, "max_ignored_over_capacity": 0}
+        queues = {"production": {"capacity": 0.25}, "research": {"capacity": 0.75}}
+        lengths = {"research": (0.0, 15, 40.0), "production": (20.0, 4, 8.0)}
+        jobs = [
+            {"name": name, "queue": name, "submit_s": at, "reduces": count, "reduce_s": length, "key_s": 1.0}
+            for name, (at, count, length) in lengths.items()
+        ]
+        allocation = {"name": "yarn-capacity", "queues": queues, "preemption": preemption}
+        scheduler = {"allocation": allocation, "job_selection": "priority", "task_eviction": "newest"}
+        experiment = {
+            "name": "why",
+            "engine": "sim",
+            "overheads": "yarn-3",
+            "cluster": {"nodes": 4, "containers_per_node": 4},
+            "scheduler": {**scheduler, "mechanism": "kill"},
+            "workload": {"jobs": jobs},
+        }
+        path, out = tmp_path / "why.yaml", tmp_path / "run"
+        path.write_text(dump_yaml(experiment))
+        assert invoked("run", path, "--out", out).exit_code == 0
+        found = json.loads(invoked("explain", out, "--json").output)
+        whys = [each["why"] for each in found["evictions"]]
+        assert len(whys) == 4
+        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 containers for production"), (
+            "its master's"
+        )
+        assert whys[0].startswith("newest: on its container since")
 
 
 class TestTrees:

@@ -14,8 +14,10 @@ counts the megabytes of containers of 1 GB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
+from operator import gt
 from typing import Annotated, Any
 
 import msgspec
@@ -23,7 +25,7 @@ import msgspec
 from emulator.policies.job_selection import PRIORITY, by_priority
 from emulator.policies.policy import PacedAllocation
 from emulator.policies.queues import most_underserved
-from emulator.policies.resources import PARTS, WHOLE_PPM, common, lacking, minus, plus, total
+from emulator.policies.resources import PARTS, WHOLE_PPM, common, lacking, minus, plus, total, written
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, QueueView, Take
 from emulator.policies.yarn.amounts import Amounts, exact
 from emulator.policies.yarn.ideal import Need, assign
@@ -61,11 +63,13 @@ class YarnPace(msgspec.Struct, frozen=True):
         leaves = [_need_of(queue, amounts, queue.name in self.disable_preemption) for queue in view.queues]
         root = _root_of(leaves, self.parents, amounts)
         allowed = left = assign(root, self.preemption, False, amounts)
+        words = partial(_in_words, names=next((node.resource_names for node in view.nodes.values()), ()))
         takes: list[Take] = []
         for leaf in leaves:
             obtained = lacking(leaf.to_obtain, amounts.none)
             left = lacking(left, obtained)
-            takes += _take((job.name for job in _last_first(view, leaf.name)), obtained, allowed)
+            jobs = [job.name for job in _last_first(view, leaf.name)]
+            takes += _take(jobs, obtained, allowed, why=_across_in_words(leaf, leaves, words))
         for leaf in leaves if self.preemption.intra_queue else ():
             jobs = _last_first(view, leaf.name)
             claims = [_claim_of(job, amounts) for job in jobs]
@@ -74,7 +78,8 @@ class YarnPace(msgspec.Struct, frozen=True):
             masters = plus(minus(leaf.used, tasks), total(awaited, amounts.none))
             givers, amount = demanded(leaf, claims, masters, left, self.preemption, amounts)
             left = lacking(left, amount)
-            takes += _take((job.name for job in jobs if job.name in givers), amount, allowed, enough_of_any=True)
+            why = f"jobs of queue {leaf.name} of higher priority lack {words(amount)}"
+            takes += _take([job.name for job in jobs if job.name in givers], amount, allowed, True, why)
         return tuple(takes)
 
 
@@ -200,9 +205,21 @@ def _last_first(view: ClusterView, queue: str) -> Sequence[JobView]:
     return sorted((job for job in view.jobs.values() if job.facts.queue == queue), key=by_priority, reverse=True)
 
 
-def _take(jobs: Iterable[str], amount: Resources, allowed: Resources, enough_of_any: bool = False) -> list[Take]:
-    names = tuple(jobs)
-    return [Take(names, amount, allowed, enough_of_any)] if names and any(amount) else []
+def _take(
+    jobs: Sequence[str], amount: Resources, allowed: Resources, enough_of_any: bool = False, why: str = ""
+) -> list[Take]:
+    return [Take(tuple(jobs), amount, allowed, enough_of_any, why)] if jobs and any(amount) else []
+
+
+def _across_in_words(queue: Need, queues: Iterable[Need], words: Callable[[Resources], str]) -> str:
+    """What the queue is entitled to, what a round takes of it, and for whom."""
+    short = ", ".join(other.name for other in queues if any(map(gt, other.ideal, other.used)))
+    holds = f"holds {words(queue.used)} and is entitled to {words(queue.ideal)}"
+    return f"queue {queue.name} {holds}; this round takes {words(queue.to_obtain)} for {short}"
+
+
+def _in_words(amount: Resources, names: Sequence[str]) -> str:
+    return written(amount, names) if names else f"{amount[0] / UNIT:.4g} containers"
 
 
 _WITH_OPTIONS: Any = yarn_capacity
