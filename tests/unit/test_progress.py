@@ -169,6 +169,25 @@ def test_closing_tables_and_no_failures() -> None:
     assert failures(summary()) == []
 
 
+def test_what_is_saved_is_not_called_suspended_and_masters_that_take_no_time_have_no_row() -> None:
+    told = copy.deepcopy(summary())
+    cost = told["overheads"]["schedule_s"]
+    told["overheads"]["suspend_s"] = cost
+    assert "suspend or save" in displayed(*closing_tables(told))
+    for mean, is_shown in ((2.5, True), (0.0, False), (None, False)):
+        told["overheads"]["application_master_start_s"] = {**cost, "mean": mean}
+        assert ("application master start" in displayed(*closing_tables(told))) == is_shown
+
+
+def test_the_reason_of_a_failure_does_not_fill_the_table() -> None:
+    failed = copy.deepcopy(summary())
+    failed["jobs"][0] |= {"state": "failed", "reason": "train/tasks-000.3 failed 4 times, at last: " + "a | b " * 50}
+    text = displayed(*closing_tables(failed), width=400)
+    assert "failed: train/tasks-000.3 failed 4 times, at last: " in text
+    assert "a | b a" not in text
+    assert "a | b " * 49 in failures(failed)[0]
+
+
 def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
     with_deadlines = copy.deepcopy(summary())
     one = with_deadlines["jobs"][0]
