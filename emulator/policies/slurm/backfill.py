@@ -2,7 +2,8 @@
 
 Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made
 room at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it
-from now on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).
+from now on, also while its victims leave or are in their grace.  For who is there in theory, and still finds no room
+(those that would only stop keep their memory), nothing is kept.  Whoever cannot be anywhere now is planned (``Plan``).
 The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
 nothing.
 
@@ -25,6 +26,10 @@ from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.snapshot import ALREADY_NS, FreeTimes, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Job
 
+_NOT_PLANNED = ("Partition", "JobArray")
+"""With these begin the reasons of jobs that no end of another would let start, or of tasks behind others of an array.
+Who waits for a limit of a QOS or an association is planned all the same, if it could not start now, as recorded."""
+
 
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
     """Look at the pending jobs once.  The caller carries out each decision in ``snapshot`` before it takes the next."""
@@ -34,20 +39,19 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
-        if why := snapshot.limits.why_waits(job.job):
-            yield Decision(job.job.name, Outcome.WAITS, why=why)
+        why = snapshot.limits.why_waits(job.job)
+        if number < hopeful and not why.startswith(_NOT_PLANNED):
+            where, at_ns = plan.add(job) or ((), None)
+            why = why or too_few(snapshot, job, plan.free_now(job))
+            yield Decision(job.job.name, Outcome.WAITS, where, (), at_ns, why)
             continue
-        if number < hopeful:
-            decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
-            if (planned := plan.add(job)) is not None:
-                where, at_ns = planned
-                decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
-            yield decision
+        if why:
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
             continue
         where = plan.where_now(job)
         decision = decide(snapshot, job, plan.free_now(job), now_ns)
         yield decision
-        if decision.outcome is not Outcome.STARTS:
+        if decision.outcome in (Outcome.PREEMPTS, Outcome.AWAITS_VICTIMS):
             plan.keep(where, now_ns, now_ns + job.limit_ns)
 
 
@@ -96,7 +100,7 @@ class Plan:
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
         room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
-        for begin_ns, nodes, next_ns in self._beginnings(job):
+        for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
                 continue
@@ -114,24 +118,33 @@ class Plan:
                 return where, at_ns
         return None
 
-    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int, int | None]]:
-        """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
-        enough, and the next of these times."""
-        yield self._now_ns, self.free_now(job), self._ends_ns[0] if self._ends_ns else None
-        allowed = self._snapshot.nodes_for(job)
-        following = [*self._ends_ns[1:], None]
-        for begin_ns, kept_then, next_ns in zip(self._ends_ns, self._kept_then, following, strict=True):
-            if begin_ns > self._now_ns + self._settings.bf_window_ns:
+    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
+        """Now, and when something that is kept is free again; with the nodes that are free from then on, and the next
+        of these times.  Those before whose next one the job fits nowhere are left out: it would be tried again then.
+        """
+        allowed, needed, ends_ns = self._snapshot.nodes_for(job), job.job.nodes, self._ends_ns
+        soonest_ns = room.first_ns(allowed, needed)
+        if soonest_ns is None:
+            return
+        before = bisect_left(ends_ns, soonest_ns)
+        if not before:
+            yield self._now_ns, self.free_now(job), ends_ns[0] if ends_ns else None
+        last_ns = self._now_ns + self._settings.bf_window_ns
+        for number in range(max(0, before - 1), len(ends_ns)):
+            begin_ns = ends_ns[number]
+            if begin_ns > last_ns:
                 return
-            nodes = allowed & ~kept_then
-            if nodes.bit_count() < job.job.nodes:
+            next_ns = ends_ns[number + 1] if number + 1 < len(ends_ns) else None
+            nodes = allowed & ~self._kept_then[number]
+            fits = nodes if next_ns is None else nodes & room.by(next_ns)
+            if fits.bit_count() < needed:
                 continue
             end_ns = self._rounded_up(begin_ns + job.limit_ns)
-            first, last = bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))
-            for _, until_ns, later in self._kept[first:last]:
-                if begin_ns < until_ns:
-                    nodes &= ~later
-            yield begin_ns, nodes, next_ns
+            later = 0
+            for begun in range(bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))):
+                later |= self._kept[begun][2]
+            if (fits & ~later).bit_count() >= needed:
+                yield begin_ns, nodes & ~later, next_ns
 
     def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
