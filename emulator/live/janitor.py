@@ -162,8 +162,10 @@ def socket_directory(run_id: str) -> Path:
 
 
 def short_place(own: Path, lingering: Path) -> Path:
-    """The user's ``own`` runtime directory, if it is private and stays at a logout, else ``/tmp``.  It stays if the file
-    ``lingering`` is there (``loginctl enable-linger`` makes it)."""
+    """The user's ``own`` runtime directory, if it is private and stays at a logout, else ``/tmp``.
+
+    It stays if the file ``lingering`` is there (``loginctl enable-linger`` makes it).
+    """
     return own if _is_own(own) and os.path.exists(lingering) else Path("/tmp")
 
 
