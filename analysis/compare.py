@@ -60,7 +60,7 @@ _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 _MAX_EVICTIONS = 30
 """On a terminal; ``compare.json`` has all."""
 _RUN_KEYS = ("variant", "run_number")
-_KEYS = (*_RUN_KEYS, "name", "queue")
+_KEYS = (*_RUN_KEYS, "job", "queue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Comparison:
     quantity: str
     """One of ``QUANTITIES``."""
     pairs: DataFrame
-    """One row for each pair of jobs: variant, run_number, name, queue, a, b, difference."""
+    """One row for each pair of jobs: variant, run_number, job, queue, a, b, difference."""
     differences: Mapping[str, Difference]
     """By queue, and for all queues together; where one side is compared with each variant of the other, by both."""
     unpaired: tuple[int, int]
@@ -107,7 +107,7 @@ class Comparison:
             "unpaired_runs": {"a": self.unpaired_runs[0], "b": self.unpaired_runs[1]},
             "disturbed": {"a": self.disturbed[0], "b": self.disturbed[1]},
             "totals": {name: {"a": a, "b": b} for name, (a, b) in self.totals.items()},
-            "jobs": self.pairs.to_dict("records"),
+            "jobs": self.pairs.rename(columns={"job": "name"}).to_dict("records"),
         }
 
 

@@ -20,7 +20,7 @@ from analysis.load import rows_of
 from analysis.run_paths import the_run
 from analysis.run_schema import OF_A_CHOICE
 from emulator.records.history import Chooser
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Mechanism
 
 Row = Mapping[str, Any]
 """A row of a table, by column name; None if there is no value."""
@@ -96,6 +96,11 @@ class Eviction(Frozen):
     """The queue of its job; empty: the tables do not have the attempt."""
     overdue: Decision | None = None
     """The ResourceManager's later choice to kill it, because its container had not been given back in time."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether its whole process was saved: then all its work is kept, whatever keys it has done."""
+        return self.outcome == "checkpointed" and self.chosen["mechanism"] == Mechanism.IMAGE
 
     @property
     def requesters(self) -> list[str]:
@@ -239,7 +244,8 @@ def why(decision: Decision, candidate: Row) -> str:
     if rule == "pr":
         place = f"drawn among {candidates}"
     parts.append("the only one" if candidates == 1 else place)
-    late = "killed because a container was not given back in time, " if by == Chooser.RESOURCE_MANAGER else ""
+    is_late = by == Chooser.RESOURCE_MANAGER and said is None
+    late = "killed because a container was not given back in time, " if is_late else ""
     return f"{late}{rule}: {', '.join(parts)}" + (f"; {said}" if said else "")
 
 

@@ -5,6 +5,7 @@ With it goes what the tasks of a job waited for (``waits_for_room``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -27,7 +28,7 @@ from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
 from emulator.resolved import nodes_of
-from emulator.vocabulary import Resources
+from emulator.vocabulary import Resources, counted
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
@@ -48,6 +49,8 @@ class Explanation:
     """What the requested job waited for, where containers have several sizes."""
     cancelled: Sequence[str] = ()
     """Jobs that were ended for others, of those requested."""
+    by_order: Sequence[str] = ()
+    """Attempts that were stopped by a trigger or by hand, of those requested: no policy has chosen them."""
 
     def to_json(self) -> dict[str, Any]:
         """The output of ``--json``, with times in emulated seconds."""
@@ -58,6 +61,7 @@ class Explanation:
             "decisions": [decision.to_json() for decision in self.decisions],
             "waits": [asdict(wait) for wait in self.waits],
             "cancelled": [*self.cancelled],
+            "by_order": [*self.by_order],
         }
 
 
@@ -87,7 +91,10 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     waits = () if job is None else _waits(run, configuration, job)
     ended = [row["name"] for row in jobs if row["reason"] == CANCELLED]
     cancelled = [name for name in ended if job in (None, name) and attempt is None]
-    return Explanation(str(path), mechanism_of(configuration), found, kept, attempt, job, waits, cancelled)
+    chosen = Counter(eviction.attempt for eviction in found if eviction.outcome == "suspended")
+    stopped = (row for row in attempts if job in (None, row["job"]) and attempt in (None, row["attempt"]))
+    by_order = [row["attempt"] for row in stopped if len(row["suspended_spans"]) > chosen[row["attempt"]]]
+    return Explanation(str(path), mechanism_of(configuration), found, kept, attempt, job, waits, cancelled, by_order)
 
 
 def _waits(path: Path, configuration: Mapping[str, Any], job: str) -> tuple[Wait, ...]:
@@ -121,9 +128,12 @@ def _row(decision: Decision, attempt: str) -> Row | None:
 
 
 def evictions_table(explanation: Explanation) -> Table:
-    """One row for each eviction, at most 60."""
+    """One row for each eviction, at most 60; with those that were chosen and ended by themselves first."""
     found = explanation.evictions
-    count = "one eviction" if len(found) == 1 else f"{len(found)} evictions"
+    ended = sum(eviction.outcome == "ended" for eviction in found)
+    evicted = len(found) - ended
+    count = "one eviction" if evicted == 1 else f"{evicted} evictions"
+    count += f", and {counted(ended, 'task')} chosen that ended first," if ended else ""
     columns = [*numbers("at, s", importance=5), *names("attempt"), *words("why it"), *names("for", importance=3)]
     columns += [*words("why its job", importance=2), *words("then"), *words("went on", importance=4)]
     table = new_table(f"{count} in {explanation.run}", columns)
@@ -144,10 +154,12 @@ def notes(explanation: Explanation) -> list[str]:
     """Notes to the table."""
     said = []
     found, attempt = explanation.evictions, explanation.attempt
-    if not found and not explanation.cancelled:
+    if not found and not explanation.cancelled and not explanation.by_order:
         nobody = "nobody" if explanation.job is None else f"no task of {explanation.job}"
         whom = f"{attempt} was never chosen" if attempt else f"{nobody} was evicted"
         said.append(f"{whom} (mechanism {explanation.mechanism})")
+    if names := explanation.by_order:
+        said.append(f"stopped by a trigger or by hand: {', '.join(names[:_ROWS])}{_more(names, names[:_ROWS])}")
     if names := explanation.cancelled:
         said.append(f"cancelled for other jobs: {', '.join(names[:_ROWS])}{_more(names, names[:_ROWS])}")
     if len(found) > _ROWS:
@@ -220,7 +232,8 @@ def _then(eviction: Eviction) -> str:
         return f"not given back in time: killed at {eviction.overdue.t_s:.1f} s, lost {eviction.lost_s:.1f} s"
     kept = _lost(eviction) if eviction.outcome == "killed" else _kept(eviction)
     cost = "" if eviction.cost_s is None else f" in {eviction.cost_s:.2f} s"
-    return f"{eviction.outcome}{cost}, {kept}"
+    outcome = "saved as an image" if eviction.is_image else eviction.outcome
+    return f"{outcome}{cost}, {kept}"
 
 
 def _lost(eviction: Eviction) -> str:
@@ -230,6 +243,8 @@ def _lost(eviction: Eviction) -> str:
 
 
 def _kept(eviction: Eviction) -> str:
+    if eviction.is_image:
+        return "all its work kept"
     return "process kept" if eviction.keys_done is None else f"{eviction.keys_done} keys kept"
 
 

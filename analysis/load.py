@@ -43,7 +43,7 @@ class Results(Frozen):
     utilization, peak_bytes, io_fraction, energy_j, swap_bytes, checkpoint_bytes, lag_p99_real_ms, lag_p99_emulated_s,
     verified, path."""
     jobs: DataFrame
-    """``jobs.parquet``: one row for each job."""
+    """``jobs.parquet``: one row for each job, whose name is ``job``, as in the other frames."""
     tasks: DataFrame
     """``tasks.parquet``: one row for each map or reduce."""
     attempts: DataFrame
@@ -73,7 +73,7 @@ def load_runs(runs: Sequence[RunPath]) -> Results:
     of_attempt = attempts[["run", "repeat", "container", "job", "queue", "attempt"]]
     return Results(
         runs=pandas.DataFrame([_run_row(run) for run in runs]),
-        jobs=frames["jobs"],
+        jobs=frames["jobs"].rename(columns={"name": "job"}),
         tasks=frames["tasks"],
         attempts=attempts,
         suspensions=suspensions,

@@ -71,7 +71,7 @@ def job_metrics(jobs: DataFrame, tasks: DataFrame, containers: int | Series) -> 
         containers = containers.reindex(work_s.index.droplevel("job")).to_numpy()
     spread_s = work_s / containers
     ideal_s = numpy.maximum(longest.fillna(0.0).sum(axis=1), spread_s.reindex(longest.index)).rename("ideal_s")
-    found = jobs.join(ideal_s, on=[*RUN, "name"])
+    found = jobs.join(ideal_s, on=[*RUN, "job"])
     done_s = found["useful_s"] + found["lost_work_s"]
     return found.assign(
         queueing_s=found["start_s"] - found["submit_s"],

@@ -41,7 +41,7 @@ def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float
 
 
 def pair_jobs(
-    a: DataFrame, b: DataFrame, column: str = "completion_s", keys: Sequence[str] = ("repeat", "name", "queue")
+    a: DataFrame, b: DataFrame, column: str = "completion_s", keys: Sequence[str] = ("repeat", "job", "queue")
 ) -> DataFrame:
     """The jobs in both frames (``jobs`` of ``analysis.load``), side by side.
 

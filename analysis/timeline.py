@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from analysis.curves import Curve, summed
 from emulator.core.settings import NodeSettings
 from emulator.policies.resources import PARTS
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import MASTER, Frozen
 
 STATES = (
     "application master",
@@ -37,6 +37,7 @@ STATES = (
     "waiting for input",
     "map",
     "reduce",
+    "task",
     "resuming",
     "checkpointing",
     "suspending",
@@ -44,11 +45,14 @@ STATES = (
     "paging out",
     "paging in",
 )
-"""``checkpointing`` and ``suspending`` last from the eviction's order until the container is known free.  In ``paging
-out`` and ``paging in`` a task writes its memory or reads it back, while others' pages go to swap, or its own come back.
+"""``task`` is the work of a program, or of a task of a group.  ``checkpointing`` and ``suspending`` last from the
+eviction's order until the container is known free.  In ``paging out`` and ``paging in`` a task writes its memory or
+reads it back, while others' pages go to swap, or its own come back.
 """
-_AM, _STARTING, _WAITING, _MAP, _REDUCE, *_LATER = range(len(STATES))
+_AM, _STARTING, _WAITING, _MAP, _REDUCE, _TASK, *_LATER = range(len(STATES))
 _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED, _OUT, _IN = _LATER
+_WORKING = {"map": _MAP, "reduce": _REDUCE}
+"""By the kind of an attempt; all others are ``_TASK``."""
 _GIVING_WAY = (_CHECKPOINTING, _SUSPENDING)
 _GONE = -1
 """The process has ended, but the ResourceManager does not know it yet; this gives no segment."""
@@ -191,6 +195,8 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[NodeSettings], end_s:
     columns = [attempts.column(name).to_pylist() for name in _COLUMNS]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = dict(zip(_COLUMNS, values, strict=True))
+        if row["kind"] == MASTER and not row["request"] and nodes[0].resources:
+            continue  # where containers have sizes, such an ApplicationMaster holds none
         stays = _stays(row, number, end_s)
         for span in row["paging_spans"]:
             for stay in stays:
@@ -261,7 +267,7 @@ def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
         if span["freed_s"] is None:  # it was resumed or lost before its container was known free
             here.cuts.append((stopped_s, _SUSPENDED))
             if span["resumed_s"] is not None:
-                here.cuts.append((span["resumed_s"], _REDUCE))
+                here.cuts.append((span["resumed_s"], _working(row)))
             continue
         here.end_s, here.gives_way = span["freed_s"], True
         beside_until_s = _first_known(back_s, row["ended_s"], end_s)
@@ -271,7 +277,7 @@ def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
             return [_bounded(stay) for stay in stays]
         cuts = [(back_s, _RESUMING)]
         if span["resumed_s"] is not None:
-            cuts.append((span["resumed_s"], _REDUCE))
+            cuts.append((span["resumed_s"], _working(row)))
         stays += [beside, _Stay(back_s, left_s, attempt, False, False, cuts)]
     last = stays[-1]
     if row["outcome"] == "checkpointed":
@@ -285,7 +291,7 @@ def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
 
 def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
     """The states from getting the container to the first key."""
-    if row["kind"] == "am":
+    if row["kind"] == MASTER:
         return [(row["ready_s"], _AM)]
     starting = _STARTING if row["resumed_from"] is None else _RESUMING
     cuts = [(row["ready_s"], starting)]
@@ -296,8 +302,12 @@ def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
         elif first_key_s is None:
             cuts.append((launched_s, _WAITING))
     if first_key_s is not None:
-        cuts.append((first_key_s, _MAP if row["kind"] == "map" else _REDUCE))
+        cuts.append((first_key_s, _working(row)))
     return cuts
+
+
+def _working(row: dict[str, Any]) -> int:
+    return _WORKING.get(row["kind"], _TASK)
 
 
 def _bounded(stay: _Stay) -> _Stay:

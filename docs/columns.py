@@ -24,7 +24,8 @@ _HEAD = """\
 
 Each table is a file of the run directory. Times are emulated seconds from the start of the run, unless the name says
 `real`; bytes are emulated too. The jobs in `summary.json` and in a campaign's `campaign.parquet` have the columns of
-`jobs.parquet` that are not marked with an asterisk. This page is made from the source by `python docs/columns.py`.
+`jobs.parquet` that are not marked with an asterisk. Frames of `natjam.load`, and `campaign.parquet`, call a job's name
+`job` in every table, also where the file has `name`. This page is made from the source by `python docs/columns.py`.
 
 The directories of a campaign have names such as `mechanism=suspend`. DuckDB takes these for columns, and they hide the
 column `mechanism` of `decisions.parquet`: say `read_parquet(FILE, hive_partitioning = false)`.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import vocabulary
+from emulator.field_texts import class_of, fields_of, first_paragraph, string_text, type_text
 from emulator.policies import capacity, policy, views
 from emulator.policies.axes import AXES
 
@@ -60,8 +61,8 @@ def _axes() -> Iterator[str]:
     for axis, (form, names) in _RULES.items():
         at = next(at for at, item in enumerate(body) if isinstance(item, ast.AnnAssign) and _is_called(item, form))
         given, returned = body[at].value.slice.elts  # type: ignore[attr-defined]
-        arguments = ", ".join(f"{name}: {_type(each)}" for name, each in zip(names, given.elts, strict=True))
-        yield f"| `{axis}` | `mine({arguments})` gives `{_type(returned)}` | {_string(body[at + 1])} |"
+        arguments = ", ".join(f"{name}: {type_text(each)}" for name, each in zip(names, given.elts, strict=True))
+        yield f"| `{axis}` | `mine({arguments})` gives `{type_text(returned)}` | {string_text(body[at + 1])} |"
     assert set(_RULES) == set(AXES)
 
 
@@ -77,71 +78,16 @@ def _returned() -> Iterator[str]:
 
 
 def _table(module: Any, name: str) -> Iterator[str]:
-    node = _class(module, name)
-    yield f"\n## {name}\n\n{_text(ast.get_docstring(node))}\n"
+    node = class_of(getattr(module, name))
+    yield f"\n## {name}\n\n{first_paragraph(ast.get_docstring(node))}\n"
     yield "| field | type | what it is |"
     yield "|---|---|---|"
-    for field, kind, text in _fields(node):
+    for field, kind, text in fields_of(node):
         yield f"| `{field}` | `{kind}` | {text} |"
-
-
-def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
-    """Name, type and text of each public field, property and method."""
-    body = _initialised(node) + node.body
-    for item, after in zip(body, [*body[1:], None], strict=True):
-        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            default = "" if item.value is None else f" = {ast.unparse(item.value)}"
-            yield item.target.id, _type(item.annotation) + default, _string(after)
-        elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Attribute):
-            yield item.targets[0].attr, _TYPES[node.name, item.targets[0].attr], _string(after)
-        elif isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
-            if any("property" in ast.unparse(decorator) for decorator in item.decorator_list):
-                yield item.name, _type(item.returns), _text(ast.get_docstring(item))
-            else:
-                arguments = ", ".join(each.arg for each in item.args.args[1:])
-                yield f"{item.name}({arguments})", _type(item.returns), _text(ast.get_docstring(item))
-
-
-_TYPES = {
-    ("ClusterView", "now_ns"): "int",
-    ("Capacity", "steps"): "tuple[tuple[int, int], ...]",
-    ("Capacity", "period_ns"): "int or None",
-}
-
-
-def _initialised(node: ast.ClassDef) -> list[ast.stmt]:
-    """The public attributes that ``__init__`` sets and describes."""
-    found: list[ast.stmt] = []
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-            for item, after in zip(method.body, [*method.body[1:], None], strict=True):
-                is_public = isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Attribute)
-                if is_public and not item.targets[0].attr.startswith("_") and isinstance(after, ast.Expr):  # type: ignore[union-attr]
-                    found += [item, after]
-    return found
 
 
 def _is_called(item: ast.AnnAssign, name: str) -> bool:
     return isinstance(item.target, ast.Name) and item.target.id == name
-
-
-def _class(module: Any, name: str) -> ast.ClassDef:
-    tree = ast.parse(inspect.getsource(module))
-    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-
-
-def _type(annotation: ast.expr | None) -> str:
-    return "None" if annotation is None else ast.unparse(annotation).replace(" | ", " or ")
-
-
-def _string(node: ast.stmt | None) -> str:
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    return _text(node.value.value) if is_text else ""  # type: ignore[union-attr]
-
-
-def _text(docstring: str | None) -> str:
-    """The first paragraph, in one line of a table."""
-    return " ".join((docstring or "").split("\n\n")[0].split()).replace("``", "`")
 
 
 if __name__ == "__main__":

@@ -499,10 +499,13 @@ def choices_page() -> str:
     why_not = {(one.paper, one.constant): one.why for one in kept.refused}
     lines = ["# What the papers leave open\n", NOTE]
     lines += [
-        "Every constant that a paper does not print and that we had to choose, with ours, and where it is from.",
-        "*Halved, doubled*: what the cells that it feeds are with ours, and with half and twice that, on quick seeds,",
-        "in the smallest figure that measures them (*in its live form*: that of its live runs, simulated); *not run*:",
-        "not tried; *cannot be*: it is no number. Tried by `python docs/choices.py PAPER`.\n",
+        "Every constant that a paper does not print and that we had to choose: what we chose, and where it is from.\n",
+        "The last column shows how much the choice matters. We ran a small figure that uses the constant three times,",
+        "with few seeds: with our value, with half of it, and with twice as much. `makespan: 225; 122, 407` means that",
+        "the figure's `makespan` was 225 with ours, 122 with half, and 407 with twice. Of many such results, those are",
+        "shown that differ most. *In its live form*: the figure of live runs, simulated. *Feeds none*: no result",
+        "depends on the constant. *Not run*: not tried. *Cannot be*: the constant is not a number.",
+        "`python docs/choices.py PAPER` runs them.\n",
     ]
     for paper, values in all_values().items():
         if values.constants:
@@ -511,8 +514,8 @@ def choices_page() -> str:
             refused = sum((paper, constant.name) in why_not for constant in fed)
             lines += [f"## {PAPERS[paper].title}\n"]
             lines += [
-                f"{len(fed)} feed a value or a claim: {tried} tried, {refused} that cannot be,"
-                f" {len(fed) - tried - refused} not run.\n"
+                f"Results depend on {len(fed)} of these constants. Of these, {tried} were tried, {refused} cannot be"
+                f" and {len(fed) - tried - refused} not.\n"
             ]
             rows = [
                 _choice(constant, moves_of(kept.moved, paper, constant), why_not.get((paper, constant.name)))
@@ -529,7 +532,7 @@ def _choice(constant: Constant, moved: Sequence[Moved], why_not: str | None) -> 
 
 
 def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
-    """The cells that move most, of all that were tried."""
+    """The results that differ most, of all that were tried."""
     if not moved:
         return "not run" if constant.feeds else "feeds none"
     most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
@@ -538,7 +541,7 @@ def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
     small = all_figures()[moved[0].figure].small
     form = {"live": " in its live form", "small": f" ({small.about})" if small else ""}.get(moved[0].form or "", "")
     first = f"{moved[0].figure}{form}{seeds}, " + (
-        f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
+        f"of {len(moved)} results the {len(most)} that differ most: " if len(most) < len(moved) else ""
     )
     return first + "<br>".join(texts)
 

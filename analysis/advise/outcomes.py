@@ -43,7 +43,7 @@ class CandidateResults:
     def log_ratios(self, a: str, b: str, production: bool) -> Series:
         """For each seed, the mean over jobs of the logarithm of completion under ``a`` divided by that under ``b``."""
         chosen = self.jobs[self.jobs["is_production"] == production]
-        sides = [chosen[chosen["candidate"] == name].set_index(["seed", "name"])["completion_s"] for name in (a, b)]
+        sides = [chosen[chosen["candidate"] == name].set_index(["seed", "job"])["completion_s"] for name in (a, b)]
         ratios = numpy.log(sides[0] / sides[1]).dropna()
         return ratios.groupby(level="seed").mean()
 
@@ -61,8 +61,8 @@ def outcomes_of(question: Question, result: CampaignResult) -> CandidateResults:
     table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
     table = table[table["run"].isin([run.name for run in result.runs])]
     ideal_s = _ideal_s(question, result)
-    jobs = table[table["job"].notna()].rename(columns={"variant": "candidate", "job": "name"})
-    jobs = jobs.join(ideal_s, on=["seed", "name"])
+    jobs = table[table["job"].notna()].rename(columns={"variant": "candidate"})
+    jobs = jobs.join(ideal_s, on=["seed", "job"])
     jobs = jobs.assign(
         is_production=(jobs["queue"] == question.production) | (len(question.queues) == 1),
         slowdown=jobs["completion_s"] / jobs["ideal_s"],
@@ -93,11 +93,11 @@ def _ideal_s(question: Question, result: CampaignResult) -> Any:
         path = result.directory.run_path(run)
         keys = {"run": run.variant, "repeat": seed}
         jobs, tasks = (read_table(path, name).to_pandas().assign(**keys) for name in ("jobs", "tasks"))
-        frames.append(job_metrics(jobs, tasks, question.experiment.cluster.containers))
+        frames.append(job_metrics(jobs.rename(columns={"name": "job"}), tasks, question.experiment.cluster.containers))
     if not frames:
         return pandas.Series(dtype=float, name="ideal_s", index=pandas.MultiIndex.from_arrays([[], []]))
     found = pandas.concat(frames).rename(columns={"repeat": "seed"})
-    return found.set_index(["seed", "name"])["ideal_s"]
+    return found.set_index(["seed", "job"])["ideal_s"]
 
 
 def _outcome(

@@ -377,7 +377,7 @@ def _slurm_words(has_held: bool, found: Sequence[CandidateResult]) -> Iterator[s
     elif suspended is not None:
         yield (
             f"Jobs that are suspended keep {suspended.text('stopped_gb_h')} GB-hours of memory and"
-            f" {suspended.text('stopped_gres_h')} GPU-hours, or of other GRES; urgent jobs that need these wait."
+            f" {suspended.text('stopped_gres_h')} hours of GPUs or other GRES; urgent jobs that need these wait."
         )
     for mode, each in sorted(by_mode.items(), key=lambda item: item[1].number("lost_node_h")):
         if each is not wait:

@@ -45,5 +45,5 @@ def _title(done: Done) -> str:
         f"{word} {job['completion_s']:.0f} s" if job["completion_s"] is not None else f"{word} {job['state']}"
         for word, job in (("research", research), ("production", production))
     )
-    busy = "; not comparable: this machine was busy" if done.doubts() else ""
+    busy = "" if done.is_comparable else "; busy, not comparable"
     return f"{done.variant.name}: {ends}, work lost {research['lost_work_s']:,.0f} s{busy}"

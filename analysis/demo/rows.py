@@ -76,15 +76,17 @@ class Done:
             )
         return found
 
-    def doubts(self) -> list[str]:
-        """Why its times are not compared with the paper; empty if they are."""
-        busy = [f"other programs left {self.idle_cores:.1f} of its cores"] if is_busy(self.idle_cores) else []
-        return [*busy, *self.disturbances()]
+    @property
+    def is_comparable(self) -> bool:
+        """Whether its times are compared with the paper."""
+        return busy_text(self.idle_cores) is None and not self.disturbances()
 
 
-def is_busy(idle_cores: float) -> bool:
-    """Whether other programs leave too little of the machine."""
-    return idle_cores < _LEAST_IDLE_CORES
+def busy_text(idle_cores: float) -> str | None:
+    """That other programs leave too little of the machine for any run; None if they leave enough."""
+    if idle_cores >= _LEAST_IDLE_CORES:
+        return None
+    return f"this machine is busy: other programs leave {idle_cores:.1f} of its cores, so no time is compared"
 
 
 def job_of(summary: Summary, name: str) -> Mapping[str, Any]:
@@ -95,7 +97,7 @@ def job_of(summary: Summary, name: str) -> Mapping[str, Any]:
 def cells(done: Done) -> list[str | Text]:
     """The row of a run: a time is compared with the published one unless there are doubts."""
     found: list[str | Text] = [done.variant.name]
-    variant, summary, is_comparable = done.variant, done.summary, not done.doubts()
+    variant, summary, is_comparable = done.variant, done.summary, done.is_comparable
     for name, published_s in ((PRODUCTION, variant.production_s), (RESEARCH, variant.research_s)):
         found += [_time(job_of(summary, name), published_s, is_comparable), or_dash(published_s, ".1f")]
     research = job_of(summary, RESEARCH)
@@ -113,13 +115,13 @@ def _time(job: Mapping[str, Any], published_s: float | None, is_comparable: bool
 
 
 def not_comparable(done: Done) -> str | None:
-    """Why a run is not comparable with the paper, and what to do; None if it is."""
-    if not (doubts := done.doubts()):
+    """Why a run's own times are not comparable with the paper, and what to do; None if they are."""
+    if not (why := done.disturbances()):
         return None
     scale = done.summary["time_scale"]
     settings = " ".join(f"--set {override}" for override in done.variant.overrides)
     return (
-        f"{done.variant.name}: not comparable: this machine was busy ({'; '.join(doubts)}); on a quiet one, or: "
+        f"{done.variant.name}: not comparable: this machine was busy ({'; '.join(why)}); on a quiet one, or: "
         f"natjam run catalog:natjam-fig4 --time-scale {scale / 4:g} {settings}"
     )
 
@@ -132,7 +134,7 @@ def verdict(natjam: Done, kill: Done) -> str:
         return "no verdict: research-XL did not succeed both times"
     kept = "all of research's work" if round(lost_s[0]) == 0 else f"all but {lost_s[0]:,.0f} s of research's work"
     lost = "none" if round(lost_s[1]) == 0 else f"{lost_s[1]:,.0f} s of it"
-    if natjam.doubts() or kill.doubts():
+    if not (natjam.is_comparable and kill.is_comparable):
         times = "their times are not comparable, because this machine was busy"
     else:
         times = (

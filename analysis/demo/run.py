@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.demo.lateness import latest_move_s
-from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, cells, not_comparable, verdict
+from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, busy_text, cells, not_comparable, verdict
 from analysis.demo.scale import (
     choose_scale,
     expected_end,
@@ -112,8 +112,8 @@ def _show(console: Console, runs: Sequence[Done]) -> None:
         "one.\nLate launches, which took longer than the paper's, can have moved an end by no more than is said.\n"
         "Alone on the cluster: research 192.3 s, production 70.4 s (natjam, Fig. 3).[/]"
     )
-    for done in runs:
-        if said := not_comparable(done):
+    for said in (busy_text(runs[0].idle_cores), *map(not_comparable, runs)):
+        if said is not None:
             console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True, highlight=False)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from analysis.demo.rows import VARIANTS, is_busy
+from analysis.demo.rows import VARIANTS, busy_text
 from emulator.costs.calibration import share_of_others
 from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
 from emulator.records.gaps import MAX_OVERRUNNING
@@ -26,6 +26,8 @@ from emulator.records.lag import LagRecorder
 from emulator.run import LAG_BOUND_HEARTBEATS
 
 _BURSTS = 3
+_LOOKS = 3
+"""How often it is looked whether other programs leave enough, until they do: some start and end at once."""
 _BEFORE_REAL_S = 0.5
 """In a run the maps go on for so long before the reduces start; meanwhile processes are made ahead."""
 _REDUCES = 47
@@ -48,7 +50,10 @@ class Load:
 
 def measure_load() -> Load:
     """Measure this machine; takes four seconds if it is quiet.  Raises RunError, OSError."""
-    idle_cores = (1.0 - share_of_others()) * (os.cpu_count() or 1)
+    idle_cores = 0.0
+    for _ in range(_LOOKS):
+        if busy_text(idle_cores) is not None:
+            idle_cores = max(idle_cores, (1.0 - share_of_others()) * (os.cpu_count() or 1))
     with run_of_its_own() as (run_id, directory):
         return asyncio.run(_measure(run_id, directory, idle_cores))
 
@@ -145,10 +150,10 @@ def scale_text(load: Load, scale: float, now: datetime) -> str:
     launches = len(load.bursts_real_ms[0])
     latest = now + timedelta(seconds=_AROUND_REAL_S + most_real_s(scale))
     faster = "" if scale == SCALES[0] else "; beside fewer other programs it may be faster"
-    busy = f"\nthis machine is busy: other programs leave {load.idle_cores:.1f} of its cores, so no time is compared"
+    busy = busy_text(load.idle_cores)
     return (
         f"time scale {scale:g}: it ends at about {expected_end(now, scale)} (at the latest at {latest:%H:%M:%S}, if "
         f"runs that are disturbed are made again)\n"
         f"this machine makes {launches} launches in {last_real_ms:.0f} ms, and its timers are late by "
-        f"{load.lag_p99_real_ms:.1f} ms (p99){faster}{busy if is_busy(load.idle_cores) else ''}"
+        f"{load.lag_p99_real_ms:.1f} ms (p99){faster}" + (f"\n{busy}" if busy else "")
     )

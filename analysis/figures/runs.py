@@ -40,7 +40,7 @@ def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion ti
             _cdf(panel, found["difference"], index, f"{queue} ({counted(len(found), 'job')})")
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     if few:
-        panel.set_yticks(ordered.index, ordered["name"])
+        panel.set_yticks(ordered.index, ordered["job"])
         style.finish(panel, f"difference of {quantity}\n{a} minus {b}", "job")
     else:
         panel.set_ylim(0, 1.02)

@@ -30,6 +30,9 @@ class VariantRuns(Frozen):
 
     name: str
     summaries: tuple[_Summary, ...]
+    """Of the runs that finished."""
+    broken: int = 0
+    """How many others did not."""
 
     @property
     def jobs(self) -> list[_Summary]:
@@ -76,13 +79,22 @@ def variants_grid(variants: Sequence[VariantRuns], shown: Sequence[str] | None =
     """One row for each variant: means with their intervals over the runs.  ``shown``: their names; None: in full."""
     measures, rows = measures_of(variants), []
     has_deadlines = any(have_deadlines(variant.jobs) for variant in variants)
+    has_broken = any(variant.broken for variant in variants)
     for variant, name in zip(variants, shown or [variant.name for variant in variants], strict=True):
-        start = (text(name), figure(len(variant.summaries)), grids.failed(variant.jobs))
-        found = (interval_cell(variant.spread(read)) for read in measures.values())
+        counts = [figure(len(variant.summaries)), *([figure(variant.broken)] if has_broken else [])]
+        start = (text(name), *counts, grids.failed(variant.jobs))
+        found = [interval_cell(variant.spread(read)) for read in measures.values()]
+        if not variant.summaries:
+            found[0] = text("failed")
         wasted = variant.spread(partial(figure_of, name="wasted_fraction"))
         end = [missed(variant.jobs)] if has_deadlines else []
         rows.append((*start, *found, *end, percent(wasted.mean if wasted else None)))
-    columns = [*names("variant"), *numbers("runs", importance=1), *numbers("jobs\nfailed", importance=5)]
+    columns = [
+        *names("variant"),
+        *numbers("runs", importance=1),
+        *(numbers("runs\nfailed", importance=5) if has_broken else []),
+    ]
+    columns += numbers("jobs\nfailed", importance=5)
     columns += numbers("makespan, s") + numbers(*(_head_of(name) for name in list(measures)[1:]), importance=4)
     columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
     return in_columns([*columns, *numbers("work\nlost", importance=3)], rows)
@@ -134,17 +146,20 @@ class Differences(Frozen):
 
 
 def differences_of(variants: Sequence[VariantRuns], baseline: str | None = None) -> Differences | None:
-    """Every variant minus ``baseline``, by default the first; None if a variant shares no seed with it.
+    """Every variant minus ``baseline``, by default the first with a finished run; None if one shares no seed with it.
+
+    A variant without a finished run is left out.
 
     Raises ConfigError: there is no such variant.
     """
     shown = short_names([variant.name for variant in variants])
-    place = 0 if baseline is None else baseline_among(baseline, [variant.name for variant in variants])
+    finished = (place for place, variant in enumerate(variants) if variant.summaries)
+    place = next(finished, 0) if baseline is None else baseline_among(baseline, [variant.name for variant in variants])
     first = {summary["seed"]: summary for summary in variants[place].summaries}
     measures = measures_of(variants)
     seeds, spreads = {}, {}
     for name, variant in zip(shown, variants, strict=True):
-        if variant is variants[place]:
+        if variant is variants[place] or not variant.summaries:
             continue
         pairs = [(summary, first[summary["seed"]]) for summary in variant.summaries if summary["seed"] in first]
         if not pairs:

@@ -25,7 +25,7 @@ from emulator.experiment.inputs import Inputs
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import claimed_directory, write_json, writing
 from emulator.records.run_directory import SUMMARY_NAME, RunDirectory, has_sha256
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, counted
 
 SET_ASIDE_NAME, WHY_NAME = ".set-aside", "why.txt"
 PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
@@ -167,6 +167,16 @@ class CampaignDirectory:
         except OSError as error:
             raise ConfigError(f"{self.run_path(run)}: {why}; it cannot be set aside ({error.strerror})") from None
         self.set_aside[run.name] = f"{why}; it is now in {place}, and is made anew"
+
+    def refuse_others(self, runs: Sequence[PlannedRun]) -> None:
+        """Raises ConfigError: it has finished runs that are not among these, so they are of another campaign."""
+        others = self._known().keys() - {run.name for run in runs}
+        made = [one for one in others if RunDirectory(self.path / RUNS_NAME / one).finished_summary() is not None]
+        if made:
+            raise ConfigError(
+                f"{self.path}: has {counted(len(made), 'run')} that this campaign does not make, such as"
+                f" {min(made)}; name another directory"
+            )
 
     def made(self) -> dict[str, str]:
         """The variant of each run in the plan, by the SHA-256 of its experiment.

@@ -6,7 +6,8 @@ A run is done when its ``summary.json`` exists, which is written last and atomic
 compared with the plan and with its digest (``emulator.campaign.directory``); else it is set aside and made again.  So a
 campaign can be stopped at any time and in any way: the next call makes the runs that are not done, and repeats
 unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
-A run that fails is kept and reported.  The next call tries it again, unless it finished.
+A run that fails is kept and reported.  The next call tries it again, unless it finished.  After a run that did not
+finish, further runs of its variant would fail too, and are left out unless the campaign is to keep going.
 
 Simulations are spread over workers (``emulator.campaign.spread``): processes on this machine, or a Ray cluster if
 ``RAY_ADDRESS`` names one.
@@ -61,6 +62,8 @@ class CampaignResult:
     """By name of a run, why what lay there was not taken; it was made again."""
     failures: dict[str, str]
     """By name of a run, why it counts as failed."""
+    left_out: int = 0
+    """Runs that were not made because one of their variant did not finish."""
 
     def summary(self, run: PlannedRun) -> dict[str, Any] | None:
         """The contents of the run's ``summary.json``; None if the run did not finish."""
@@ -75,6 +78,7 @@ def run_campaign(
     on_status: Callable[[WorkStatus], None],
     slots: int | None = None,
     goes_on: GoesOn = lambda runs, failed: True,
+    keep_going: bool = True,
 ) -> CampaignResult:
     """Make all runs that are not done yet, and the table of all runs.
 
@@ -87,6 +91,7 @@ def run_campaign(
         on_status: called a few times a second.
         slots: simulations at a time; None: one for each core of this machine or of the Ray cluster.
         goes_on: whether to make more simulations; those that were not made are left for another call.
+        keep_going: whether to make further runs of a variant when one did not finish.
 
     Raises:
         ConfigError: the directory holds runs of other experiments.
@@ -101,14 +106,25 @@ def run_campaign(
     if directory.set_aside:
         progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
     simulated = [run for run in to_make if run.experiment.engine != "live"]
-    not_made = {run.name for run in simulated}
+    not_made = {run.name: run for run in to_make}
+    broken: set[str] = set()
+
+    def ended(outcome: MadeRun) -> None:
+        run = not_made.pop(outcome.name)
+        if outcome.is_broken and not keep_going:
+            broken.add(run.variant)
+        progress.ended(outcome)
+
     if simulated:
         progress.show("starting workers")
         with _workers(slots, run_experiment.__module__) as workers:
-            for outcomes in spread([_task(directory, run, run_experiment) for run in simulated], workers):
+            tasks = [_task(directory, run, run_experiment) for run in simulated]
+            for outcomes in spread(tasks, workers, lambda task: not_made[task.name].variant not in broken):
+                is_first = len(not_made) == len(to_make)
                 for outcome in outcomes:
-                    progress.ended(outcome)
-                    not_made.remove(outcome.name)
+                    ended(outcome)
+                if is_first and outcomes:
+                    progress.time_anew()  # the time until now was that of starting the workers
                 progress.show("simulating")
                 if not goes_on([run for run in runs if run.name not in not_made], progress.failures):
                     break
@@ -116,12 +132,14 @@ def run_campaign(
     live = [run for run in to_make if run.experiment.engine == "live"]
     with _ray() if len(live) > 1 else contextlib.nullcontext():
         for run in live:
-            progress.began(run.name)
-            progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
+            if run.variant not in broken:
+                progress.began(run.name)
+                ended(run_one(_task(directory, run, run_experiment), progress.show_live))
     progress.show("writing the table")
     made = tuple(run for run in runs if run.name not in not_made)
     failures = write_table(directory, made, progress.failures)
-    return CampaignResult(directory, made, len(runs) - len(to_make), directory.set_aside, failures)
+    left_out = sum(run.variant in broken for run in not_made.values())
+    return CampaignResult(directory, made, len(runs) - len(to_make), directory.set_aside, failures, left_out)
 
 
 def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> RunTask:

@@ -64,17 +64,23 @@ class Workers(Protocol[_TaskT, DoneT]):
         ...
 
 
-def spread(tasks: Iterable[TaskT], workers: Workers[TaskT, DoneT]) -> Iterator[list[DoneT]]:
-    """What the tasks give, as it comes and in any order; a few times a second, perhaps nothing.  Raises RunError."""
+def spread(
+    tasks: Iterable[TaskT], workers: Workers[TaskT, DoneT], is_needed: Callable[[TaskT], bool] = lambda task: True
+) -> Iterator[list[DoneT]]:
+    """What the tasks give, as it comes and in any order; a few times a second, perhaps nothing.
+
+    A task that is not needed any more when its turn comes is left out.  Raises RunError.
+    """
     waiting, under_way = deque(tasks), 0
     timed, since_real_s = 0, time.monotonic()
     size = 1
     while waiting or under_way:
         while waiting and under_way < workers.slots * _BATCHES_AHEAD * size:
             share = max(1, len(waiting) // (workers.slots * _BATCHES_AHEAD))
-            batch = [waiting.popleft() for _ in range(min(size, share))]
-            workers.submit(batch)
-            under_way += len(batch)
+            batch = list(filter(is_needed, [waiting.popleft() for _ in range(min(size, share))]))
+            if batch:
+                workers.submit(batch)
+                under_way += len(batch)
         done = workers.wait(STATUS_PERIOD_REAL_S)
         under_way -= len(done)
         now_real_s = time.monotonic()

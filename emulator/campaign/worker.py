@@ -44,6 +44,8 @@ class MadeRun:
     failure: str | None
     """Why it counts as failed: a job failed, its output differs, or it did not finish.  None: it succeeded."""
     real_s: float
+    is_broken: bool = False
+    """Whether it did not finish."""
     summary_sha256: str | None = None
     """The digest of the ``summary.json`` that it left; None: it left none, or the digest is kept already."""
 
@@ -55,11 +57,11 @@ def run_batch(batch: Sequence[RunTask]) -> list[MadeRun]:
 
 def run_one(task: RunTask, on_status: OnStatus) -> MadeRun:
     """Make one run, after removing what is left of an earlier one.  Raises nothing but interrupts."""
-    began_real_s = time.monotonic()
+    began_real_s, is_broken = time.monotonic(), True
     shutil.rmtree(task.directory, ignore_errors=True)
     try:
         summary = task.run(task.experiment, task.directory, on_status)
-        failure = "; ".join(failures(summary)) or None
+        failure, is_broken = "; ".join(failures(summary)) or None, False
     except NatjamError as error:
         failure = error.message
         _note(task, failure)
@@ -75,7 +77,7 @@ def run_one(task: RunTask, on_status: OnStatus) -> MadeRun:
         except NatjamError as error:
             failure = failure or error.message
         summary_sha256 = None
-    return MadeRun(task.name, failure, time.monotonic() - began_real_s, summary_sha256)
+    return MadeRun(task.name, failure, time.monotonic() - began_real_s, is_broken, summary_sha256)
 
 
 def _note(task: RunTask, text: str) -> None:

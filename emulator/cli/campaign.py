@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,9 @@ def campaign(
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second; for every run.")] = None,
     set_: Set = None,
     baseline: Baseline = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Make all runs of a variant, also after one that did not finish.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
     detach: detached.Detach = False,
     cluster: detached.RunOnCluster = None,
@@ -46,7 +50,8 @@ def campaign(
 
     Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS.  Live runs run one at a time.
     To continue a campaign that was stopped, give the same command again.  Every run's directory is kept below runs/,
-    and campaign.parquet has a row for each run and job.
+    and campaign.parquet has a row for each run and job.  Once a run did not finish, as with a policy that raises an
+    error, no further run of its variant is made.
 
     \b
     A campaign file:
@@ -84,13 +89,15 @@ def campaign(
     if detach or cluster is not None:
         again = [f"--set={setting}" for setting in settings]
         again += [] if baseline is None else [f"--baseline={baseline}"]
+        again += ["--keep-going"] if keep_going else []
         detached.start("campaign", file, out, again, cluster, detach)
         return
     _warn(wanted.variants)
     console = results_console()
-    directory = context.with_resource(CampaignDirectory(out).held())
+    directory, runs = context.with_resource(CampaignDirectory(out).held()), planned_runs(wanted.variants)
+    directory.refuse_others(runs)
     with WorkDisplay(console) as display:
-        result = run_campaign(wanted.name, planned_runs(wanted.variants), directory, run_experiment, display.update)
+        result = run_campaign(wanted.name, runs, directory, run_experiment, display.update, keep_going=keep_going)
     _print_variants(console, _with_summaries(result), baseline)
     for line in _closing_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
@@ -267,11 +274,21 @@ def _closing_lines(result: CampaignResult) -> Iterator[Text]:
 
 
 def _failure_lines(result: CampaignResult) -> Iterator[Text]:
-    """The runs that failed, up to a limit, and why."""
-    for name in list(result.failures)[:_FAILURES_SHOWN]:
-        yield Text(f"failed: {name}: {result.failures[name]}", "red")
-    if len(result.failures) > _FAILURES_SHOWN:
-        yield Text(f"... and {len(result.failures) - _FAILURES_SHOWN} more failed; see the column 'failure'", "red")
+    """Why runs failed, up to a limit, each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in sorted(result.failures.items()):
+        by_reason.setdefault(why, []).append(name)
+    for why, failed in list(by_reason.items())[:_FAILURES_SHOWN]:
+        variants = counted(len({name.rpartition("/")[0] for name in failed}), "variant")
+        which = failed[0] if len(failed) == 1 else f"{len(failed)} runs of {variants}, such as {failed[0]}"
+        yield Text(f"failed: {which}: {why}", "red")
+    if len(by_reason) > _FAILURES_SHOWN:
+        more = len(by_reason) - _FAILURES_SHOWN
+        yield Text(f"... and for {counted(more, 'more reason')}; see the column 'failure'", "red")
+    if result.left_out:
+        yield Text(
+            f"not made: {counted(result.left_out, 'more run')} of these variants; --keep-going makes them", "red"
+        )
 
 
 def _disturbed_lines(result: CampaignResult) -> Iterator[Text]:
@@ -294,14 +311,15 @@ def _print_variants(console: Console, variants: Sequence[VariantRuns], baseline:
 
 
 def _with_summaries(result: CampaignResult) -> list[VariantRuns]:
-    """The variants of a campaign, each with the summaries of its runs; a variant without a summary is left out."""
+    """The variants of a campaign, each with the summaries of its finished runs."""
     from analysis.report.variants import VariantRuns
 
     found: dict[str, list[Mapping[str, Any]]] = {run.variant: [] for run in result.runs}
     for run in sorted(result.runs, key=lambda run: run.experiment.seed):
         if summary := result.summary(run):
             found[run.variant].append(summary)
-    return [VariantRuns(name, tuple(summaries)) for name, summaries in found.items() if summaries]
+    broken = Counter(run.variant for run in result.runs if result.summary(run) is None)
+    return [VariantRuns(name, tuple(summaries), broken[name]) for name, summaries in found.items()]
 
 
 def _warn(variants: tuple[Variant, ...]) -> None:

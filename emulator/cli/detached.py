@@ -56,7 +56,9 @@ def status(run: Run, cluster: OnCluster = None) -> None:
     from emulator.live.session import detached
     from emulator.live.session.remote import RemoteCluster
 
-    say(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
+    typer.echo(
+        printable_lines(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
+    )
 
 
 def stop(run: Run, cluster: OnCluster = None) -> None:
@@ -175,4 +177,4 @@ def _give(order: Order, run: Path, task: str, cluster: Path | None) -> None:
     if cluster is None:
         say(orders.give(run, task, order))
     else:
-        say(RemoteCluster(cluster).natjam(order.value, run.name, task))
+        typer.echo(printable_lines(RemoteCluster(cluster).natjam(order.value, run.name, task)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -227,6 +228,9 @@ def slurm(
     sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
     qos: Annotated[Path | None, typer.Option(help="QOS, as sacctmgr prints them: preemption, limits.")] = None,
     assoc: Annotated[Path | None, typer.Option(help="Associations, as sacctmgr prints them: shares, limits.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option("--from", help="Begin then, with the jobs that ran: 2026-11-02T06:00:00.")
+    ] = None,
     show_all: _All = False,
 ) -> None:
     """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
@@ -251,7 +255,7 @@ def slurm(
     from workloads.slurm.site import read_slurm
 
     _check_out(out)
-    site, losses = read_slurm(conf, sacct, qos, assoc)
+    site, losses = read_slurm(conf, sacct, qos, assoc, since)
     paths = [path for path in (conf, sacct, qos, assoc) if path is not None]
     _write(out, site, paths, losses, show_all)
     counts = f"{counted(len(site.cluster.nodes), 'node')}, {counted(len(site.cluster.partitions), 'partition')}"

@@ -40,10 +40,10 @@ def loops(
 ) -> None:
     """Search a configuration of Kueue for preemption in a circle.
 
-    Small workloads are drawn and played through Kueue's decisions in virtual time. If a state comes back with evictions
-    between, and nobody arrived or ended, the same goes on for ever. What is found is shrunk until no workload can be
-    left out, told step by step with the reason of each decision, and written as an experiment and as YAML that kubectl
-    can apply.
+    Small workloads are drawn, half of them like those of the files if there are any, and played through Kueue's
+    decisions in virtual time. If a state comes back with evictions between, and nobody arrived or ended, the same
+    goes on for ever. What is found is shrunk until no workload can be left out, told step by step with the reason
+    of each decision, and written as an experiment and as YAML that kubectl can apply.
 
     Then changes that end it are told: those after which no circle is possible, and single fields, with each of which
     it is searched again. Exit status 1 if a loop was found. If none was, that proves nothing: the output says how much
@@ -71,8 +71,8 @@ def loops(
     priorities = sorted(set(kueue.priorities.values()))
     directory = claimed(context, f"loops-{paths[0].stem}", out)
     with WorkDisplay(console) as display:
-        timer = _Timer(display)
-        searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
+        timer, like = _Timer(display), [each.workload for each in kueue.arrivals]
+        searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds), like)
     if searched.found is None:
         _say_nothing_found(console, searched, seconds)
         return
@@ -82,7 +82,7 @@ def loops(
     _tell(console, directory, _story(found, searched.plays))
     with WorkDisplay(console) as display:
         left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
-        tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s))
+        tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s), like)
     _tell(console, directory, _changes(tried, len(kueue.cluster.queues) - len(found.cluster.queues)))
     raise RunError(f"this configuration preempts in a circle; written to {directory}")
 

@@ -386,7 +386,8 @@ def init(
                 file.write_bytes(data)
     for name in contents:
         say(str(directory / name))
-    say(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
+    say("")
+    say(f"Next: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
 
 
 def examples() -> None:

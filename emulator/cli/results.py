@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.cli.options import Baseline, Out, Strict, claimed
+from emulator.cli.options import Baseline, Out, Strict, claimed, results_path
 from emulator.display.console import results_console, say, warn
 
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
@@ -131,7 +131,13 @@ def report(
         list[Path], typer.Argument(metavar="DIR...", help="Any number of directories of runs, repeats or campaigns.")
     ],
     baseline: Baseline = None,
-    out: Annotated[Path, typer.Option(help="The file to write; an existing one is replaced.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file to write; an existing one is replaced [default: report.html in the directory; of several"
+            " directories runs/report-TIME.html]"
+        ),
+    ] = None,
 ) -> None:
     """Make one HTML file of one or several runs.
 
@@ -146,14 +152,24 @@ def report(
     """
     from analysis.report.build import report_of
     from analysis.run_paths import ended_without_results
-    from analysis.whole_run import salvage
-    from emulator.files.whole_files import written_whole
+    from analysis.whole_run import REPORT_NAME, salvage
+    from emulator.files.whole_files import writing, written_whole
+    from emulator.records.run_directory import RunDirectory
 
     console = results_console()
     with console.status("reading runs"):
         for path in ended_without_results(paths):
             salvage(path)
+    if out is None and len(paths) == 1:
+        out = paths[0] / REPORT_NAME
+        if out.exists() and REPORT_NAME in (RunDirectory(paths[0]).summary() or {}).get("files", ()):
+            console.print(f"report in {out}: the run's own", soft_wrap=True, highlight=False, markup=False)
+            return
+    out = out or results_path("report", None).with_suffix(".html")
+    with console.status("reading runs"):
         page = report_of(paths, baseline)
+    with writing(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(out) as unfinished:
         unfinished.write_text(page)
     size = len(page.encode()) / 2**20

@@ -31,8 +31,8 @@ def results_console(stderr: bool = False) -> Console:
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print lines to standard output, or standard error, without touching their layout."""
-    typer.echo(printable_lines(text), err=error)
+    """Print one line to standard output, or standard error; the end of a line in a name is escaped, too."""
+    typer.echo(printable(text), err=error)
 
 
 def warn(text: str) -> None:

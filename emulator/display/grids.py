@@ -6,6 +6,7 @@ Those of a run's queues, jobs, groups of tasks and operations are made from its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 import numpy
@@ -19,6 +20,8 @@ from emulator.vocabulary import Frozen
 
 ONLY_ON_PAGES = -1
 """The importance of columns that the terminal never shows."""
+_REASON_CHARACTERS = 48
+"""So much of the reason for a job's state stands beside it; ``summary.json`` and the message at the end have all."""
 _COLOURS = {"good": "green", "bad": "red"}
 
 
@@ -92,6 +95,7 @@ def _coloured(cell: Cell) -> Text:
     return Text(cell.text, _COLOURS.get(cell.tone, ""))
 
 
+_OPERATIONS = {"suspend_s": "suspend or save"}
 WORK_KEPT = "preempted,\nwork kept"
 """Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
 _ATTEMPTS = {"attempts": Column("attempts", Kind.NUMBER, 1)}
@@ -148,7 +152,7 @@ def jobs_grid(jobs: Sequence[Job]) -> Grid:
 
 def _job_cell(job: Job, key: str) -> Cell:
     if key == "state":
-        reason = f": {job['reason']}" if job["reason"] else ""
+        reason = f": {shorten(job['reason'], _REASON_CHARACTERS, placeholder=' ...')}" if job["reason"] else ""
         return Cell(job[key], shown_state(job) + reason, "" if ended_well(job) else "bad")
     if key == "margin_s" and has_missed(job):
         return Cell(None, "missed", "bad") if job[key] is None else figure(job[key], tone="bad")
@@ -165,7 +169,11 @@ def _cell(value: Any) -> Cell:
 
 
 def overheads_grid(summary: Mapping[str, Any]) -> Grid:
-    """One row for each operation; of a live run with its parts in real time."""
+    """One row for each operation; of a live run with its parts in real time.
+
+    To save a checkpoint or an image is the operation ``suspend`` too (natjam, section 3.1).  ApplicationMasters that
+    start in no time have no row: most clusters have none.
+    """
     figures, is_live = ("mean", "p50", "p95", "p99"), summary["engine"] == "live"
     columns = [*names("operation"), *numbers("n", "mean, s", importance=4), *numbers("p50", "p95")]
     columns += numbers("p99", importance=3) + (numbers("overruns", importance=3) if is_live else [])
@@ -174,7 +182,12 @@ def overheads_grid(summary: Mapping[str, Any]) -> Grid:
         columns += numbers(f"{part}\n{which}, ms", importance=1 if part == "mechanism" else ONLY_ON_PAGES)
     rows = []
     for name, cost in summary["overheads"].items():
-        row = [text(name.removesuffix("_s").replace("_", " ")), *(figure(cost[key]) for key in ("n", *figures))]
+        if name == "application_master_start_s" and not cost["mean"]:
+            continue
+        row = [
+            text(_OPERATIONS.get(name, name.removesuffix("_s").replace("_", " "))),
+            *(figure(cost[key]) for key in ("n", *figures)),
+        ]
         row += [figure(cost["overruns"])] if is_live else []
         rows.append([*row, *(figure(cost["real_ms"][part][which]) for part, which in real)])
     return in_columns(columns, rows)

@@ -36,9 +36,7 @@ def status_line(status: RunStatus) -> str:
     ended = sum(job.ended for job in status.jobs)
     if ended:
         parts.append(f"{ended} of {counted(len(status.jobs), 'job')} ended")
-    if status.containers_total:
-        used = sum(status.containers_used_by_queue.values())
-        parts.append(f"containers {used}/{status.containers_total}")
+    parts.append(f"containers {_used(status)}")
     return " | ".join(parts)
 
 
@@ -55,7 +53,8 @@ def render_status(status: RunStatus, height: int) -> RenderableType:
         segments, counts = _container_segments(status), _container_counts(status)
         rows.append(_Row("containers", "", segments, status.containers_total, counts))
     hidden, ended = len(status.jobs) - len(shown), sum(job.ended for job in status.jobs)
-    more = [Text(f"... and {hidden} more jobs; {ended} of {len(status.jobs)} ended")] if hidden else []
+    more = [] if status.containers_total else [Text(f"containers  {_container_counts(status)}")]
+    more += [Text(f"... and {hidden} more jobs; {ended} of {len(status.jobs)} ended")] if hidden else []
     legend = Text.assemble(
         *(part for (cell, style), word in _LEGEND for part in ((cell, style), f" {word}   ")),
         style="bright_black",
@@ -137,9 +136,13 @@ def _container_segments(status: RunStatus) -> list[_Segment]:
 
 def _container_counts(status: RunStatus) -> str:
     queues = "  ".join(f"{name} {used}" for name, used in sorted(status.containers_used_by_queue.items()))
-    used = sum(status.containers_used_by_queue.values())
     stopped = f"  suspended {status.containers_suspended}" if status.containers_suspended else ""
-    return f"{used}/{status.containers_total}  {queues}{stopped}"
+    return f"{_used(status)}  {queues}{stopped}"
+
+
+def _used(status: RunStatus) -> str:
+    used = sum(status.containers_used_by_queue.values())
+    return f"{used}/{status.containers_total}" if status.containers_total else f"{used}"
 
 
 def _bar(segments: list[_Segment], total: int, bar_cells: int) -> Text:

@@ -56,6 +56,7 @@ class RunStatus(Frozen):
     """What the run does now: ``starting Ray``, ``running``, ``verifying the output`` ..."""
     jobs: tuple[JobStatus, ...]
     containers_total: int
+    """Of one size; 0: they have the sizes that their tasks request, so how many there can be is not known."""
     containers_used_by_queue: Mapping[str, int]
     containers_suspended: int
     """Stopped processes, which hold memory but no container."""

@@ -148,6 +148,8 @@ def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[...
             raise
         except BaseException as error:
             what = f"{type(error).__name__}: {error}"
+            if isinstance(error, AttributeError) and error.name is not None:
+                what += suggestion(error.name, dir(error.obj))
             raise RunError(f"{_place(name, function, error)}{axis} policy {name} raised {what}") from error
 
     return policy

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from emulator.loops.changes import Change, applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
 from emulator.loops.search import Search, loop_of, shrunk
-from emulator.sites.kueue import Cluster
+from emulator.sites.kueue import Cluster, Workload
 
 LEAST_PLAYS, MAX_PLAYS = 2000, 20_000
 """A fix without an argument is searched for other loops with so many plays, or is not named."""
@@ -73,18 +73,24 @@ class Fixes:
     """One field each, not searched enough to say either."""
 
 
-def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Fixes:
+def fixes(
+    plan: Plan,
+    priorities: Sequence[int],
+    seed: str,
+    goes_on: Callable[[], bool],
+    like: Sequence[Workload] = (),
+) -> Fixes:
     """The fixes of a shrunk loop and of others of its configuration; searched while ``goes_on`` allows it.
 
-    One after another gets the least plays; then all get the same number.
+    One after another gets the least plays; then all get the same number.  ``like``: see ``Search``.
     """
-    known = _known(plan, priorities, f"{seed}/known", goes_on)
+    known = _known(plan, Search(plan.cluster, priorities, f"{seed}/known", like), goes_on)
     taking_part = {arrival.workload.queue for arrival in plan.arrivals}
     singles = [_fix(plan.cluster, [change]) for change in single_fields(plan.cluster, taking_part)]
     singles = [fix for fix in singles if fix.argument or not any(_goes_round(loop, fix) for loop in known)]
     argued = {fix.text: fix for fix in singles if fix.argument}
     argued.update((fix.text, fix) for fix in (_fix(plan.cluster, each) for each in for_an_argument(plan.cluster)))
-    trial = _Trial(priorities, seed, goes_on, known)
+    trial = _Trial(priorities, seed, goes_on, like, known)
     trial.search([fix for fix in singles if not fix.argument])
     return Fixes(len(known), [*argued.values()], trial.searched, trial.refuted, trial.dropped)
 
@@ -94,9 +100,9 @@ def _fix(cluster: Cluster, changes: Sequence[Change]) -> Fix:
     return Fix(changed, tuple(changes), argument(changed))
 
 
-def _known(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Plan]:
+def _known(plan: Plan, searched: Search, goes_on: Callable[[], bool]) -> list[Plan]:
     """The loop, and others of the same configuration."""
-    known, searched, few = [plan], Search(plan.cluster, priorities, seed), _times(_PLAYS_TO_KNOW, goes_on)
+    known, few = [plan], _times(_PLAYS_TO_KNOW, goes_on)
     while len(known) < _MAX_KNOWN:
         searched.go_on(few)
         if searched.found is None:
@@ -112,6 +118,7 @@ class _Trial:
     priorities: Sequence[int]
     seed: str
     goes_on: Callable[[], bool]
+    like: Sequence[Workload]
     known: list[Plan]
     """Loops that were found, of the configuration as it is or with some change."""
     searched: list[Fix] = field(default_factory=list)
@@ -121,7 +128,7 @@ class _Trial:
     def search(self, fixes: Sequence[Fix]) -> None:
         """Sort them by what is found: first among all of them, then among the few that had fewest evictions."""
         for fix in fixes:
-            fix.search = Search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}")
+            fix.search = Search(fix.cluster, self.priorities, f"{self.seed}/{fix.text}", self.like)
         left = sorted(self._left_after(_PLAYS_TO_CHOOSE, fixes), key=lambda fix: fix.evictions)
         chosen = left[:_MAX_SEARCHED]
         self.dropped += left[_MAX_SEARCHED:]

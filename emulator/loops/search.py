@@ -15,7 +15,7 @@ from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.why import why
 from emulator.policies.resources import amount_text
 from emulator.shrink import shortest
-from emulator.sites.kueue import Arrival, Cluster, PodSet
+from emulator.sites.kueue import Arrival, Cluster, Workload
 
 Log = list[tuple[int, int, Decision]]
 """Time, cycle and decision."""
@@ -36,6 +36,8 @@ class Search:
     cluster: Cluster
     priorities: Sequence[int]
     seed: str
+    like: Sequence[Workload] = ()
+    """Workloads that are known, as examples for those that are drawn."""
     plays: int = 0
     cycles: int = 0
     evictions: int = 0
@@ -45,7 +47,7 @@ class Search:
     """Plans with their evictions, most first."""
 
     def __post_init__(self) -> None:
-        self._drawer = Drawer(self.cluster, self.priorities)
+        self._drawer = Drawer(self.cluster, self.priorities, self.like)
 
     def go_on(self, goes_on: Callable[[], bool], near: Sequence[Plan] = ()) -> None:
         """Play until something goes round, or ``goes_on`` says no.
@@ -75,9 +77,15 @@ class Search:
         del self._busy[_MAX_BUSY:]
 
 
-def search(cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> Search:
-    """Play one plan after another until one goes round or ``goes_on`` says no."""
-    searched = Search(cluster, priorities, seed)
+def search(
+    cluster: Cluster,
+    priorities: Sequence[int],
+    seed: str,
+    goes_on: Callable[[], bool],
+    like: Sequence[Workload] = (),
+) -> Search:
+    """Play one plan after another until one goes round or ``goes_on`` says no; ``like``: see ``Search``."""
+    searched = Search(cluster, priorities, seed, like)
     searched.go_on(goes_on)
     return searched
 
@@ -154,7 +162,7 @@ def _simpler_arrivals(arrival: Arrival, at_ns: int) -> Iterator[Arrival]:
     for resource in podset.requests:
         if len(podset.requests) > 1:
             fewer = {name: amount for name, amount in podset.requests.items() if name != resource}
-            yield replace(arrival, workload=replace(workload, podsets=(PodSet(podset.name, podset.count, fewer),)))
+            yield replace(arrival, workload=replace(workload, podsets=(replace(podset, requests=fewer),)))
 
 
 def cast(plan: Plan) -> Iterator[str]:
@@ -163,6 +171,8 @@ def cast(plan: Plan) -> Iterator[str]:
         workload = arrival.workload
         (podset,) = workload.podsets
         asks = ", ".join(starmap(amount_text, podset.requests.items()))
+        asks += "".join(f", selects {key}={value}" for key, value in podset.selector.items())
+        asks += ", with a node affinity" * bool(podset.affinity) + ", tolerates taints" * bool(podset.tolerations)
         ends = "" if arrival.duration_ns is None else f", runs for {arrival.duration_ns / SECOND_NS:g} s"
         yield (
             f"{workload.created_ns / SECOND_NS:g} s: {workload.name} arrives in {workload.queue} "

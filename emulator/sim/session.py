@@ -222,7 +222,7 @@ class _Shown:
                 time_scale=self._run.time_scale,
                 phase=phase,
                 jobs=tuple(self._jobs.values()),
-                containers_total=self._run.containers,
+                containers_total=0 if self._run.settings.has_sizes else self._run.containers,
                 containers_used_by_queue=cluster.used_by_queue,
                 containers_suspended=cluster.suspended,
                 lag_p99_real_ms=None,

@@ -13,7 +13,7 @@ from typing import Any
 from emulator.sites.basis import Basis
 from emulator.sites.kubernetes import Taint, Toleration
 from emulator.sites.labels import NodeTerm, Selector
-from emulator.vocabulary import Details, Frozen
+from emulator.vocabulary import SECOND_NS, Details, Frozen
 
 
 class Policy(StrEnum):
@@ -145,6 +145,12 @@ class ClusterQueue(Frozen):
     stop: StopPolicy = StopPolicy.NONE
     namespaces: Selector = Selector()
     """Of the namespaces whose workloads it admits."""
+    checks: Mapping[str, tuple[str, ...]] = {}
+    """Its admission checks, each with the flavors for which it is needed; none named: for all."""
+
+    def selects(self, namespace: str, labels: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether it admits workloads of a namespace; one whose labels are not known counts as selected."""
+        return namespace not in labels or self.namespaces.matches(labels[namespace])
 
 
 class LocalQueue(Frozen):
@@ -154,6 +160,47 @@ class LocalQueue(Frozen):
     namespace: str
     queue: str
     stop: StopPolicy = StopPolicy.NONE
+
+
+class AdmissionCheck(Frozen):
+    """Something outside of Kueue that a workload waits for when it has reserved its quota."""
+
+    name: str
+    delays_ns: tuple[int, ...] = (0,)
+    """How long it takes: one of these, at random."""
+
+
+class RequeuingTimestamp(StrEnum):
+    """What counts as the age of a workload that was evicted because its pods were not ready."""
+
+    EVICTION = "Eviction"
+    CREATION = "Creation"
+
+
+class PodsReady(Frozen):
+    """``waitForPodsReady`` of Kueue's Configuration: whose pods are not ready in time is evicted, and returns later."""
+
+    timeout_ns: int
+    timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
+    backoff_base_ns: int = 60 * SECOND_NS
+    backoff_max_ns: int = 3600 * SECOND_NS
+    limit: int | None = None
+    """So often a workload may return; the next time it is deactivated."""
+
+    def backoff_ns(self, timeouts: int) -> int:
+        """How long a workload waits after so many timeouts, the last one included."""
+        return min(self.backoff_max_ns, self.backoff_base_ns << min(timeouts - 1, 40))
+
+
+class StopChange(Frozen):
+    """The stop policy of a queue from some time on."""
+
+    at_ns: int
+    stop: StopPolicy
+    queue: str = ""
+    """The ClusterQueue; empty: a LocalQueue."""
+    local_queue: tuple[str, str] = ("", "")
+    """Namespace and name."""
 
 
 class Flavor(Frozen):
@@ -179,7 +226,15 @@ class Cluster(Frozen):
     flavors: tuple[Flavor, ...] = ()
     local_queues: tuple[LocalQueue, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = {}
-    """The labels of each namespace; one that is not here has none."""
+    """The labels of each namespace that is known."""
+    checks: tuple[AdmissionCheck, ...] = ()
+    """One that is not here takes no time."""
+    pods_ready: PodsReady | None = None
+    """None: Kueue does not look at whether pods are ready."""
+    stops: tuple[StopChange, ...] = ()
+    sorts_by_priority: bool = True
+    """Whether of the heads of queues that borrow alike the one of higher priority goes first; else it is the older one
+    (the feature gate ``PrioritySortingWithinCohort``)."""
 
     @property
     def circle(self) -> str | None:
@@ -253,6 +308,13 @@ class Workload(Frozen):
     created_ns: int = 0
     namespace: str = ""
     local_queue: str = ""
+    max_execution_ns: int | None = None
+    """When it has run for so long, over all its runs, it is deactivated; None: never."""
+
+    @property
+    def local(self) -> tuple[str, str]:
+        """Namespace and name of its LocalQueue, by default of its ClusterQueue's name."""
+        return self.namespace, self.local_queue or self.queue
 
 
 class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
@@ -266,12 +328,19 @@ class WorkloadDetails(Details, Frozen, tag_field="kind", tag="kueue"):
     """Whether it does not end by itself."""
     namespace: str = ""
     local_queue: str = ""
+    max_execution_ns: int | None = None
+    ready_ns: tuple[int | None, ...] = ()
+    """How long after its first, second, ... start its pods are ready; the last holds for all later ones.
+
+    None: they are never.  Empty: at once.
+    """
 
     def workload(self, name: str, queue: str, priority: int, tasks: Mapping[str, int]) -> Workload:
         """The workload of a job with these facts; ``tasks``: how many, by group."""
         templates = (*self.podsets, *map(PodTemplate, [*tasks][len(self.podsets) :]))
         podsets = tuple(each.podset(count) for each, count in zip(templates, tasks.values(), strict=True))
-        return Workload(name, queue, podsets, priority, self.created_ns, self.namespace, self.local_queue)
+        local = self.namespace, self.local_queue
+        return Workload(name, queue, podsets, priority, self.created_ns, *local, self.max_execution_ns)
 
 
 class Arrival(Frozen):
@@ -280,13 +349,18 @@ class Arrival(Frozen):
     workload: Workload
     duration_ns: int | None = None
     """None: it never ends."""
+    ready_ns: tuple[int | None, ...] = ()
+    """See ``WorkloadDetails``."""
 
     @property
     def details(self) -> WorkloadDetails:
         """What its job is to Kueue."""
         of = self.workload
         templates = tuple(each.template for each in of.podsets)
-        return WorkloadDetails(templates, of.created_ns, self.duration_ns is None, of.namespace, of.local_queue)
+        limits = of.max_execution_ns, self.ready_ns
+        return WorkloadDetails(
+            templates, of.created_ns, self.duration_ns is None, of.namespace, of.local_queue, *limits
+        )
 
 
 class FlavorNode(Frozen):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,13 +29,14 @@ from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, victims
 from emulator.policies.kueue.eligibility import held_by
 from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
-from emulator.policies.kueue.scheduler import workloads_player
+from emulator.policies.kueue.scheduler import Eviction, workloads_player
 from emulator.policies.schedulers.play import End, Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.sites.kubernetes import Effect, Operator, Taint, Toleration
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
+    AdmissionCheck,
     Arrival,
     BorrowWithinCohort,
     Cluster,
@@ -48,13 +49,16 @@ from emulator.sites.kueue import (
     Kueue,
     LocalQueue,
     PodSet,
+    PodsReady,
     Policy,
     Preemption,
     Preference,
     QueueingStrategy,
     Quota,
+    RequeuingTimestamp,
     ResourceGroup,
     ShareStrategy,
+    StopChange,
     StopPolicy,
     Workload,
 )
@@ -95,8 +99,34 @@ def cluster_of(record: Mapping[str, Any]) -> Cluster:
         )
         for each in record.get("flavors") or ()
     )
-    queues = tuple(map(_queue, record["queues"]))
-    return Cluster(queues, cohorts, strategies, flavors, local_queues, record.get("namespaces") or {})
+    queues, checks = tuple(map(_queue, record["queues"])), record.get("checks") or ()
+    return Cluster(
+        queues,
+        cohorts,
+        strategies,
+        flavors,
+        local_queues,
+        {_NAMESPACE: {}, **(record.get("namespaces") or {})},
+        tuple(AdmissionCheck(each["name"], (each["delay"] * SECOND_NS,)) for each in checks),
+        _pods_ready(record.get("pods_ready")),
+        tuple(
+            StopChange(each["at"] * SECOND_NS, _stop(each), each.get("queue", ""), _local_queue(each))
+            for each in record.get("changes") or ()
+        ),
+    )
+
+
+def _local_queue(change: Mapping[str, Any]) -> tuple[str, str]:
+    namespace, _, name = change.get("local", "").partition("/")
+    return namespace, name
+
+
+def _pods_ready(given: Mapping[str, Any] | None) -> PodsReady | None:
+    if given is None:
+        return None
+    timeout_ns, base_ns, max_ns = (given[each] * SECOND_NS for each in ("timeout", "backoff_base", "backoff_max"))
+    timestamp = RequeuingTimestamp(given.get("timestamp") or "Eviction")
+    return PodsReady(timeout_ns, timestamp, base_ns, max_ns, given.get("limit"))
 
 
 def _queue(given: Mapping[str, Any]) -> ClusterQueue:
@@ -121,6 +151,7 @@ def _queue(given: Mapping[str, Any]) -> ClusterQueue:
         ),
         _stop(given),
         Selector(selector.get("labels") or {}, tuple(map(_expression, selector.get("expressions") or ()))),
+        {each["name"]: tuple(each.get("flavors") or ()) for each in given.get("checks") or ()},
     )
 
 
@@ -187,8 +218,9 @@ def workload_of(given: Mapping[str, Any], created: str = "created", counting: Co
         for each in given["podsets"]
     )
     created_ns, namespace = given[created] * SECOND_NS, given.get("namespace", _NAMESPACE)
-    local_queue = given.get("local", "")
-    return Workload(given["name"], given["queue"], podsets, given["priority"], created_ns, namespace, local_queue)
+    local, most = (namespace, given.get("local", "")), given.get("max_execution")
+    most_ns = None if most is None else most * SECOND_NS
+    return Workload(given["name"], given["queue"], podsets, given["priority"], created_ns, *local, most_ns)
 
 
 def _counting_of(record: Mapping[str, Any]) -> Counting:
@@ -284,27 +316,43 @@ def _contested(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def arrivals_of(day: Mapping[str, Any]) -> list[Arrival]:
     """The workloads of a day, or of a loop."""
-    return [Arrival(workload_of(each, "submit"), each["duration"] * SECOND_NS) for each in day["workloads"]]
+    counting = _counting_of(day)
+    return [
+        Arrival(
+            workload_of(each, "submit", counting),
+            each["duration"] * SECOND_NS,
+            tuple(None if ready < 0 else ready * SECOND_NS for ready in each.get("ready") or ()),
+        )
+        for each in day["workloads"]
+    ]
 
 
 def differs_in_day(record: Mapping[str, Any]) -> str | None:
     """The workload that differs first; else the loop, if it is another."""
     player = workloads_player(cluster_of(record), arrivals_of(record), record["release"] * SECOND_NS)
-    detector, loop, decided = RunningSetDetector(), None, defaultdict[str, list[Any]](list)
+    detector, loop, happened = RunningSetDetector(), None, defaultdict[str, list[tuple[Any, ...]]](list)
     for cycle in player.play():
+        now_s = player.now_ns // SECOND_NS
+        for name in cycle.starts:
+            happened[name].append((now_s, "admitted"))
         for decision in cycle.decisions:
+            if isinstance(decision, Eviction):
+                happened[decision.workload.name].append((now_s, "evicted", "", decision.reason.value))
+                continue
             assert isinstance(decision, Decision)
             if decision.outcome is Outcome.ADMITTED:
-                decided[decision.workload.name].append(list(map(dict, decision.assignment.flavors)))
+                flavors = list(map(dict, decision.assignment.flavors))
+                happened[decision.workload.name].append((now_s, "reserved", flavors, decision.assignment.counts))
             for victim in decision.victims:
                 if victim.name in decision.evicted:
-                    decided[victim.name].append(victim.reason.value)
+                    line = (now_s, "evicted", decision.workload.name, victim.reason.value)
+                    happened[victim.name].append(line)
         if loop := detector.look(player, cycle):
             break
     answer, found = record["answer"], []
     for outcome in answer["outcomes"]:
         name = outcome["name"]
-        mine, recorded = _lines(player.executions[name], decided[name], player.now_ns), _recorded_lines(outcome)
+        mine, recorded = _lines(happened[name], player.executions[name]), _recorded_lines(outcome)
         differences = [line[0] for line in (*mine, *recorded) if (line in mine) != (line in recorded)]
         if differences:
             found.append((min(differences), outcome["name"], mine, recorded))
@@ -315,26 +363,31 @@ def differs_in_day(record: Mapping[str, Any]) -> str | None:
     return None if seconds == answer.get("loop") else f"loop {seconds}, recorded {answer.get('loop')}"
 
 
-def _lines(executions: Iterable[Execution], decided: Sequence[Any], now_ns: int) -> list[tuple[Any, ...]]:
-    """What became of a workload, as (time, what, details); ``decided``: the flavors of each admission and the reason of
-    each eviction.  One that is evicted when the play ends has not been ended yet."""
-    found, details = list[tuple[Any, ...]](), iter(decided)
-    for one in executions:
-        end_ns = one.end_ns if one.by is None or one.end_ns is not None else now_ns
-        found.append((one.start_ns // SECOND_NS, "admitted", next(details)))
-        if one.by is not None:
-            lost_s = ((end_ns or 0) - one.start_ns) // SECOND_NS
-            found.append(((end_ns or 0) // SECOND_NS, "evicted", one.by, next(details), lost_s))
-        elif one.end is End.DONE:
-            found.append(((end_ns or 0) // SECOND_NS, "finished"))
-    return sorted(found, key=lambda line: line[0])
+def _lines(happened: Iterable[tuple[Any, ...]], executions: Iterable[Execution]) -> list[tuple[Any, ...]]:
+    """What became of a workload, as (time, what, details)."""
+    found, since_s = list[tuple[Any, ...]](), None
+    for line in happened:
+        at_s, what, *_ = line
+        if what == "admitted":
+            since_s = at_s
+        if what == "evicted":
+            line, since_s = (*line, 0 if since_s is None else at_s - since_s), None
+        found.append(line)
+    done = [
+        (one.end_ns // SECOND_NS, "finished") for one in executions if one.end is End.DONE and one.end_ns is not None
+    ]
+    return sorted([*found, *done], key=lambda line: line[0])
 
 
 def _recorded_lines(outcome: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    flavors = [(each["at"], "admitted", list(each["flavors"].values())) for each in outcome["admissions"]]
+    admitted = [(each["at"], "admitted") for each in outcome["admissions"]]
+    reserved = [
+        (each["at"], "reserved", list(each["flavors"].values()), tuple(each.get("counts", {}).values()))
+        for each in outcome.get("reservations", outcome["admissions"])
+    ]
     evictions = [(each["at"], "evicted", each["by"], each["reason"], each["lost"]) for each in outcome["evictions"]]
     finish = [] if outcome["finish"] is None else [(outcome["finish"], "finished")]
-    return sorted([*flavors, *evictions, *finish], key=lambda line: line[0])
+    return sorted([*admitted, *reserved, *evictions, *finish], key=lambda line: line[0])
 
 
 def _seconds_of(loop: Loop) -> dict[str, Any]:

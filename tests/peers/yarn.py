@@ -1,10 +1,15 @@
 """Holds recorded answers of YARN's own ResourceManager against natjam:
 
     yarn.py rounds POLICY.jsonl.gz RUNS.jsonl.gz
+    yarn.py runs RUNS.jsonl.gz
 
 ``rounds``: of each round of the preemption policy, what each queue is entitled to, what is obtained of it, and the
 containers that are selected.  A round's queues are in its run, and so are the numbers of its requests.  Under the
 default calculator only memory is compared.
+
+``runs``: the log of each run, which is played with the nodes, ApplicationMasters and phases of the record: every
+allocation, reservation, mark and kill with its time, in the order of YARN.  Which reservation of a request is given up
+first is Java's order of node ids.
 
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Where the records come from is in
 tests/data/PROVENANCE.md.
@@ -13,15 +18,22 @@ tests/data/PROVENANCE.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, partial
+from heapq import heappop, heappush
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from emulator.policies.resources import minus
-from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.resources import minus, total
+from emulator.policies.yarn.amounts import Amounts, single
+from emulator.policies.yarn.capacity import CapacityScheduler, Node, Queue, Request, RunningApplication, StepKind
 from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.marks import Marks
 from emulator.policies.yarn.options import YarnPreemption
 from emulator.policies.yarn.victims import Application, Held, select
 from emulator.vocabulary import Resources
@@ -69,7 +81,7 @@ class Round:
         amounts = Amounts(self._amount(self._record["cluster"]))
         free = self._free(applications)
         selected = select(root, applications, free, preemption_of(self._record["preemption"]), amounts)
-        return next(self._differences(root, dict(zip(_SELECTORS, selected, strict=True))), None)
+        return next(self._differences(root, dict(zip(_SELECTORS, selected, strict=False))), None)
 
     def _amount(self, given: Sequence[int]) -> Resources:
         return amount_of(given, self._calculator)
@@ -142,6 +154,259 @@ _SELECTORS = ("ReservedContainerCandidatesSelector", "FifoCandidatesSelector", "
 _GIVES = ("allocate", "fulfil")
 
 
+# ---- whole runs ----
+
+_UNRESERVED_FIRST = (5, 0, 2, 8, 6, 4, 10, 7, 1, 11, 3, 9)
+"""Java's order of node ids: which of the reservations of a request is given up first."""
+_ROUND_ORDER = ("unreserve", "mark", "preempt")
+_KINDS = ("end", "up", "submit", "node", "master", "policy")
+"""What happens at one millisecond, in this order."""
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job, and its ApplicationMaster."""
+
+    index: int
+    given: Record
+    application: RunningApplication
+    to_ask: list[tuple[int, int]]
+    """Tasks and the numbers of their attempts that it asks for in its next call."""
+    left: int
+    asked: int = 0
+    finished: bool = False
+    allocated: list[Request] = field(default_factory=list)
+    """What it learns of in its next call."""
+    completed: list[tuple[Request, bool]] = field(default_factory=list)
+    """Containers that have ended, and whether by themselves."""
+
+
+@dataclass(eq=False)
+class _Process:
+    """A container on its node."""
+
+    job: _Job
+    request: Request
+    is_over: bool = False
+    is_killed: bool = False
+    """Whether the scheduler has given it up."""
+    knows: bool = False
+    """Whether its node knows that."""
+    number: int = 0
+
+
+class Played:
+    """A run with the nodes, ApplicationMasters and phases of the record, and natjam's decisions."""
+
+    def __init__(self, run: Record) -> None:
+        self._run = run
+        self._amount = partial(amount_of, calculator=run["resource_calculator"])
+        sizes = [self._amount((each["memory_mb"], each["vcores"])) for each in run["nodes"]]
+        whole = total(sizes, sizes[0])
+        self._now = 0
+        self.log: list[list[Any]] = []
+        self._queues: dict[str, Queue] = {}
+        root = run.get("root", {})
+        self._root = self._queue({"name": "root", "capacity": 100, "queues": run["queues"], **root}, whole, None)
+        self._scheduler = CapacityScheduler(
+            self._root,
+            [Node(str(number), size, size) for number, size in enumerate(sizes)],
+            self._amount((1024, 1)),
+            run["offswitch"],
+            lambda node: _UNRESERVED_FIRST.index(int(node)),
+        )
+        self._preemption = None if run["preemption"] is None else preemption_of(run["preemption"])
+        if self._preemption is not None:
+            self._marks = Marks(self._preemption.interval_ns, self._preemption.wait_ns)
+        self._processes: dict[str, dict[Request, _Process]] = {node: {} for node in self._scheduler.nodes}
+        self._jobs: dict[str, _Job] = {}
+        self._events: list[tuple[int, int, int, int, Callable[[], None]]] = []
+
+    def _queue(
+        self, given: Record, whole: Resources, parent: Queue | None, shares: Sequence[Fraction] = (Fraction(1),) * 2
+    ) -> Queue:
+        """``shares``: of the cluster, that its parent is guaranteed and may have, with single precision."""
+        percents = (given["capacity"], given.get("maximum", 100))
+        shares = [single(single(each / 100) * share) for each, share in zip(percents, shares, strict=True)]
+        name = f"{parent.name}.{given['name']}" if parent else "root"
+        none = (0,) * len(whole)
+        queue = Queue(
+            name,
+            Fraction(str(given["capacity"])) / 100 * (parent.capacity if parent else 1),
+            tuple(int(each * shares[0]) for each in whole),
+            tuple(int(each * shares[1]) for each in whole),
+            none,
+            none,
+            given.get("priority", 0),
+            given.get("ordering_policy") == "priority-utilization",
+            given.get("ordering_policy") == "fair",
+            given.get("disable_preemption", False) or (parent is not None and parent.is_disabled),
+            parent,
+        )
+        queue.children = [self._queue(child, whole, queue, shares) for child in given.get("queues", ())]
+        self._queues[given["name"]] = queue
+        return queue
+
+    def difference(self) -> str | None:
+        """The first line of the log that differs, in words."""
+        self.play()
+        for number, (ours, theirs) in enumerate(zip_longest(self.log, self._run["answer"]["log"])):
+            if ours != theirs:
+                return f"line {number}: {ours}, recorded {theirs}"
+        return None
+
+    def play(self) -> None:
+        """Play the run to its end."""
+        run = self._run
+        for index, phase in enumerate(run["phases"]["nodes"]):
+            self._at(phase, "node", index, partial(self._heartbeat, str(index)))
+        for index, job in enumerate(run["jobs"]):
+            self._at(job["submit_ms"], "submit", index, partial(self._submit, index, job))
+        if self._preemption is not None:
+            self._at(run["phases"]["policy"], "policy", 0, self._round)
+        last = run["answer"]["end"]
+        while self._events and self._events[0][0] <= last:
+            self._now, *_, what = heappop(self._events)
+            what()
+
+    def _at(self, at_ms: int, kind: str, index: int, what: Callable[[], None]) -> None:
+        heappush(self._events, (at_ms, _KINDS.index(kind), index, next(self._numbers), what))
+
+    @cached_property
+    def _numbers(self) -> Iterator[int]:
+        return count()
+
+    def _note(self, kind: str, request: Request, node: str) -> None:
+        self.log.append([self._now, kind, request.application.name, request.name, int(node)])
+
+    # ---- jobs ----
+
+    def _submit(self, index: int, given: Record) -> None:
+        master = self._amount((given["am"]["memory_mb"], given["am"]["vcores"]))
+        queue = self._queues[given["queue"]]
+        application = self._scheduler.submit(given["name"], queue, given.get("priority", 0), master)
+        tasks = [(task, 0) for task in range(len(given["tasks"]))]
+        self._jobs[given["name"]] = _Job(index, given, application, tasks, len(tasks))
+
+    def _call(self, job: _Job) -> None:
+        """The ApplicationMaster's heartbeat."""
+        for task, attempt in job.to_ask:
+            given = job.given["tasks"][task]
+            amount = self._amount((-(-given["memory_mb"] // 1024) * 1024, given["vcores"]))
+            job.asked += 1
+            name = f"{task}.{attempt}"
+            self._scheduler.ask(job.application, name, amount, given.get("priority", 10), job.asked)
+        job.to_ask.clear()
+        for request in job.allocated:
+            process = _Process(job, request)
+            self._processes[request.node][request] = process
+            length = job.given["tasks"][int(request.name.split(".")[0])]["length_ms"]
+            self._at(self._now + self._run["launch_ms"], "up", job.index, partial(self._start, process, length))
+        job.allocated.clear()
+        for request, by_itself in sorted(job.completed, key=lambda pair: pair[0].container):
+            if by_itself:
+                job.left -= 1
+            elif not request.is_master:
+                task, attempt = map(int, request.name.split("."))
+                job.to_ask.append((task, attempt + 1))
+        job.completed.clear()
+        if job.left:
+            self._at(self._now + 1000, "master", job.index, partial(self._call, job))
+            return
+        job.finished = True
+        master = next(each for each in job.application.held.values() if each.is_master)
+        process = self._processes[master.node][master]
+        self._at(self._now, "end", job.index, partial(self._end, process))
+
+    def _start(self, process: _Process, length: int) -> None:
+        if not process.is_over:
+            self._at(self._now + length, "end", process.job.index, partial(self._end, process))
+
+    def _end(self, process: _Process) -> None:
+        process.is_over = True
+
+    # ---- nodes and the policy ----
+
+    def _heartbeat(self, node: str) -> None:
+        scheduler, processes = self._scheduler, self._processes[node]
+        done = sorted((each for each in processes.values() if each.is_over), key=_by_container)
+        for process in done:
+            del processes[process.request]
+            if process.is_killed:
+                self._note("freed", process.request, node)
+                scheduler.free(process.request)
+        for process in (each for each in done if not each.is_killed):
+            self._note("complete", process.request, node)
+            scheduler.free(process.request)
+            process.job.completed.append((process.request, True))
+            if process.request.is_master:
+                scheduler.end(process.job.application)
+        for kind, request, where in scheduler.heartbeat(node):
+            self._note(kind.value, request, where)
+            if kind in (StepKind.ALLOCATE, StepKind.FULFIL):
+                self._allocated(request)
+        for process in processes.values():
+            process.is_over |= process.is_killed
+        self._at(self._now + 1000, "node", int(node), partial(self._heartbeat, node))
+
+    def _allocated(self, request: Request) -> None:
+        job = self._jobs[request.application.name]
+        if not request.is_master:
+            job.allocated.append(request)
+            return
+        self._processes[request.node][request] = _Process(job, request)
+        up = self._now + self._run["am_launch_ms"]
+        first = up + self._run["phases"]["jobs"][job.index]
+        self._at(first, "master", job.index, partial(self._call, job))
+
+    def _round(self) -> None:
+        assert self._preemption is not None
+        scheduler = self._scheduler
+        applications = scheduler.applications()
+        reserved = {held.name: held.node for of in applications.values() for one in of for held in one.reserved}
+        free = {name: node.free for name, node in scheduler.nodes.items()}
+        selected = select(scheduler.need(), applications, free, self._preemption, scheduler.amounts)
+        names = dict.fromkeys([*selected.for_reserved, *selected.across_queues, *selected.inside_queues])
+        before = len(self.log)
+        for node in [reserved[name] for name in selected.given_up]:
+            request = scheduler.nodes[node].reserved
+            assert request is not None
+            self._note(scheduler.unreserve(request, node).kind.value, request, node)
+        held = {
+            f"{job.application.name}/{request.name}": (job, request)
+            for job in self._jobs.values()
+            for request in job.application.held.values()
+        }
+        known = dict(self._marks.since_ns)
+        due = self._marks.round([name for name in names if name in held], self._now * 1_000_000)
+        for name in self._marks.since_ns.keys() - known.keys():
+            self._note("mark", held[name][1], held[name][1].node)
+        for name in due:
+            self._kill(*held[name])
+        self.log[before:] = sorted(self.log[before:], key=_in_round)
+        self._at(self._now + self._run["preemption"]["monitoring_interval"], "policy", 0, self._round)
+
+    def _kill(self, job: _Job, request: Request) -> None:
+        self._note("preempt", request, request.node)
+        self._scheduler.kill(request)
+        job.completed.append((request, False))
+        self._processes[request.node][request].is_killed = True
+
+
+def _by_container(process: _Process) -> tuple[int, int]:
+    return process.job.index, process.request.container
+
+
+def _in_round(line: Sequence[Any]) -> tuple[int, str, tuple[int, ...], int]:
+    _, kind, job, label, node = line
+    return _ROUND_ORDER.index(kind), job, (-1,) if label == "am" else tuple(map(int, label.split("."))), node
+
+
+def differs_in_run(run: Record) -> str | None:
+    """The first line of a run's log that differs."""
+    return Played(run).difference()
+
+
 def rounds(policy: str, runs: str) -> int:
     """Hold the rounds of a file against natjam; returns the exit status."""
     cases = {run["name"]: run for run in records(runs)}
@@ -158,6 +423,8 @@ def main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["rounds", policy, runs]:
             return rounds(policy, runs)
+        case ["runs", runs]:
+            return hold_records(records(runs), differs_in_run)
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -68,7 +68,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Candidate
                     completion_s = mean_s * factor * noise
                     row = (one.name, seed, f"{name}{number}", is_production, completion_s)
                     jobs.append((*row, missed / 20, lost_s / 4))
-    columns = ["candidate", "seed", "name", "is_production", "completion_s", "missed", "lost_work_s"]
+    columns = ["candidate", "seed", "job", "is_production", "completion_s", "missed", "lost_work_s"]
     return CandidateResults(tuple(rows), pandas.DataFrame(jobs, columns=columns))
 
 

@@ -50,7 +50,7 @@ def test_axes_are_labelled_with_units_and_text_is_legible(runs: Path) -> None:
 @pytest.mark.parametrize(("jobs", "label"), [(figures.MAX_DOTS, "job"), (figures.MAX_DOTS + 1, "share of jobs")])
 def test_few_jobs_are_dots_and_no_axis_is_bent(jobs: int, label: str) -> None:
     pairs = pandas.DataFrame(
-        {"name": [f"j{n}" for n in range(jobs)], "queue": ["a", "b", "a"] * (jobs // 3) + ["a"] * (jobs % 3)}
+        {"job": [f"j{n}" for n in range(jobs)], "queue": ["a", "b", "a"] * (jobs // 3) + ["a"] * (jobs % 3)}
     )
     pairs["difference"] = [(-10.0) ** (n % 4) for n in range(jobs)]
     (panel,) = figures.differences(pairs, "x", "y").axes

@@ -30,6 +30,12 @@ def results(runs: Path) -> Results:
     return load(runs / "checkpoint", str(runs / "suspend"), runs / "others")
 
 
+def test_a_jobs_name_is_called_the_same_in_every_frame(results: Results) -> None:
+    for frame in (results.jobs, results.tasks, results.attempts, results.suspensions, results.operations):
+        assert set(frame["job"]) <= {"research-XL", "production-S"}, frame.columns
+    assert "name" not in results.jobs
+
+
 def test_one_row_a_run_with_its_summary_and_configuration(results: Results) -> None:
     assert results.runs[["run", "repeat", "seed", "mechanism", "task_eviction"]].to_numpy().tolist() == [
         ["checkpoint", 1, 1, "checkpoint", "random"],
@@ -57,7 +63,7 @@ def test_metrics_of_the_frames_are_those_of_the_summaries(results: Results) -> N
         assert area_s / (48 * summary["makespan_s"]) == pytest.approx(summary["work"]["utilization"])
         assert 0 <= busy.min() <= busy.max() <= 48
         for job in summary["jobs"]:
-            (mine,) = _of(jobs, row).loc[lambda frame, name=job["name"]: frame["name"] == name].itertuples()
+            (mine,) = _of(jobs, row).loc[lambda frame, name=job["name"]: frame["job"] == name].itertuples()
             assert (mine.completion_s, mine.suspensions) == (job["completion_s"], job["suspensions"])
             assert mine.queueing_s == job["start_s"] - job["submit_s"]
             assert mine.stretch > 1

@@ -51,7 +51,7 @@ def test_missed_deadlines() -> None:
         {
             "run": "r",
             "repeat": 1,
-            "name": ["early", "late", "failed", "free"],
+            "job": ["early", "late", "failed", "free"],
             "queue": "q",
             "submit_s": 0.0,
             "start_s": 1.0,
@@ -66,7 +66,7 @@ def test_missed_deadlines() -> None:
             "lost_work_s": [0.0, 8.0, 0.0, 0.0],
         }
     )
-    names = [name for name in jobs["name"] for _ in range(2)]
+    names = [name for name in jobs["job"] for _ in range(2)]
     tasks = pandas.DataFrame({"run": "r", "repeat": 1, "job": names, "kind": ["map", "reduce"] * 4, "length_s": 4.0})
     found = metrics.job_metrics(jobs, tasks, 1)
     assert found["missed"].tolist() == [False, True, True, None]
@@ -96,11 +96,11 @@ def test_spread_and_its_interval() -> None:
 
 def test_jobs_are_paired_by_repeat_and_name() -> None:
     def jobs(**completions_s: float) -> DataFrame:
-        rows = [{"repeat": 1, "name": n, "queue": "q", "completion_s": c} for n, c in completions_s.items()]
+        rows = [{"repeat": 1, "job": n, "queue": "q", "completion_s": c} for n, c in completions_s.items()]
         return pandas.DataFrame(rows)
 
     pairs = statistics.pair_jobs(jobs(x=10, y=20, z=5, only_a=1), jobs(x=14, y=20, z=math.nan, only_b=1))
-    assert pairs[["name", "a", "b", "difference"]].to_numpy().tolist() == [["x", 10, 14, -4], ["y", 20, 20, 0]]
+    assert pairs[["job", "a", "b", "difference"]].to_numpy().tolist() == [["x", 10, 14, -4], ["y", 20, 20, 0]]
     found = statistics.compare_pairs(pairs["difference"], pairs["repeat"])
     assert (found.jobs, found.a_lower, found.b_lower, found.spread.mean) == (2, 0.5, 0.0, -2)
     assert found.percentiles[50] == -2

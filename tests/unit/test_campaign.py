@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -311,20 +312,55 @@ def test_any_file_of_digests_is_read(content: bytes, tmp_path_factory: pytest.Te
     assert (folder / "digests.jsonl").read_bytes().endswith(b'["a", "b", "c"]\n["d", "e", "f"]\n')
 
 
-def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:
-    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("20", "3")
+BROKEN = "def broken(view, tasks, random):\n    return [task.containr for task in tasks]\n"
+
+
+def test_runs_that_fail_are_kept_and_told_once_and_the_others_are_made(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("[srt, lrt]", "['failing:broken', srt]").replace("20", "3")
     campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
-    (tmp_path / "failing.py").write_text("def broken(view, tasks, random):\n    raise LookupError('no idea')\n")
-    result = run_natjam("campaign", campaign, "--out", out, status=1)
+    (tmp_path / "failing.py").write_text(BROKEN)
+    result = run_natjam("campaign", campaign, "--keep-going", "--out", out, status=1)
     assert "natjam: 3 of 6 runs failed" in result.stderr
-    place, said = f"{tmp_path / 'failing.py'}:2", "task_eviction policy failing:broken raised LookupError"
-    assert f"failed: task_eviction=failing_broken/seed-1: {place}: {said}" in result.output
+    (told,) = (line for line in result.output.splitlines() if line.startswith("failed: "))
+    assert told.startswith("failed: 3 runs of 1 variant, such as task_eviction=failing_broken/seed-1: ")
+    raised = "has no attribute 'containr'; did you mean 'container'?"
+    assert f"{tmp_path / 'failing.py'}:2: task_eviction policy failing:broken raised AttributeError: " in told
+    assert told.endswith(raised)
+    (row,) = (line for line in result.output.splitlines() if "│ failing_broken" in line)
+    assert [cell.strip() for cell in row.split("│")][1:5] == ["failing_broken", "0", "3", "failed"]
     failed = [row for row in table(out).to_pylist() if row["failure"]]
     assert [(row["seed"], row["job"]) for row in failed] == [(1, None), (2, None), (3, None)]
-    assert "no idea" in failed[0]["failure"]
+    assert raised in failed[0]["failure"]
     kept = out / "runs" / failed[0]["run"]
-    assert "no idea" in (kept / "failure.txt").read_text()
+    assert raised in (kept / "failure.txt").read_text()
     assert {"experiment.yaml", "journal.jsonl.zst.unfinished"} <= {path.name for path in kept.iterdir()}
+
+
+def test_a_variant_with_a_broken_policy_is_left_and_the_others_are_made(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("20", "40")
+    campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
+    (tmp_path / "failing.py").write_text(BROKEN)
+    result = run_natjam("campaign", campaign, "--out", out, status=1)
+    made = Counter(row["variant"] for row in table(out).to_pylist() if row["job"] in (None, "research"))
+    assert made["task_eviction=srt"] == 40
+    assert 0 < made["task_eviction=failing_broken"] < 40
+    left_out = 40 - made["task_eviction=failing_broken"]
+    assert f"not made: {left_out} more runs of these variants; --keep-going makes them" in result.output
+    (tmp_path / "failing.py").write_text(BROKEN.replace("containr", "container"))
+    again = run_natjam("campaign", campaign, "--out", out)
+    assert "80 runs; 40 of them were made before" in again.output
+
+
+def test_runs_of_another_campaign_are_not_reported_as_its_own(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("20", "1")
+    campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
+    run_natjam("campaign", campaign, "--out", out)
+    campaign.write_text(text.replace("lrt", "random"))
+    result = run_natjam("campaign", campaign, "--out", out, status=2)
+    other = "has 1 run that this campaign does not make, such as task_eviction=lrt/seed-1; name another directory"
+    assert result.stderr == f"natjam: {out}: {other}\n"
+    campaign.write_text(text.replace("lrt", "lrt, random").replace("seeds: 1", "seeds: 2"))
+    assert "6 runs; 2 of them were made before" in run_natjam("campaign", campaign, "--out", out).output
 
 
 def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
@@ -337,7 +373,9 @@ def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     assert done == sorted(done)
     assert [status.counts for status in told] == [f"{8 * share:.0f} of 8 runs" for share in done]
     assert [status.left_real_s for status in told if status.done == 0] == [None] * done.count(0)
-    assert all(status.left_real_s is not None for status in told if status.done)
+    first = min(status.done for status in told if status.done)
+    assert all(status.left_real_s is not None for status in told if status.done > first)
+    assert {status.left_real_s for status in told if status.done == first} == {None}, "it has the start of the workers"
     assert told[-1].left_real_s == 0
 
 

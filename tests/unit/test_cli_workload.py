@@ -189,7 +189,7 @@ class TestScale:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inspect", "none.tsv"), "natjam: none.tsv: cannot be read: No such file"),
+        (("inspect", "none.tsv"), "natjam: none.tsv: there is no such file"),
         (("inspect", "a.trace"), "there is no such file"),
         (("inspect", FIRST_50, "--format", "swm"), "did you mean 'swim'?"),
         (("inspect", FIVE_JOBS, "--format", "rumen", "--unfinished", "never"), "unfinished: must be"),

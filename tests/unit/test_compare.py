@@ -41,7 +41,7 @@ def test_every_job_is_paired_with_itself_under_the_same_seed(runs: Path) -> None
     assert len(found.pairs) == 4
     for pair in found.pairs.itertuples():
         a, b = (runs / side / f"repeat-{pair.run_number}" for side in ("kept", "killed"))
-        assert (pair.a, pair.b) == (completion_s(a, pair.name), completion_s(b, pair.name))
+        assert (pair.a, pair.b) == (completion_s(a, pair.job), completion_s(b, pair.job))
         assert pair.difference == pair.a - pair.b
     research = found.differences["research"]
     assert research.spread.n == 2

@@ -198,3 +198,28 @@ def test_what_a_job_waited_for_is_named_by_node(gangs: Path) -> None:
 
 def test_with_one_size_nothing_is_said_of_waits(runs: Path) -> None:
     assert json.loads(explain(runs / "kill", "--job", "production-S", "--json"))["waits"] == []
+
+
+def test_a_program_saved_as_an_image_has_kept_all_its_work(tmp_path: Path) -> None:
+    run_natjam("init", tmp_path / "mine", "--program")
+    run = simulate(tmp_path, "run", "scheduler.mechanism=image", file=tmp_path / "mine" / "experiment.yaml")
+    said = " ".join(explain(run).split())
+    assert "saved as an image" in said
+    assert "all its work kept" in said
+    assert "0 keys kept" not in said
+
+
+def test_what_a_trigger_has_stopped_is_named_although_no_policy_chose_it(tmp_path: Path) -> None:
+    run = simulate(tmp_path, "run", "calibration=null", file=CATALOGUE / "os-assisted.yaml")
+    (low,) = (job for job in rows_of(run, "jobs") if job["name"] == "low")
+    assert low["suspensions"] == 1
+    assert explain(run).strip() == "stopped by a trigger or by hand: low/r000.0"
+    assert json.loads(explain(run, "--json"))["by_order"] == ["low/r000.0"]
+    assert "never chosen" in explain(run, "--attempt", "high/r000.0")
+
+
+def test_a_task_that_ended_first_is_not_counted_as_evicted(runs: Path) -> None:
+    found = evictions(runs / "suspend")
+    ended = [replace(found[0], outcome="ended"), *found[1:]]
+    title = evictions_table(Explanation("run", "suspend", ended, [], None)).title
+    assert str(title) == f"{len(found) - 1} evictions, and 1 task chosen that ended first, in run"

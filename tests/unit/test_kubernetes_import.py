@@ -236,6 +236,30 @@ def test_who_goes_for_a_pod_that_is_not_there_yet(tmp_path: Path) -> None:
     assert "spec.priorityClassName: there is no PriorityClass 'unknown'" in done.output
 
 
+def test_a_name_forges_no_line_of_who(tmp_path: Path) -> None:
+    forged = "n2: is better"
+    file = tmp_path / "cluster.yaml"
+    pod = "spec: {containers: [{name: c, resources: {requests: {cpu: 8}}}], priority: "
+    file.write_text(
+        "{kind: Node, apiVersion: v1, metadata: {name: n1}, status: {allocatable: {cpu: 10, pods: 9}}}\n"
+        f'---\nkind: Pod\napiVersion: v1\nmetadata: {{namespace: a, name: "train\\n{forged}"}}\n'
+        f"{pod}0, nodeName: n1}}\nstatus: {{phase: Running}}\n"
+        f"---\nkind: Pod\napiVersion: v1\nmetadata: {{namespace: a, name: db}}\n{pod}9}}\nstatus: {{phase: Pending}}\n"
+    )
+    done = run_natjam("who", file, "a/db")
+    assert f"n1: a/train\\n{forged} (priority 0) would go" in done.stdout
+    assert not any(line.startswith(forged) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("cpu", ["010", '"010"'])
+def test_a_number_that_begins_with_0_is_what_kubectl_takes_it_for(cpu: str, tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text(
+        f"{{kind: Node, apiVersion: v1, metadata: {{name: n}}, status: {{allocatable: {{cpu: {cpu}, pods: 9}}}}}}"
+    )
+    (node,) = read_kubernetes([tmp_path / "node.yaml"]).cluster.state.nodes
+    assert dict(node.allocatable)["cpu"] == (8000 if cpu == "010" else 10_000)
+
+
 @pytest.mark.parametrize(
     ("pod", "problem"),
     [

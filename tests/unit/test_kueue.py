@@ -37,9 +37,9 @@ RECORDS = ROOT / "tests/data/kueue"
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
     [
-        ("cases", "cases", 150),
+        ("cases", "cases", 150 + 120),
         ("cases", "own-tests", 86),
-        ("days", "days", 2),
+        ("days", "days", 2 + 4),
         ("loops", "loops", 10),
         ("loops", "preemptor", 1),
     ],

@@ -60,12 +60,15 @@ def test_workloads_arrive_when_they_were_made(imported: Kueue) -> None:
 
 
 def test_what_is_not_carried_over_is_listed_with_its_line(tmp_path: Path) -> None:
-    text = (OBJECTS / "queues.yaml").read_text().replace("stopPolicy: None", "stopPolicy: Hold")
+    text = (OBJECTS / "queues.yaml").read_text()
+    text = text.replace("stopPolicy: None", "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}")
     (tmp_path / "queues.yaml").write_text(text)
     _, losses = read_kueue([tmp_path, OBJECTS / "workloads.json"])
     listed = {each.what: each for each in losses}
-    stop = 1 + next(number for number, line in enumerate(text.splitlines()) if "stopPolicy" in line)
-    assert listed["ClusterQueue research.spec.stopPolicy"].where == f"{tmp_path / 'queues.yaml'}:{stop}"
+    stop = 1 + next(number for number, line in enumerate(text.splitlines()) if "admissionScope" in line)
+    assert (
+        listed["ClusterQueue research.spec.admissionScope.admissionMode"].where == f"{tmp_path / 'queues.yaml'}:{stop}"
+    )
     lost = listed["Workload team-b/job-lost"]
     assert (lost.effect, lost.kind, lost.why) == (
         Effect.LEFT_OUT,
@@ -98,14 +101,14 @@ def test_what_of_kueues_configuration_changes_admission_is_listed(tmp_path: Path
     path = tmp_path / "all.yaml"
     path.write_text(
         "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n---\n"
-        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady: {timeout: 5m}\n"
-        "resources:\n  excludeResourcePrefixes: [ephemeral-storage]\nmetrics: {}\n---\n"
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady: {recoveryTimeout: 5m}\n"
+        "resources:\n  quotaCheckStrategy: IgnoreUndeclared\nmetrics: {}\n---\n"
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config, namespace: kueue-system}\n"
     )
     losses = [each for each in read_kueue([path])[1] if each.effect is Effect.DECIDES]
     assert [(each.what, each.where) for each in losses] == [
-        ("Configuration.waitForPodsReady.timeout", f"{path}:7"),
-        ("Configuration.resources.excludeResourcePrefixes", f"{path}:9"),
+        ("Configuration.waitForPodsReady.recoveryTimeout", f"{path}:7"),
+        ("Configuration.resources.quotaCheckStrategy", f"{path}:9"),
         ("ConfigMap kueue-system/kueue-manager-config", f"{path}:12"),
     ]
 
@@ -176,7 +179,7 @@ def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, p
     ("old", "new", "problem"),
     [
         ("nominal: 4000", "nominal: many", "kueue.cluster.queues[0].groups[0].flavors[0].quotas"),
-        ("queue: research", "queue: other", "team-a/job-first: its queue is not one of"),
+        ("first\n      queue: research", "first\n      queue: other", "team-a/job-first: its queue is not one of"),
         ("imported: kueue 0.19", "imported: kueue 0.1", "kueue: another natjam has imported it; import it again"),
         ("within_queue:", "within:", "unknown field"),
     ],

@@ -174,7 +174,7 @@ def test_nothing_read_can_become_code() -> None:
 ROOMS = (
     *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
     *("emulator.parent", "emulator.own_code", "emulator.sites"),
-    *("emulator.shrink", "emulator.intervals"),
+    *("emulator.shrink", "emulator.intervals", "emulator.field_texts"),
     *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
     *("emulator.core.application_master", "emulator.core.resource_manager"),
     *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),

@@ -338,27 +338,22 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
     ("old", "new", "counted", "reason"),
     [
         (
-            "containers:",
-            "nodeSelector: {gpu: h100}\n        containers:",
-            "1 of 1 workloads",
-            "node selectors do not choose",
-        ),
-        ("nodeLabels: {", "nodeTaints: [{key: spot}], nodeLabels: {", "1 of 1 flavors", "taints of flavors"),
-        (
             "spec:\n  namespaceSelector",
             "status: {conditions: [{type: Active, status: 'False'}]}\nspec:\n  namespaceSelector",
             "1 of 1 queues",
             "not active, says Kueue",
         ),
-        ("count: 2", "count: 2\n    minCount: 1", "1 of 1 workloads", "partial admission is not modelled"),
-        ("  namespaceSelector", "  stopPolicy: HoldAndDrain\n  namespaceSelector", "1 of 1 queues", "(stopPolicy)"),
-        ("queueName: q", "queueName: q\n  maximumExecutionTimeSeconds: 600", "1 of 1 workloads", "the longest time"),
-        ("$", f"{CONFIG}resources: {{transformations: [{{input: x}}]}}\n", "1 setting", "is not transformed"),
+        (
+            "count: 2",
+            "count: 2\n    topologyRequest: {required: rack}",
+            "1 of 1 workloads",
+            "topology-aware scheduling is not modelled",
+        ),
         (
             "$",
-            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: true}}\n",
+            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: true, blockAdmission: true}}\n",
             "1 setting",
-            "(waitForPodsReady)",
+            "(blockAdmission)",
         ),
         (
             "$",
@@ -368,9 +363,9 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
         ),
         (
             "$",
-            f"{CONFIG}featureGates: {{PrioritySortingWithinCohort: false}}\n",
+            f"{CONFIG}featureGates: {{FairSharingPreemptWithinNominal: false}}\n",
             "1 setting",
-            "PrioritySortingWithinCohort",
+            "FairSharingPreemptWithinNominal",
         ),
         (
             "$",
@@ -381,14 +376,14 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
         (
             "  namespaceSelector: {}",
             "  namespaceSelector: {matchLabels: {a: b}}",
-            "1 of 1 queues",
-            "namespace selectors",
+            "1 of 1 workloads",
+            "its Namespace is not in the files",
         ),
         (
             "  namespaceSelector",
             "  admissionChecksStrategy: {admissionChecks: [{name: x}]}\n  namespaceSelector",
-            "1 of",
-            "checks",
+            "1 setting",
+            "this admission check",
         ),
         (
             "queueName: q",
@@ -415,11 +410,11 @@ def test_what_decides_in_kueue_is_the_first_line_of_an_import(
 
 def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
     path = tmp_path / "site.yaml"
-    path.write_text(SITE.replace("count: 2", "count: 2\n    minCount: 1"))
+    path.write_text(SITE.replace("count: 2", "count: 2\n    topologyRequest: {required: rack}"))
     done = run_natjam("loops", path, "--seconds", "1", "--out", tmp_path / "loops")
     title, first, *_ = done.stdout.splitlines()
     assert title == TITLE
-    assert "partial admission is not modelled" in first
+    assert "topology-aware scheduling is not modelled" in first
 
 
 @pytest.mark.parametrize(
@@ -429,6 +424,12 @@ def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
         ("spec:\n  name", "status: {conditions: [{type: Active, status: 'True'}]}\nspec:\n  name"),
         ("containers:", "nodeSelector: {other: label}\n        containers:"),
         ("containers:", "tolerations: [{operator: Exists}]\n        containers:"),
+        ("containers:", "nodeSelector: {gpu: h100}\n        containers:"),
+        ("nodeLabels: {", "nodeTaints: [{key: spot, effect: NoSchedule}], nodeLabels: {"),
+        ("count: 2", "count: 2\n    minCount: 1"),
+        ("  namespaceSelector", "  stopPolicy: HoldAndDrain\n  namespaceSelector"),
+        ("queueName: q", "queueName: q\n  maximumExecutionTimeSeconds: 600"),
+        ("$", f"{CONFIG}resources: {{transformations: [{{input: x}}]}}\n"),
         (
             "$",
             f"{CONFIG}featureGates: {{PartialAdmission: true, MultiKueue: true, TASCacheTopologyTree: true}}\n",

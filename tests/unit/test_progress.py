@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from analysis.report.facts import headline
@@ -86,6 +87,14 @@ def test_bars_show_each_kind_of_task_in_proportion() -> None:
     assert "lag p99 1.7 ms" in lines[0]
 
 
+def test_containers_of_several_sizes_are_counted_without_a_total() -> None:
+    shown = replace(status(RESEARCH, PRODUCTION), containers_total=0)
+    assert status_line(shown).endswith("containers 41")
+    text = displayed(render_status(shown, height=30))
+    assert "containers  41  production 12  research 29" in text
+    assert "41/" not in text
+
+
 def test_jobs_that_do_not_fit_the_terminal_are_counted() -> None:
     ended = [JobStatus(f"ended{n}", "research", "succeeded", 9, 0, 0, 0, 9) for n in range(20)]
     coming = [JobStatus(f"coming{n}", "research", "submitted", 0, 0, 0, 9, 9) for n in range(20)]
@@ -158,6 +167,25 @@ def test_closing_tables_and_no_failures() -> None:
     assert "work kept" in text
     assert "suspensions" not in text, "under checkpoint no process was suspended"
     assert failures(summary()) == []
+
+
+def test_what_is_saved_is_not_called_suspended_and_masters_that_take_no_time_have_no_row() -> None:
+    told = copy.deepcopy(summary())
+    cost = told["overheads"]["schedule_s"]
+    told["overheads"]["suspend_s"] = cost
+    assert "suspend or save" in displayed(*closing_tables(told))
+    for mean, is_shown in ((2.5, True), (0.0, False), (None, False)):
+        told["overheads"]["application_master_start_s"] = {**cost, "mean": mean}
+        assert ("application master start" in displayed(*closing_tables(told))) == is_shown
+
+
+def test_the_reason_of_a_failure_does_not_fill_the_table() -> None:
+    failed = copy.deepcopy(summary())
+    failed["jobs"][0] |= {"state": "failed", "reason": "train/tasks-000.3 failed 4 times, at last: " + "a | b " * 50}
+    text = displayed(*closing_tables(failed), width=400)
+    assert "failed: train/tasks-000.3 failed 4 times, at last: " in text
+    assert "a | b a" not in text
+    assert "a | b " * 49 in failures(failed)[0]
 
 
 def test_margins_are_shown_where_a_job_has_a_deadline() -> None:

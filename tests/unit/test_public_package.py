@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def test_it_has_every_view_decision_and_record_of_a_policy() -> None:
     of_files = {"Maximum", "QueueRules"}
     assert wanted - of_natjam_itself - of_files <= set(natjam.__all__)
     assert all(hasattr(natjam, name) for name in natjam.__all__)
+
+
+@pytest.mark.parametrize(
+    "name", ["ClusterView", "JobView", "TaskView", "NodeView", "JobFacts", "Tier", "ShareDecision"]
+)
+def test_help_gives_the_meaning_and_the_unit_of_each_field(name: str) -> None:
+    of = getattr(natjam, name)
+    shown = pydoc.plain(pydoc.render_doc(of))
+    fields = [line.partition(" |  ")[2] for line in shown.splitlines()]
+    for field in inspect.get_annotations(of):
+        (at,) = (at for at, line in enumerate(fields) if line.startswith(f"{field}: "))
+        assert re.match(r"    \S", fields[at + 1]), field
+    assert "emulated nanoseconds" in shown
 
 
 @pytest.mark.parametrize("name", ["CycleAllocation", "CycleDecision"])

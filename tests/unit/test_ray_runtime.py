@@ -62,6 +62,21 @@ def test_a_call_that_hangs_can_be_interrupted(runtime: RayRuntime) -> None:
     never.set()
 
 
+def test_a_start_that_is_interrupted_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    never, runtime = threading.Event(), RayRuntime()
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+
+    def hang(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait()
+
+    monkeypatch.setattr("emulator.live.session.ray_runtime._init", hang)
+    with pytest.raises(KeyboardInterrupt), interruptible(), deferred():
+        runtime._connect(None, {})
+    assert runtime.hangs, "its processes are killed"
+    never.set()
+
+
 FEW_PROCESSES = "only 64 processes and threads; raise 'ulimit -u' to 256 or more"
 FEW_FILES = "only 64 files may be open at once; raise 'ulimit -n' to 1024 or more"
 

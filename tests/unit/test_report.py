@@ -58,14 +58,16 @@ def test_the_job_table_is_the_summary(run: Path) -> None:
 
 def test_the_overheads_are_the_summary(run: Path) -> None:
     page, summary = Page((run / "report.html").read_text()), summary_of(run)
+    called = {name: name.removesuffix("_s").replace("_", " ") for name in summary["overheads"]}
+    called["suspend_s"] = "suspend or save"
     expected = []
     for name, cost in summary["overheads"].items():
         figures = [cost[key] for key in ("n", "mean", "p50", "p95", "p99")]
-        expected.append([name.removesuffix("_s").replace("_", " "), *texts(figures)])
+        expected.append([called[name], *texts(figures)])
     assert page.tables["overheads"][1:] == expected
     operations = Counter(row["operation"] for row in RunResults(run).table("operations"))
     assert {row[0]: row[1] for row in page.tables["overheads"][1:]} == {
-        name.replace("_", " "): str(operations[name]) for name in (key[:-2] for key in summary["overheads"])
+        called[name]: str(operations[name.removesuffix("_s")]) for name in summary["overheads"]
     }
 
 
@@ -255,6 +257,23 @@ def test_the_baseline_is_the_variant_named(tmp_path: Path) -> None:
     (tmp_path / "campaign/campaign.json").write_text(json.dumps({"natjam_campaign": 1, "runs": plan}))
     as_planned = Page(report_of([tmp_path / "campaign"], None)).tables["differences"]
     assert as_planned == named, "the first of the campaign's file, as in the campaign's own table"
+
+
+def test_each_directory_has_its_own_report_and_none_replaces_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in (3, 4):
+        simulate(tmp_path / "campaign/runs/one", f"seed-{seed}", f"seed={seed}")
+    run = Path("campaign/runs/one/seed-3")
+    own = (run / "report.html").read_bytes()
+    assert f"report in {run}/report.html: the run's own" in run_natjam("report", run).output
+    assert "report in campaign/report.html (" in run_natjam("report", "campaign").output
+    of_two = run_natjam("report", run, run.with_name("seed-4")).output
+    assert re.match(r"report in runs/report-\d{8}-\d{6}\.html \(", of_two)
+    assert (run / "report.html").read_bytes() == own
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign", "runs"]
+    run_natjam("verify", run)
 
 
 def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_what_happens_in_the_machines_is_what_is_played(folder: Path) -> None:
 
 
 def test_pods_that_can_not_go_on_are_ended_without_a_failure(folder: Path) -> None:
-    jobs = load_runs(find_runs([folder / "run"])).jobs.set_index("name")
+    jobs = load_runs(find_runs([folder / "run"])).jobs.set_index("job")
     states = dict(jobs["state"])
     assert "huge" not in states
     assert states == dict.fromkeys(("batch-0", "batch-1", "alone", "urgent"), "succeeded") | dict.fromkeys(
@@ -116,7 +116,7 @@ def test_the_run_needs_the_file_of_the_site_no_more(folder: Path, tmp_path: Path
 def test_a_pod_that_is_stopped_or_saved_goes_on(folder: Path, tmp_path: Path, mechanism: str) -> None:
     simulate(tmp_path, "run", f"scheduler.mechanism={mechanism}", "overheads=none", file=folder / "theirs.yaml")
     found = load_runs(find_runs([tmp_path / "run"]))
-    jobs = found.jobs.set_index("name")
+    jobs = found.jobs.set_index("job")
     assert jobs["suspensions"]["batch-1"] == 1
     assert jobs["lost_work_s"].sum() == 0
     attempts = found.attempts[(found.attempts["job"] == "batch-1") & (found.attempts["kind"] == "pod")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -499,7 +500,7 @@ def site_of(folder: Path, conf: str, jobs: str = "", qos: str = "") -> tuple[Slu
         if text:
             paths[name] = folder / f"{name}.txt"
             (folder / f"{name}.txt").write_text(text)
-    return read_slurm(folder / "site.conf", **paths)
+    return read_slurm(folder / "site.conf", paths["sacct"], paths["qos"])
 
 
 def starts_s(site: Slurm) -> dict[str, list[float]]:
@@ -591,6 +592,37 @@ c|a|u||1|||||| gpu
 """
 
 
+def test_a_play_can_begin_with_the_jobs_that_ran_at_a_time(tmp_path: Path) -> None:
+    """At 12:00 job 1 had ended, 2 ran, 3 waited and 9 and 10 came later, in one second."""
+    head = "JobIDRaw|Partition|Submit|Start|ElapsedRaw|State|NNodes|NCPUS|TimelimitRaw\n"
+    jobs = (
+        "1|low|2026-11-02T08:00:00|2026-11-02T08:00:00|3600|COMPLETED|1|8|60\n"
+        "3|low|2026-11-02T09:05:00|2026-11-02T13:00:00|60|COMPLETED|1|8|60\n"
+        "2|low|2026-11-02T09:00:00|2026-11-02T09:00:00|14400|COMPLETED|1|8|300\n"
+        "10|low|2026-11-02T12:30:00|2026-11-02T13:30:00|60|COMPLETED|1|8|60\n"
+        "9|low|2026-11-02T12:30:00|2026-11-02T13:20:00|60|COMPLETED|1|8|60\n"
+        "11|low|2026-11-02T11:00:00|2026-11-02T11:00:00|3600|RUNNING|1|8|180\n"
+    )
+    (tmp_path / "slurm.conf").write_text(SITE)
+    (tmp_path / "jobs.txt").write_text(head + jobs)
+    noon = datetime(2026, 11, 2, 12)
+    site, _ = read_slurm(tmp_path / "slurm.conf", tmp_path / "jobs.txt", since=noon)
+    hour_ns = 60 * MINUTE_NS
+    assert [(job.name, job.submit_ns, job.length_ns, job.limit_ns) for job in site.jobs] == [
+        ("2", 0, hour_ns, 2 * hour_ns),
+        ("11", 0, 2 * hour_ns, 2 * hour_ns),
+        ("3", 0, 60 * SECOND_NS, hour_ns),
+        ("9", hour_ns // 2, 60 * SECOND_NS, hour_ns),
+        ("10", hour_ns // 2, 60 * SECOND_NS, hour_ns),
+    ]
+    files = ["--conf", tmp_path / "slurm.conf", "--sacct", tmp_path / "jobs.txt", "--out", tmp_path / "mine.yaml"]
+    run_natjam("import", "slurm", *files, "--from", "2026-11-02T12:00:00")
+    assert read_saved(tmp_path / "mine.yaml", Slurm).jobs == site.jobs
+    (tmp_path / "jobs.txt").write_text(TWO_JOBS)
+    with pytest.raises(ConfigError, match="there is no column Start"):
+        read_slurm(tmp_path / "slurm.conf", tmp_path / "jobs.txt", since=noon)
+
+
 def test_associations_and_limits_as_sacctmgr_prints_them(tmp_path: Path) -> None:
     (tmp_path / "assoc.txt").write_text(ASSOCIATIONS.replace("| gpu", "|gpu"))
     (tmp_path / "qos.txt").write_text(
@@ -662,7 +694,7 @@ def test_what_stopped_jobs_keep_is_counted_for_suspend() -> None:
     assert measures is not None
     assert measures["stopped_gb_h"] == measures["stopped_gres_h"] == pytest.approx(2 / 60)
     found, _ = question.results(played(question))
-    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 GPU-hours" in "\n".join(question.words(found))
+    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 hours of GPUs" in "\n".join(question.words(found))
 
 
 def test_jobs_that_share_no_node_have_it_whole(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ from tests.unit.test_slurm import NODES, cluster, job
 from workloads.saved import write_saved
 
 NOTHING_COSTS: dict[str, Any] = {"overheads": "none"}
+GPUS = "gpu", "gpu:a100"
 RUNS = [run for run in recorded_runs() if run["seed"] == 1]
 
 
@@ -74,7 +75,7 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
     holds = draw(st.booleans())
     gpus = [draw(st.sampled_from((0, 2))) if holds else 0 for _ in sizes]
     nodes = {
-        f"n{place}": Node(size, 1000 * size * holds, {"gpu": gpus[place]} if gpus[place] else {})
+        f"n{place}": Node(size, 1000 * size * holds, dict.fromkeys(GPUS, gpus[place]) if gpus[place] else {})
         for place, size in enumerate(sizes)
     }
     some = st.lists(st.sampled_from(sorted(nodes)), min_size=1, unique=True).map(lambda names: tuple(sorted(names)))
@@ -125,7 +126,7 @@ def sites(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
             more: dict[str, Any] = {
                 "qos": of_qos,
                 "memory_mb": draw(st.sampled_from((0, 700, 1000))) * cpus * holds,
-                "gres": {"gpu": draw(st.sampled_from((1, 2)))} if with_gpus >= count and draw(st.booleans()) else {},
+                "gres": dict.fromkeys(GPUS, draw(st.sampled_from((0, 1, 2)))) if with_gpus >= count else {},
                 "exclusive": draw(st.integers(0, 5)) == 0,
                 "nice": draw(st.sampled_from((0, 0, 500))),
                 "eligible_ns": draw(st.sampled_from((0, 0, submit_ns + 30 * SECOND_NS))),

@@ -197,3 +197,14 @@ def test_perfetto_counts_what_is_held(sized: Path) -> None:
     assert {names[event["pid"]] for event in gpus} == {"node-3"}
     assert max(event["args"]["gpu"] for event in gpus) == 4
     assert gpus[-1]["args"]["gpu"] == 0
+
+
+def test_a_master_that_holds_nothing_has_no_bar_and_the_work_of_a_group_is_no_reduce(sized: Path) -> None:
+    attempts = read_table(sized, "attempts")
+    kinds = attempts.column("kind").to_pylist()
+    assert "am" in kinds
+    timeline = make_timeline(attempts, nodes_of(load_experiment(sized / "experiment.yaml").cluster), end_s=1e4)
+    shown = {(kinds[attempt], STATES[state]) for _, state, _, _, attempt in segments(timeline)}
+    assert not any("application master" in each or "am" in each for each in shown)
+    assert {state for kind, state in shown if kind not in ("map", "reduce")}.isdisjoint({"map", "reduce"})
+    assert "task" in {state for _, state in shown} or set(kinds) <= {"am", "map", "reduce"}

@@ -24,7 +24,8 @@ from emulator.files.yaml_values import LARGEST_VALUE_COUNT, dump_yaml, lines_of,
         ("0o17", 15),
         ("0x1f", 31),
         ("0b11", 3),
-        ("017", 17),
+        ("0", 0),
+        ("'017'", "017"),
         ("1.5e3", 1500.0),
         ("1e3", 1000.0),
         (".5", 0.5),
@@ -52,6 +53,8 @@ def test_what_words_mean(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("a: 017", "text:1: '017' begins with 0: write it without"),
+        ("a: -010", "text:1: '-010' begins with 0"),
         ("a: -_", "text:1: '-_' is no valid int"),
         ("\n0x" + "f" * 5000, "is no valid int"),
         ("1." + "0" * 5000, "is no valid float"),

@@ -36,6 +36,23 @@ class TestRounds:
         assert found.endswith("0 of 1 equal\n")
 
 
+class TestRuns:
+    def test_the_recorded_runs(self, capsys: pytest.CaptureFixture[str]):
+        """One of each kind: one size, sizes, dominant resources, nested queues, applications of a queue."""
+        assert yarn.main(["runs", RUNS]) == 0
+        assert capsys.readouterr().out == "5 of 5 equal\n"
+
+    def test_a_run_that_differs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        first = json.loads(Path(RUNS).read_text())[0]
+        first["answer"]["log"][3][0] += 1
+        damaged = tmp_path / "runs.json"
+        damaged.write_text(json.dumps([first]))
+        assert yarn.main(["runs", str(damaged)]) == 1
+        found = capsys.readouterr().out
+        assert found.startswith("one-size-1-13: line 3: ")
+        assert found.endswith("0 of 1 equal\n")
+
+
 def test_bad_arguments(capsys: pytest.CaptureFixture[str]):
     assert yarn.main(["rounds"]) == 2
     assert "yarn.py rounds" in capsys.readouterr().err

@@ -36,6 +36,7 @@ MAX_VALUES = 5_000_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LONGEST_NAME = 100
 _OF_ANOTHER_TYPE = "is of another type, or out of range"
+_OCTAL = re.compile(r"0[0-7]+")
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _NOT_COUNTED = ("objects", "settings")
 _TEMPLATE = b"{{"
@@ -437,7 +438,8 @@ class _Reader:
         if isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(node, yaml.SequenceNode):
             return [self._pick(item, of.item_type, at) for item in node.value]
         if isinstance(node, yaml.ScalarNode):
-            return None if _is_null(node) else node.value
+            is_octal = not node.style and _OCTAL.fullmatch(node.value)  # kubectl reads YAML 1.1
+            return None if _is_null(node) else str(int(node.value, 8)) if is_octal else node.value
         return object  # converts to nothing, so that it is an error of the field
 
     def _pick_struct(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from emulator.files.yaml_values import dump_yaml
-from emulator.sites.kueue import Arrival, Cluster, ClusterQueue, Cohort, ResourceGroup
+from emulator.sites.kubernetes import Toleration
+from emulator.sites.kueue import Arrival, Cluster, ClusterQueue, Cohort, Flavor, PodSet, ResourceGroup
+from emulator.sites.labels import Expression
 from workloads.kubernetes.quantities import quantity
 from workloads.kueue.objects import GROUP
 
@@ -18,13 +22,14 @@ _PAUSE = "registry.k8s.io/pause:3.10"
 def cluster_manifests(cluster: Cluster) -> str:
     """The namespace, flavors, cohorts and queues; and Kueue's own configuration as a comment."""
     flavors = {
-        flavor.name: None
+        flavor.name: Flavor(flavor.name)
         for of in (*cluster.cohorts, *cluster.queues)
         for group in of.groups
         for flavor in group.flavors
     }
+    flavors |= {each.name: each for each in cluster.flavors if each.name in flavors}
     parts: list[Mapping[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}]
-    parts += ({"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}} for name in flavors)
+    parts += (_object("ResourceFlavor", each.name, _flavor(each)) for each in flavors.values())
     parts += (_object("Cohort", each.name, _cohort(each)) for each in cluster.cohorts)
     for queue in cluster.queues:
         parts.append(_object("ClusterQueue", queue.name, _queue(queue)))
@@ -35,6 +40,8 @@ def cluster_manifests(cluster: Cluster) -> str:
     else:
         strategies = ", ".join(each.value for each in cluster.fair_sharing)
         head = f"# Kueue's Configuration: fairSharing: {{preemptionStrategies: [{strategies}]}}\n"
+    if not cluster.sorts_by_priority:
+        head += "# and featureGates: {PrioritySortingWithinCohort: false}\n"
     return head + _documents(parts)
 
 
@@ -56,12 +63,44 @@ def job_manifests(arrivals: Iterable[Arrival]) -> Iterator[str]:
                 "parallelism": podset.count,
                 "completions": podset.count,
                 **({} if arrival.duration_ns is None else {"activeDeadlineSeconds": arrival.duration_ns // 10**9}),
-                "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+                "template": {"spec": {"restartPolicy": "Never", "containers": [container], **_choice(podset)}},
             },
         }
         rank = {**_object("WorkloadPriorityClass", priority, {}), "value": workload.priority}
         del rank["spec"]
         yield _documents([rank, job])
+
+
+def _choice(podset: PodSet) -> dict[str, Any]:
+    """What of a pod's spec says where it may be."""
+    terms = [{"matchExpressions": [_expression(each) for each in term.expressions]} for term in podset.affinity]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {
+        **({"nodeSelector": dict(podset.selector)} if podset.selector else {}),
+        **({"affinity": {"nodeAffinity": required}} if terms else {}),
+        **_tolerations(podset.tolerations),
+    }
+
+
+def _expression(of: Expression) -> dict[str, Any]:
+    return {"key": of.key, "operator": of.operator.value, **({"values": list(of.values)} if of.values else {})}
+
+
+def _tolerations(of: Iterable[Toleration]) -> dict[str, Any]:
+    made = [
+        {name: str(value) for name, value in to_builtins(each).items() if value} | {"operator": each.operator.value}
+        for each in of
+    ]
+    return {"tolerations": made} if made else {}
+
+
+def _flavor(of: Flavor) -> dict[str, Any]:
+    taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in of.taints]
+    return {
+        **({"nodeLabels": dict(of.labels)} if of.labels else {}),
+        **({"nodeTaints": taints} if taints else {}),
+        **_tolerations(of.tolerations),
+    }
 
 
 def _documents(parts: Iterable[Mapping[str, Any]]) -> str:
@@ -95,7 +134,9 @@ def _queue(queue: ClusterQueue) -> dict[str, Any]:
         "flavorFungibility": {
             "whenCanBorrow": queue.fungibility.when_can_borrow.value,
             "whenCanPreempt": queue.fungibility.when_can_preempt.value,
+            "preference": queue.fungibility.preference.value,
         },
+        "stopPolicy": queue.stop.value,
         **_groups(queue.groups),
         **_weight(queue.weight),
     }

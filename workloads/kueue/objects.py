@@ -7,15 +7,20 @@ from typing import ClassVar
 import msgspec
 
 from workloads.kubernetes.objects import (
+    NAMESPACE,
     NODE,
     PRIORITY_CLASS,
     Condition,
+    LabelSelector,
+    Namespace,
     Node,
     NodeSelector,
+    NodeTaint,
     Object,
     PriorityClass,
     Requesting,
     Struct,
+    Toleration,
     at,
 )
 from workloads.kubernetes.quantities import Quantity
@@ -43,6 +48,11 @@ class ResourceGroup(Struct, frozen=True):
     flavors: tuple[FlavorQuotas, ...] = ()
 
 
+class CheckRule(Struct, frozen=True):
+    name: str
+    onFlavors: tuple[str, ...] = ()
+
+
 class ClusterQueue(Object, frozen=True):
     COUNTED: ClassVar[str] = "queues"
     ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -64,6 +74,12 @@ class ClusterQueue(Object, frozen=True):
     maxPriorityThreshold: int | None = at("spec.preemption.borrowWithinCohort.maxPriorityThreshold", None)
     whenCanBorrow: str = at("spec.flavorFungibility.whenCanBorrow", "MayStopSearch")
     whenCanPreempt: str = at("spec.flavorFungibility.whenCanPreempt", "TryNextFlavor")
+    preference: str = at("spec.flavorFungibility.preference", "BorrowingOverPreemption")
+    stopPolicy: str = at("spec.stopPolicy", "None")
+    namespaceSelector: LabelSelector | None = at("spec.namespaceSelector", None)
+    admissionChecks: tuple[str, ...] = at("spec.admissionChecks", ())
+    """In v1beta1."""
+    checkRules: tuple[CheckRule, ...] = at("spec.admissionChecksStrategy.admissionChecks", ())
     weight: Quantity = at("spec.fairSharing.weight", 1)
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
@@ -83,6 +99,7 @@ class LocalQueue(Object, frozen=True, kw_only=True):
     COUNTED: ClassVar[str] = "local queues"
 
     clusterQueue: str = msgspec.field(name="spec.clusterQueue")
+    stopPolicy: str = at("spec.stopPolicy", "None")
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
@@ -90,6 +107,8 @@ class ResourceFlavor(Object, frozen=True):
     COUNTED: ClassVar[str] = "flavors"
 
     nodeLabels: dict[str, str] = at("spec.nodeLabels", {})
+    nodeTaints: tuple[NodeTaint, ...] = at("spec.nodeTaints", ())
+    tolerations: tuple[Toleration, ...] = at("spec.tolerations", ())
 
 
 class PodSpec(Requesting, frozen=True):
@@ -97,12 +116,20 @@ class PodSpec(Requesting, frozen=True):
 
     nodeSelector: dict[str, str] = at("nodeSelector", {})
     nodeAffinity: NodeSelector | None = at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", None)
+    tolerations: tuple[Toleration, ...] = at("tolerations", ())
 
 
 class PodSet(Struct, frozen=True):
     name: str = "main"
     count: int = 1
+    minCount: int | None = None
     podSpec: PodSpec = at("template.spec", PodSpec())
+
+
+class CheckState(Struct, frozen=True):
+    name: str = ""
+    state: str = ""
+    lastTransitionTime: str = ""
 
 
 class Workload(Object, frozen=True):
@@ -121,7 +148,9 @@ class Workload(Object, frozen=True):
     priorityClass: str = at("spec.priorityClassRef.name", "")
     podSets: tuple[PodSet, ...] = at("spec.podSets", ())
     active: bool = at("spec.active", True)
+    maximumExecutionTimeSeconds: int | None = at("spec.maximumExecutionTimeSeconds", None)
     conditions: tuple[Condition, ...] = at("status.conditions", ())
+    checks: tuple[CheckState, ...] = at("status.admissionChecks", ())
 
 
 class WorkloadPriorityClass(Object, frozen=True):
@@ -132,6 +161,13 @@ class FairSharing(Struct, frozen=True):
     enable: bool | None = None
     """In v1beta1, where it is false if it is left out; in v1beta2 there is fair sharing if there is this object."""
     preemptionStrategies: tuple[str, ...] = ()
+
+
+class Transformation(Struct, frozen=True):
+    input: str
+    strategy: str = "Retain"
+    multiplyBy: str = ""
+    outputs: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class Configuration(Object, frozen=True):
@@ -148,7 +184,14 @@ class Configuration(Object, frozen=True):
 
     featureGates: dict[str, str] = at("featureGates", {})
     waitsForPods: bool | None = at("waitForPodsReady.enable", None)
-    """Whether Kueue looks at pods that are ready, in v1beta1; where it is false, ``waitForPodsReady`` says nothing."""
+    """Whether Kueue looks at pods that are ready, in v1beta1; later it does where there is a timeout."""
+    podsTimeout: str = at("waitForPodsReady.timeout", "")
+    requeuingTimestamp: str = at("waitForPodsReady.requeuingStrategy.timestamp", "Eviction")
+    backoffLimitCount: int | None = at("waitForPodsReady.requeuingStrategy.backoffLimitCount", None)
+    backoffBaseSeconds: int = at("waitForPodsReady.requeuingStrategy.backoffBaseSeconds", 60)
+    backoffMaxSeconds: int = at("waitForPodsReady.requeuingStrategy.backoffMaxSeconds", 3600)
+    excludeResourcePrefixes: tuple[str, ...] = at("resources.excludeResourcePrefixes", ())
+    transformations: tuple[Transformation, ...] = at("resources.transformations", ())
     fairSharing: FairSharing | None = None
 
     @property
@@ -179,4 +222,5 @@ KINDS: dict[Kind, type[Object]] = {
     PRIORITY_CLASS: PriorityClass,
     CONFIGURATION: Configuration,
     NODE: Node,
+    NAMESPACE: Namespace,
 }

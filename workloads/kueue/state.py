@@ -5,6 +5,7 @@ With them the nodes as Kueue's flavors see them, and where quotas promise more t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,30 +17,41 @@ from emulator.errors import ConfigError, printable
 from emulator.sites.kueue import (
     CIRCLE,
     DEFAULT_STRATEGIES,
+    AdmissionCheck,
     Arrival,
     BorrowWithinCohort,
     Cluster,
     ClusterQueue,
     Cohort,
+    Flavor,
     FlavorNode,
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
     Kueue,
+    LocalQueue,
     PodSet,
+    PodsReady,
     Policy,
     Preemption,
+    Preference,
     QueueingStrategy,
     Quota,
+    RequeuingTimestamp,
     ResourceGroup,
     ShareStrategy,
+    StopPolicy,
     Workload,
 )
+from emulator.sites.labels import Selector
+from emulator.vocabulary import SECOND_NS
 from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.pods import node_of, requests_of
-from workloads.kubernetes.quantities import Quantity, quantity
+from workloads.kubernetes.quantities import Quantity, exact, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
+from workloads.kubernetes.selectors import compares_numbers, node_terms_of, selector_of, taints_of, tolerations_of
 from workloads.kueue import objects as api
+from workloads.kueue.counting import Counting, Transformation, TransformationStrategy
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
 _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
@@ -53,21 +65,29 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     if not queues:
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no ClusterQueue in it; get them with: kubectl get clusterqueues -o yaml")
+    configurations = found.of(api.CONFIGURATION)
+    checks, of_checks = _checks(found)
     cluster = Cluster(
         tuple(map(_queue, unique(queues))),
         tuple(map(_cohort, unique(found.of(api.COHORT)))),
-        _strategies(found.of(api.CONFIGURATION)),
+        _strategies(configurations),
+        tuple(map(_flavor_of, unique(found.of(api.RESOURCE_FLAVOR)))),
+        tuple(map(_local_queue, found.of(api.LOCAL_QUEUE))),
+        {each.value.name: {**each.value.labels, _NAME_LABEL: each.value.name} for each in found.of(api.NAMESPACE)},
+        checks,
+        next((made for each in configurations if (made := _pods_ready(each)) is not None), None),
+        sorts_by_priority=not any(each.value.featureGates.get(_SORTING) == "false" for each in configurations),
     )
     if cluster.circle is not None:
         where = {each.value.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
         raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.name: each.value.value for each in classes}
-    arrivals, of_workloads = _arrivals(found, cluster, priorities)
+    arrivals, of_workloads = _arrivals(found, cluster, priorities, _counting(configurations))
     nodes, left_out = _nodes_of(found)
     apart = (api.WORKLOAD, api.CONFIGURATION)
     losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
-    losses += [*_inactive(found), *of_workloads, *left_out, *found.losses]
+    losses += [*_inactive(found), *of_checks, *of_workloads, *left_out, *found.losses]
     totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
 
@@ -87,8 +107,6 @@ def _of_configuration(found: Objects) -> Iterator[Loss]:
     for each in found.of(api.CONFIGURATION):
         waits, counted = each.value.waitsForPods, api.Configuration.COUNTED
         yield from (loss for loss in each.losses if waits is not False or ".waitForPodsReady." not in loss.what)
-        if waits:
-            yield from each.lost(table, "Configuration", "waitForPodsReady.enable", "true", counted)
         for gate, is_on in each.value.featureGates.items():
             what = f"Configuration.featureGates.{printable(gate)}={printable(is_on)}"
             loss = table.loss("feature gate", gate, is_on, each.where, what=what, kind=counted)
@@ -98,11 +116,26 @@ def _of_configuration(found: Objects) -> Iterator[Loss]:
             yield Loss(f"{other.kind} {other.name}", other.where, _WHY_CONFIG_MAP, Effect.DECIDES)
 
 
+_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that each namespace has by itself."""
+_SORTING = "PrioritySortingWithinCohort"
 _WHY_CONFIG_MAP = "Kueue's Configuration is not read from a ConfigMap: give the text in its data as a file"
 
 
 def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
     spec = found.value
+    borrows, reclaims = spec.borrowWithinCohort != Policy.NEVER, spec.reclaimWithinCohort != Policy.NEVER
+    if borrows and not reclaims:
+        what = "must be left out, or Never, where reclaimWithinCohort is Never"
+        raise found.problem("spec.preemption.borrowWithinCohort.policy", what)
+    limited = (quota for group in spec.resourceGroups for flavor in group.flavors for quota in flavor.resources)
+    if not (spec.cohortName or spec.cohort):
+        for quota in limited:
+            for name, limit in (("borrowingLimit", quota.borrowingLimit), ("lendingLimit", quota.lendingLimit)):
+                if limit is not None:
+                    raise found.problem(f"spec.resourceGroups, resource {quota.name}: {name}", "needs a cohort")
+    selector = spec.namespaceSelector
+    checks = {**dict.fromkeys(spec.admissionChecks, ()), **{each.name: each.onFlavors for each in spec.checkRules}}
     when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (spec.whenCanBorrow, spec.whenCanPreempt)]
     return ClusterQueue(
         found.value.name,
@@ -121,8 +154,91 @@ def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
         Fungibility(
             found.word("spec.flavorFungibility.whenCanBorrow", FlavorPolicy, when[0]),
             found.word("spec.flavorFungibility.whenCanPreempt", FlavorPolicy, when[1]),
+            found.word("spec.flavorFungibility.preference", Preference, spec.preference),
         ),
+        found.word("spec.stopPolicy", StopPolicy, spec.stopPolicy),
+        Selector() if selector is None else selector_of(found, "spec.namespaceSelector", selector),
+        checks,
     )
+
+
+def _flavor_of(found: Found[api.ResourceFlavor]) -> Flavor:
+    spec = found.value
+    tolerations = tuple(tolerations_of(found, "spec.tolerations", spec.tolerations))
+    return Flavor(spec.name, spec.nodeLabels, taints_of(found, "spec.nodeTaints", spec.nodeTaints), tolerations)
+
+
+def _local_queue(found: Found[api.LocalQueue]) -> LocalQueue:
+    spec = found.value
+    stop = found.word("spec.stopPolicy", StopPolicy, spec.stopPolicy)
+    return LocalQueue(spec.name, spec.namespace, spec.clusterQueue, stop)
+
+
+def _checks(found: Objects) -> tuple[tuple[AdmissionCheck, ...], list[Loss]]:
+    """The admission checks of the queues, with the times that the files' Workloads waited for them."""
+    delays_ns: dict[str, list[int]] = {}
+    losses: dict[str, Loss] = {}
+    for queue in found.of(api.CLUSTER_QUEUE):
+        for name in (*queue.value.admissionChecks, *(each.name for each in queue.value.checkRules)):
+            delays_ns.setdefault(name, [])
+            what = f"AdmissionCheck {printable(name)}"
+            losses.setdefault(name, Loss(what, queue.where, _WHY_UNKNOWN_DELAY, Effect.DECIDES))
+    for each in found.of(api.WORKLOAD):
+        reserved_ns = _times_ns(each).get("QuotaReserved")
+        for check in each.value.checks:
+            ready_ns = each.time_ns("status.admissionChecks, lastTransitionTime", check.lastTransitionTime)
+            if reserved_ns is not None and ready_ns is not None and check.state == "Ready" and check.name in delays_ns:
+                delays_ns[check.name].append(max(0, ready_ns - reserved_ns))
+    checks = tuple(AdmissionCheck(name, tuple(times) or (0,)) for name, times in delays_ns.items())
+    return checks, [loss for name, loss in losses.items() if not delays_ns[name]]
+
+
+_WHY_UNKNOWN_DELAY = "no Workload of the files shows how long this admission check takes: here it passes at once"
+
+
+def _pods_ready(found: Found[api.Configuration]) -> PodsReady | None:
+    spec = found.value
+    if not (spec.podsTimeout if spec.waitsForPods is None else spec.waitsForPods):
+        return None
+    try:
+        timeout_ns = _duration_text_ns(spec.podsTimeout or "5m")
+    except ValueError as error:
+        raise found.problem("waitForPodsReady.timeout", error) from None
+    return PodsReady(
+        timeout_ns,
+        found.word("waitForPodsReady.requeuingStrategy.timestamp", RequeuingTimestamp, spec.requeuingTimestamp),
+        spec.backoffBaseSeconds * SECOND_NS,
+        spec.backoffMaxSeconds * SECOND_NS,
+        spec.backoffLimitCount,
+    )
+
+
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")
+_UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": SECOND_NS, "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS}
+
+
+def _duration_text_ns(text: str) -> int:
+    """A time such as ``5m`` or ``1h30m0s``.  Raises ValueError, which does not repeat it."""
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("is not a time such as 5m or 1h30m0s")
+    return round(sum(float(number) * _UNITS_NS[unit] for number, unit in parts))
+
+
+def _counting(found: list[Found[api.Configuration]]) -> Counting:
+    """What of requests counts, by Kueue's own configuration."""
+    prefixes = tuple(prefix for each in found for prefix in each.value.excludeResourcePrefixes)
+    made: dict[str, Transformation] = {}
+    for each in found:
+        for given in each.value.transformations:
+            field = f"resources.transformations, {printable(given.input)}"
+            strategy = each.word(f"{field}, strategy", TransformationStrategy, given.strategy)
+            try:
+                outputs = {name: exact(factor) for name, factor in given.outputs.items()}
+            except ValueError as error:
+                raise each.problem(f"{field}, outputs", error) from None
+            made[given.input] = Transformation(outputs, strategy, given.multiplyBy)
+    return Counting(prefixes, made)
 
 
 def _cohort(found: Found[api.Cohort]) -> Cohort:
@@ -189,49 +305,51 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 # ---- workloads ----
 
 
-def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> tuple[tuple[Arrival, ...], list[Loss]]:
+def _arrivals(
+    found: Objects, cluster: Cluster, priorities: dict[str, int], counting: Counting
+) -> tuple[tuple[Arrival, ...], list[Loss]]:
     local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LOCAL_QUEUE)}
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
-    chosen_by = _labels_of_flavors(found, cluster)
+    queues = {each.name: each for each in cluster.queues}
     arrivals: list[Arrival] = []
     losses: list[Loss] = []
     for each in found.of(api.WORKLOAD):
-        made = arrival_of(each, local, covered, priorities)
+        made = arrival_of(each, local, covered, priorities, counting)
         if isinstance(made, Loss):
             losses.append(made)
         else:
             arrivals.append(made)
-            losses += [*each.losses, *_node_choice(each, chosen_by[made.workload.queue])]
+            losses += [*each.losses, *_unknown_of(each, queues[made.workload.queue], cluster)]
     return tuple(_from_zero(arrivals)), losses
-
-
-def _labels_of_flavors(found: Objects, cluster: Cluster) -> dict[str, set[str] | None]:
-    """By queue, the labels that tell its flavors apart; None: not all of its flavors are in the files."""
-    labels = {each.value.name: set(each.value.nodeLabels) for each in found.of(api.RESOURCE_FLAVOR)}
-    by_queue: dict[str, set[str] | None] = {}
-    for queue in cluster.queues:
-        names = {flavor.name for group in queue.groups for flavor in group.flavors}
-        known = names <= labels.keys()
-        by_queue[queue.name] = {key for name in names for key in labels[name]} if known else None
-    return by_queue
 
 
 _TEMPLATE = "spec.podSets.template.spec"
 _NODE_AFFINITY = f"{_TEMPLATE}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _node_choice(found: Found[api.Workload], labels: set[str] | None) -> Iterator[Loss]:
-    """That its pods choose nodes by labels that tell flavors apart, for which Kueue looks at them."""
+def _unknown_of(found: Found[api.Workload], queue: ClusterQueue, cluster: Cluster) -> Iterator[Loss]:
+    """What would decide about it and is not in the files, or not modelled."""
+    counted, kind = found.value.COUNTED, found.value.kind
+    known, flavors = (
+        {each.name for each in cluster.flavors},
+        {one.name for group in queue.groups for one in group.flavors},
+    )
     specs = [podset.podSpec for podset in found.value.podSets]
-    terms = [term for spec in specs if spec.nodeAffinity for term in spec.nodeAffinity.nodeSelectorTerms]
-    for key, wanted in (
-        (f"{_TEMPLATE}.nodeSelector", {label for spec in specs for label in spec.nodeSelector}),
-        (_NODE_AFFINITY, {expression.key for term in terms for expression in term.matchExpressions}),
-    ):
-        if wanted if labels is None else wanted & labels:
-            yield from found.lost(settings_of("kueue"), found.value.kind, key, "", found.value.COUNTED)
+    if not flavors <= known and any(spec.nodeSelector or spec.nodeAffinity for spec in specs):
+        yield Loss(found.name, found.where, _WHY_NO_FLAVOR, Effect.DECIDES, counted, found.value.full_name)
+    if not queue.namespaces.is_empty and found.value.namespace not in cluster.namespaces:
+        yield Loss(found.name, found.where, _WHY_NO_NAMESPACE, Effect.DECIDES, counted, found.value.full_name)
+    for toleration in (each for spec in specs for each in spec.tolerations if compares_numbers(each)):
+        key = f"{_TEMPLATE}.tolerations.operator"
+        yield from found.lost(settings_of("kueue"), kind, key, toleration.operator, counted)
+
+
+_WHY_NO_FLAVOR = (
+    "it selects nodes, and not all ResourceFlavors of its queue are in the files: it may get one that it excludes"
+)
+_WHY_NO_NAMESPACE = "its Namespace is not in the files: it counts as selected by its queue's namespaceSelector"
 
 
 def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
@@ -263,6 +381,7 @@ def arrival_of(
     local: Mapping[tuple[str, str], str],
     covered: Mapping[str, set[str]],
     priorities: Mapping[str, int],
+    counting: Counting,
 ) -> Arrival | Loss:
     """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
 
@@ -270,6 +389,7 @@ def arrival_of(
         local: the ClusterQueue of each LocalQueue, by namespace and name.
         covered: by ClusterQueue, the resources that it has quota for; of others Kueue counts nothing.
         priorities: by class.
+        counting: what of its requests counts.
     """
     spec = found.value
     name = spec.full_name
@@ -279,7 +399,7 @@ def arrival_of(
     if not spec.active:
         return found.left_out("it is not active", spec.COUNTED)
     try:
-        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets if each.count)
+        podsets = tuple(_podset(found, each, covered[queue], counting) for each in spec.podSets if each.count)
     except ValueError as error:
         raise found.problem("spec.podSets, resources", error) from None
     priority = spec.priority
@@ -288,28 +408,48 @@ def arrival_of(
     created_ns = found.time_ns("metadata.creationTimestamp", spec.creationTimestamp)
     if created_ns is None:
         return found.left_out("it has no creationTimestamp", spec.COUNTED)
-    return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
+    most_ns = None if spec.maximumExecutionTimeSeconds is None else spec.maximumExecutionTimeSeconds * SECOND_NS
+    local_queue = spec.namespace, spec.queueName
+    workload = Workload(name, queue, podsets, priority, created_ns, *local_queue, most_ns)
+    times_ns = _times_ns(found)
+    admitted_ns, ready_ns = times_ns.get("Admitted"), times_ns.get("PodsReady")
+    ready = () if admitted_ns is None or ready_ns is None else (max(0, ready_ns - admitted_ns),)
+    return Arrival(workload, _duration_ns(found), ready)
 
 
-def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
-    """What one pod requests."""
-    total = requests_of(given.podSpec)
+def _podset(found: Found[api.Workload], given: api.PodSet, covered: set[str], counting: Counting) -> PodSet:
+    """Its pods, and what counts of the requests of one."""
+    spec = given.podSpec
+    total = counting.counted(requests_of(spec))
     if "pods" in covered:
         total["pods"] = 1
-    return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
+    return PodSet(
+        given.name,
+        given.count,
+        {each: value for each, value in total.items() if value},
+        selector=spec.nodeSelector,
+        affinity=node_terms_of(found, _NODE_AFFINITY, spec.nodeAffinity),
+        tolerations=tuple(tolerations_of(found, f"{_TEMPLATE}.tolerations", spec.tolerations)),
+        min_count=given.minCount,
+    )
 
 
 def _duration_ns(found: Found[api.Workload]) -> int | None:
     """From its last admission to its end; None if it has not ended."""
-    times = {
-        each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
-        for each in found.value.conditions
-        if each.status == "True"
-    }
+    times = _times_ns(found)
     admitted_ns, finished_ns = times.get("Admitted", times.get("QuotaReserved")), times.get("Finished")
     if admitted_ns is None or finished_ns is None:
         return None
     return max(0, finished_ns - admitted_ns)
+
+
+def _times_ns(found: Found[api.Workload]) -> dict[str, int | None]:
+    """Since when each of its conditions has been true."""
+    return {
+        each.type: found.time_ns(f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
+        for each in found.value.conditions
+        if each.status == "True"
+    }
 
 
 def uncovered(cluster: Cluster, arrivals: Iterable[Arrival]) -> Iterator[str]:

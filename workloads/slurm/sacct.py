@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, turn_takers
 from emulator.vocabulary import Frozen
@@ -24,7 +26,7 @@ from workloads.slurm.tres import gres, memory_mb, tres
 
 COMMAND = (
     "sacct --allusers --duplicates --parsable2 --units=K "
-    "--format=JobIDRaw,JobID,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,User,Account,"
+    "--format=JobIDRaw,JobID,Partition,Submit,Eligible,Start,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,User,Account,"
     "Priority,AllocTRES,ReqMem,Constraints,Reservation,Licenses"
 )
 """Prints what is read here."""
@@ -50,8 +52,8 @@ class ReadJobs(Frozen):
     """The work of all of them, in seconds of CPUs, as far as it is known."""
 
 
-def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
-    """The jobs of a table.
+def read_sacct(path: Path, conf: ReadConf, since: datetime | None = None) -> ReadJobs:
+    """The jobs of a table; ``since``: those that had not ended by then, with what was left of them.
 
     Raises:
         ConfigError: it cannot be read, a column is missing, it has more jobs than an imported file can, or the values
@@ -61,15 +63,20 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     first: dict[str, tuple[Where, dict[str, str]]] = {}
     last: dict[str, tuple[Where, dict[str, str]]] = {}
     throttles: dict[str, int] = {}
-    for where, row in read_table(path, (*NEEDED, "QOS") if cluster.by_qos else NEEDED, COMMAND, broken):
+    needed = (*NEEDED, *(("QOS",) if cluster.by_qos else ()), *(("Start",) if since else ()))
+    for where, row in read_table(path, needed, COMMAND, broken):
         throttles |= _throttle(row.get("JobID", ""))
         if "." not in row["JobIDRaw"]:
             first.setdefault(row["JobIDRaw"], (where, row))
             last[row["JobIDRaw"]] = where, row
+    if since is not None:
+        last = {name: of for name, of in last.items() if _ran_ns(of[1], since) < _work_ns(of[1])}
+        first = {name: first[name] for name in last}
     check_saved_jobs(path, len(last))
     losses = [*_broken_rows(broken)]
     submits, unreadable = _submits(first)
-    begin = min(submits.values(), default=datetime.min)
+    begin = since or min(submits.values(), default=datetime.min)
+    running = {name: ran_ns for name, (_, row) in last.items() if since and (ran_ns := _ran_ns(row, since)) > 0}
     columns = _DecidingColumns([*last.values()])
     jobs: dict[str, Job] = {}
     why_not, fits = _WhyNot(cluster), cluster.fitting()
@@ -81,7 +88,7 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
             losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
             continue
         try:
-            job = reader.job(where, row, first[name], begin)
+            job = _left(reader.job(where, row, first[name], begin), running.get(name, 0), cluster)
         except ConfigError as error:
             unreadable[name] = error
             continue
@@ -103,10 +110,33 @@ def read_sacct(path: Path, conf: ReadConf) -> ReadJobs:
     ]
     losses += _turns(cluster, jobs.values(), last)
     losses += _missing(path, conf, next(iter(last.values()), (None, {}))[1])
-    in_order = tuple(sorted(jobs.values(), key=lambda each: (each.submit_ns, each.name)))
+    order = {name: (job.submit_ns, name not in running, len(name), name) for name, job in jobs.items()}
+    in_order = tuple(jobs[name] for name in sorted(jobs, key=order.__getitem__))
     work_s = sum(_work_s(row) for _, row in last.values())
     total = len(last) + sum(each.why == _BROKEN for each in losses)
     return ReadJobs(in_order, tuple(losses), total, work_s)
+
+
+def _ran_ns(row: Mapping[str, str], since: datetime) -> int:
+    """How long a job had run by then, as far as its row says; less than nothing: it began later."""
+    try:
+        return round((since - datetime.fromisoformat(row["Start"]).replace(tzinfo=None)).total_seconds()) * SECOND_NS
+    except ValueError:
+        return -1
+
+
+def _work_ns(row: Mapping[str, str]) -> int:
+    return FOREVER_NS if _state(row) in _CUT else _count(row["ElapsedRaw"], 0) * SECOND_NS
+
+
+def _left(job: Job, ran_ns: int, cluster: Cluster) -> Job:
+    """What is left of a job that has run so long: it is there from the beginning on."""
+    if not ran_ns:
+        return job
+    limit_ns = job.limit_ns or cluster.partition(job.partition).limit_ns
+    left_ns = None if limit_ns is None else max(SECOND_NS, limit_ns - ran_ns)
+    length_ns = max(SECOND_NS, job.length_ns - ran_ns)
+    return replace(job, length_ns=length_ns, limit_ns=left_ns, submit_ns=0, eligible_ns=0)
 
 
 def _broken_rows(broken: Sequence[tuple[Where, Mapping[str, str]]]) -> Iterator[Loss]:

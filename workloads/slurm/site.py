@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from emulator.sites.slurm import Slurm
@@ -11,15 +12,19 @@ from workloads.slurm.sacct import ReadJobs, read_sacct
 
 
 def read_slurm(
-    conf: Path, sacct: Path | None = None, qos: Path | None = None, associations: Path | None = None
+    conf: Path,
+    sacct: Path | None = None,
+    qos: Path | None = None,
+    associations: Path | None = None,
+    since: datetime | None = None,
 ) -> tuple[Slurm, tuple[Loss, ...]]:
-    """The site that these files describe, and what was not taken from them.
+    """The site that these files describe, and what was not taken from them; ``since``: see ``read_sacct``.
 
     Raises:
         ConfigError: a file cannot be read, or Slurm refuses what it says.
     """
     found = read_conf(conf, qos, associations)
-    read = ReadJobs() if sacct is None else read_sacct(sacct, found)
+    read = ReadJobs() if sacct is None else read_sacct(sacct, found, since)
     losses = (*found.losses, *read.losses)
     basis = basis_of(losses, {"jobs": read.total}, read.work_s)
     return Slurm(found.cluster, read.jobs, basis), losses

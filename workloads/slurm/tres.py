@@ -35,7 +35,7 @@ def tres(where: Where, key: str, text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         name, is_given, value = part.partition("=")
-        name = name.lower().removeprefix(_GRES)
+        name = _named(name)
         if not is_given or value.lower() in _NONE:
             continue
         if name == "mem":
@@ -45,11 +45,16 @@ def tres(where: Where, key: str, text: str) -> dict[str, int]:
     return found
 
 
+def _named(text: str) -> str:
+    """A TRES as it is called here: in small letters, without ``gres/``, and with what no resource may have as ``_``."""
+    return re.sub(r"[^a-z0-9_.:-]", "_", text.lower().removeprefix(_GRES))
+
+
 def gres(where: Where, key: str, text: str) -> dict[str, int]:
     """Amounts by name, and by name and type, of such as ``gpu:a100:4(S:0-1),gpu:2``; of those that are consumed."""
     found: Counter[str] = Counter()
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
-        name, *rest = part.strip().lower().removeprefix(_GRES).replace("=", ":").split(":")
+        name, *rest = _named(part.strip().replace("=", ":")).split(":")
         if name in _NONE or _NOT_CONSUMED in rest:
             continue
         count = rest.pop() if rest and rest[-1][:1].isdigit() else "1"

@@ -7,6 +7,7 @@ const STATE_LOOKS = {
   "waiting for input": { variable: "--state-waiting", pattern: "dots" },
   map: { variable: "--state-map", pattern: null },
   reduce: { variable: "--state-reduce", pattern: null },
+  task: { variable: "--state-reduce", pattern: null },
   resuming: { variable: "--state-resuming", pattern: "horizontal" },
   checkpointing: { variable: "--state-giving-way", pattern: "vertical" },
   suspending: { variable: "--state-giving-way", pattern: "vertical" },

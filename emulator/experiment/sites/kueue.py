@@ -4,6 +4,9 @@ Kueue knows amounts and no nodes, so a flavor is one node that has all nominal q
 podset may come from several flavors, one node has the quota of all.  Quotas are rounded up to a thousandth of a GiB and
 requests down, so that there is room for whatever Kueue admits.  A workload that would not be admitted to an empty
 cluster waits in its queue as in Kueue, and its tasks, which never start, ask for nothing.
+
+One that may do with fewer pods is a gang with a minimum.  If it is admitted with fewer, the rest of its tasks run when
+the first are done, as the pods of a Job do whose parallelism Kueue has lowered.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import MANY, PODS, Site, asked, job, our_amount, our_name, tasks
 from emulator.files.yaml_positions import Document
-from emulator.policies.kueue.assigner import assign_flavors
+from emulator.policies.kueue.assigner import nominate
 from emulator.policies.kueue.model import Mode, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
@@ -83,7 +86,7 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def _job(arrival: Arrival, free: dict[str, float], empty: Snapshot) -> dict[str, Any]:
     workload = arrival.workload
-    may_start = assign_flavors(empty, workload, first_name).mode is not Mode.NO_FIT
+    may_start = nominate(empty, workload, first_name).assignment.mode is not Mode.NO_FIT
     groups = tuple(
         tasks(
             f"podset-{number}" if number else "pod",
@@ -93,5 +96,6 @@ def _job(arrival: Arrival, free: dict[str, float], empty: Snapshot) -> dict[str,
         )
         for number, podset in enumerate(workload.podsets)
     )
-    is_gang = may_start and sum(podset.count for podset in workload.podsets) > 1
-    return job(workload, workload.queue, workload.created_ns, arrival.details, groups, gang=is_gang)
+    pods, spare = (sum(getattr(podset, of) for podset in workload.podsets) for of in ("count", "spare"))
+    gang = {"minimum": max(1, pods - spare)} if may_start and spare else may_start and pods > 1
+    return job(workload, workload.queue, workload.created_ns, arrival.details, groups, gang=gang)

@@ -198,7 +198,7 @@ class HostReports:
             time_scale=self._run.time_scale,
             phase=phase,
             jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
-            containers_total=self._run.containers,
+            containers_total=0 if self._run.settings.has_sizes else self._run.containers,
             containers_used_by_queue=cluster.used_by_queue,
             containers_suspended=cluster.suspended,
             lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,

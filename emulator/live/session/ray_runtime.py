@@ -81,6 +81,8 @@ class RayRuntime:
         """Ray's processes live as long as the thread that started them."""
         self.hangs = False
         """It has not done in time what it was asked to end."""
+        self._was_interrupted = False
+        """While it started: it is not waited for any more."""
         self._held = contextlib.ExitStack()
         self._ray: Any = None
 
@@ -149,13 +151,23 @@ class RayRuntime:
         logging.getLogger("ray").setLevel(logging.ERROR)  # it complains that this is not the main thread
         self._thread = _Thread()
         self._ray = ray
+        started = self._thread.submit(lambda: _init(ray, address, options, socket_directory(self._id) / _OF_RAY))
         try:
-            result_of(self._thread.submit(lambda: _init(ray, address, options, socket_directory(self._id) / _OF_RAY)))
+            while not started.done():
+                with contextlib.suppress(TimeoutError):
+                    result_of(started, _LOOK_REAL_S)
+                check_interrupted()
+            started.result()
+        except KeyboardInterrupt:
+            self._was_interrupted = (
+                self.hangs
+            ) = not started.done()  # its processes are killed, instead of waiting for its start and its end
+            threading.excepthook = partial(_unless_of_ray, threading.excepthook)
+            raise
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             hint = _hint(error)
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}{hint}") from error
-        check_interrupted()
 
     def _set_environment(self, values: dict[str, str]) -> None:
         for name, value in values.items():
@@ -195,7 +207,7 @@ class RayRuntime:
             if self._ray is not None:
                 ended = self._end_in_time(self._ray.shutdown)
                 self._held.close()
-                _give_up_unless(ended, self._ray)
+                _give_up_unless(ended, self._ray, 0.0 if self._was_interrupted else _FORCED_TIMEOUT_REAL_S)
                 shutil.rmtree(run_directory(self._id), ignore_errors=True)  # a late call makes it again
         finally:
             self._ray = None
@@ -243,6 +255,12 @@ class _Thread:
             make()
 
 
+def _unless_of_ray(hook: Callable[[Any], object], raised: Any) -> None:
+    """A hook for exceptions of threads, without those of Ray's own, which miss the processes that were killed."""
+    if raised.thread is None or not raised.thread.name.startswith("ray_"):
+        hook(raised)
+
+
 def _init(ray: Any, address: str | None, options: dict[str, Any], sockets: Path) -> None:
     with lean(ray, sockets) if address is None else contextlib.nullcontext():
         ray.init(address=address or "local", **options)
@@ -252,11 +270,11 @@ _stuck = False
 """A call has not returned even after Ray's processes were killed: this process cannot use Ray again."""
 
 
-def _give_up_unless(ended: Future[Any], ray: Any) -> None:
+def _give_up_unless(ended: Future[Any], ray: Any, timeout_real_s: float) -> None:
     """Wait a little for a call that has to do with processes which are dead now."""
     global _stuck
     try:
-        result_of(ended, _FORCED_TIMEOUT_REAL_S)
+        result_of(ended, timeout_real_s)
     except TimeoutError:
         _stuck = True
         atexit.unregister(ray.shutdown)  # it would wait for that call

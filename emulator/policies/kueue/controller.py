@@ -12,7 +12,7 @@ from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kueue.model import Ties
 from emulator.policies.kueue.queues import Queues
 from emulator.policies.kueue.snapshot import Amounts, Held, Node, Snapshot
-from emulator.sites.kueue import Cluster
+from emulator.sites.kueue import Cluster, StopPolicy
 
 BATCH_NS = 10**9
 """Kueue collects what was freed for a second before it wakes whoever is set aside."""
@@ -35,10 +35,16 @@ class Controller:
         self._ties = ties
         self._batch_ns = batch_ns
 
-    def free(self, held: Held, now_ns: int) -> None:
-        """The quota of a workload that has ended, or was evicted, is free."""
+    def free(self, held: Held, now_ns: int, wakes: bool = True) -> None:
+        """The quota of a workload that has ended, or was evicted, is free.  ``wakes``: so who is set aside is woken."""
         self.snapshot.discharge(held)
-        self._record_freed(held.node.root, now_ns)
+        if wakes:
+            self.record_freed(held.node.root, now_ns)
+
+    def stop(self, queue: Node, policy: StopPolicy, now_ns: int) -> None:
+        """A queue gets this policy; who is set aside in its tree looks again."""
+        self.snapshot.stop(queue, policy)
+        self.record_freed(queue.root, now_ns)
 
     def unspare(self, held: Held) -> None:
         """A workload may be preempted from now on, if it is still there: whoever was set aside looks again."""
@@ -51,9 +57,10 @@ class Controller:
         """What was kept (``Snapshot.keep``) for a workload of ``queue`` is free."""
         node = self.snapshot.queues[queue]
         self.snapshot.release(node, amounts)
-        self._record_freed(node.root, now_ns)
+        self.record_freed(node.root, now_ns)
 
-    def _record_freed(self, root: Node, now_ns: int) -> None:
+    def record_freed(self, root: Node, now_ns: int) -> None:
+        """Something was freed in a tree: who is set aside there is woken in a while."""
         self.queues.freed(root)
         if self.wake_ns is None:
             self.wake_ns = now_ns + self._batch_ns

@@ -37,6 +37,8 @@ class Outcome(StrEnum):
     """Another preemptor of the cycle has a victim of its own."""
     ROOM_TAKEN = "room taken"
     """Those before it in the cycle have taken its room."""
+    EXCLUDED = "excluded"
+    """Its queue does not admit workloads of its namespace."""
 
 
 class Decision(Frozen):
@@ -69,7 +71,11 @@ class _Cycle:
 def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties: Ties) -> list[Decision]:
     """Run cycle ``number``: changes the snapshot and the queues, and says what it did, in the order it was decided."""
     snapshot.now_ns = now_ns
-    entries = [_nominate(snapshot, waiting, number, ties) for waiting in queues.heads()]
+    heads = queues.heads()
+    excluded = [head for head in heads if queues.is_excluded(head)]
+    for head in excluded:
+        queues.exclude(head)
+    entries = [_nominate(snapshot, head, number, ties) for head in heads if head not in excluded]
     cycle = _Cycle(snapshot, now_ns)
     outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []
     for entry in in_order(snapshot, entries):
@@ -80,7 +86,9 @@ def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties
         outcomes.append((entry, outcome, tuple(held.workload.name for held in evicted)))
     for node, amounts in cycle.counted:
         node.remove(amounts)
-    return [_conclude(queues, *each) for each in outcomes]
+    decisions = [_conclude(queues, *each) for each in outcomes]
+    nothing = Assignment(Mode.NO_FIT)
+    return [*decisions, *(Decision(head.workload, Outcome.EXCLUDED, nothing, aside=True) for head in excluded)]
 
 
 def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> Entry:
@@ -152,7 +160,8 @@ def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
     Classical: who borrows less high, then by priority, then by age.
     """
     if snapshot.fair is None:
-        yield from sorted(entries, key=lambda entry: (entry.assignment.borrow, entry.waiting.key))
+        by_priority = snapshot.cluster.sorts_by_priority
+        yield from sorted(entries, key=lambda entry: (entry.assignment.borrow, _turn(entry, by_priority)))
         return
     trees: dict[Node, dict[Node, Entry]] = {}
     for entry in entries:
@@ -161,6 +170,11 @@ def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
         while left:
             winner = left.pop(_Tournament(snapshot, left).winner(root).node)
             yield winner
+
+
+def _turn(entry: Entry, by_priority: bool) -> tuple[object, ...]:
+    """Who goes first of two entries that borrow alike."""
+    return entry.waiting.key if by_priority else entry.waiting.key[1:]
 
 
 class _Tournament:
@@ -192,7 +206,8 @@ class _Tournament:
         below = [(child, best) for child in (*node.cohorts, *node.queues) if (best := self._best(child)) is not None]
         if not below:
             return None
-        return min(below, key=lambda each: (*self._by_node[each], each[1].waiting.key))[1]
+        by_priority = self._snapshot.cluster.sorts_by_priority
+        return min(below, key=lambda each: (*self._by_node[each], _turn(each[1], by_priority)))[1]
 
 
 class State(Frozen):

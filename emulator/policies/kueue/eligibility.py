@@ -23,13 +23,15 @@ class HeldBy(StrEnum):
 
 def held_by(cluster: Cluster, workload: Workload) -> HeldBy | None:
     """What holds a workload back; the first that does."""
-    local = workload.namespace, workload.local_queue or workload.queue
-    if any((each.namespace, each.name) == local and each.stop is not StopPolicy.NONE for each in cluster.local_queues):
+    if any(
+        (each.namespace, each.name) == workload.local and each.stop is not StopPolicy.NONE
+        for each in cluster.local_queues
+    ):
         return HeldBy.LOCAL_QUEUE
     queue = next(each for each in cluster.queues if each.name == workload.queue)
     if queue.stop is not StopPolicy.NONE:
         return HeldBy.CLUSTER_QUEUE
-    return None if queue.namespaces.matches(cluster.namespaces.get(workload.namespace, {})) else HeldBy.NAMESPACE
+    return None if queue.selects(workload.namespace, cluster.namespaces) else HeldBy.NAMESPACE
 
 
 def why_excluded(flavor: Flavor, podset: PodSet) -> str:

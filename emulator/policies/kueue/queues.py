@@ -42,12 +42,13 @@ class Waiting:
 
     __slots__ = ("_freed", "assigned_cycle", "entry", "goes_on", "key", "node", "only", "shape", "workload")
 
-    def __init__(self, workload: Workload, node: Node, only: Flavors = ()) -> None:
+    def __init__(self, workload: Workload, node: Node, only: Flavors = (), since_ns: int | None = None) -> None:
+        """``since_ns``: the time that counts as its age, if that is not when it was created."""
         self.workload = workload
         self.only = only
         """The flavors that it must get; empty: any."""
         self.node = node
-        self.key = (-workload.priority, workload.created_ns, workload.name)
+        self.key = (-workload.priority, workload.created_ns if since_ns is None else since_ns, workload.name)
         podsets = (
             (
                 each.count,
@@ -141,6 +142,7 @@ class Queues:
     """All queues of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._namespaces = snapshot.cluster.namespaces
         self._queues = {name: _Queue(node) for name, node in snapshot.queues.items()}
         self._trees: dict[Node, list[_Queue]] = {}
         for queue in self._queues.values():
@@ -149,14 +151,18 @@ class Queues:
     @property
     def has_active(self) -> bool:
         """Whether a cycle would have anybody to look at."""
-        return any(queue.active for queue in self._queues.values())
+        return any(queue.active and not queue.node.is_stopped for queue in self._queues.values())
 
-    def add(self, workload: Workload, only: Flavors = ()) -> None:
-        """A workload arrives, or comes back after it was evicted; it waits aside if its like do.  ``only``: the flavors
-        that it must get."""
+    def add(
+        self, workload: Workload, only: Flavors = (), since_ns: int | None = None, may_be_aside: bool = True
+    ) -> None:
+        """A workload arrives, or comes back after it was evicted; it waits aside if its like do and it may.
+
+        ``only``: the flavors that it must get.  ``since_ns``: see ``Waiting``.
+        """
         queue = self._queues[workload.queue]
-        waiting = Waiting(workload, queue.node, only)
-        if waiting.shape in queue.shapes:
+        waiting = Waiting(workload, queue.node, only, since_ns)
+        if may_be_aside and waiting.shape in queue.shapes:
             queue.aside[workload.name] = waiting
         else:
             queue.push(waiting)
@@ -169,7 +175,16 @@ class Queues:
 
     def heads(self) -> list[Waiting]:
         """Take the head of each queue out: the one that preempted last, else by priority, then age."""
-        return [head for queue in self._queues.values() if queue.active and (head := queue.pop()) is not None]
+        offering = (queue for queue in self._queues.values() if queue.active and not queue.node.is_stopped)
+        return [head for queue in offering if (head := queue.pop()) is not None]
+
+    def is_excluded(self, waiting: Waiting) -> bool:
+        """Whether its queue does not admit workloads of its namespace."""
+        return not waiting.node.settings.selects(waiting.workload.namespace, self._namespaces)
+
+    def exclude(self, waiting: Waiting) -> None:
+        """Set aside a head that its queue does not admit; its like need not be of its namespace."""
+        self._queues[waiting.workload.queue].aside[waiting.workload.name] = waiting
 
     def preempts(self, waiting: Waiting) -> None:
         """A head expects its victims to go."""
@@ -193,9 +208,12 @@ class Queues:
     def wake(self, root: Node) -> None:
         """Make active all that is aside in a tree."""
         for queue in self._trees[root]:
-            for waiting in queue.aside.values():
-                queue.push(waiting)
-            queue.aside, queue.shapes = {}, set()
+            woken, queue.aside, queue.shapes = queue.aside, {}, set()
+            for waiting in woken.values():
+                if self.is_excluded(waiting):
+                    self.exclude(waiting)
+                else:
+                    queue.push(waiting)
 
     def state(self, cycle: int) -> Hashable:
         """All that decides what the queues offer next, after so many cycles."""

@@ -12,13 +12,15 @@ Kueue ends what it evicts.  Here the experiment's mechanism decides, and a stopp
 resources.  Kueue's quota of these stays taken: an eviction gives only the others back, and nobody is chosen for what
 would not come free.  A stopped workload waits for the others, in its own flavors.
 
+What happens to workloads beside preemption is in ``phases``: admission checks, stopped queues, pods that are not ready.
+
 Cycles come after all else that happens at one instant, as Kueue's cycles see whatever its watches have delivered.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -29,7 +31,8 @@ from msgspec.structs import replace
 
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
-from emulator.policies.kueue.model import Flavors, first_name
+from emulator.policies.kueue.model import Counts, Flavors, first_name
+from emulator.policies.kueue.phases import Act, EvictedBy, Life, Phase, Phases, Step
 from emulator.policies.kueue.snapshot import Held
 from emulator.policies.kueue.why import why
 from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
@@ -54,7 +57,7 @@ from emulator.policies.schedulers.protocol import (
     SchedulerStarted,
     details_of,
 )
-from emulator.sites.kueue import Arrival, Cluster, PodSet, Workload, WorkloadDetails
+from emulator.sites.kueue import Arrival, Cluster, PodSet, StopChange, Workload, WorkloadDetails
 from emulator.vocabulary import SECOND_NS, Frozen, Mechanism
 
 FLAVOR = "flavor"
@@ -106,10 +109,13 @@ class _Job:
     """Whether all its work is lost when it is evicted, or it has no end that its work could bring nearer."""
     groups: tuple[str, ...]
     """The groups of tasks: the podsets, in their order."""
+    life: Life
     is_queued: bool = False
     held: Held | None = None
     """Its quota, but for what stopped processes would keep."""
     flavors: Flavors = ()
+    counts: Counts = ()
+    """How many pods of each podset it was given, if not all."""
     kept: Counter[tuple[int, str]] = field(default_factory=Counter)
     """By podset and resource: what its stopped processes keep, or would."""
     stay: JobPlacement | None = None
@@ -123,6 +129,13 @@ class _Job:
     is_given_up: bool = False
     """Whether it can never be admitted: it waits on, as in Kueue, but without its job."""
     has_ended: bool = False
+
+
+class Eviction(Frozen):
+    """A workload was evicted, or deactivated, and not for another."""
+
+    workload: Workload
+    reason: EvictedBy
 
 
 class KueueRules(Frozen):
@@ -160,6 +173,7 @@ class KueueScheduler(Scheduler):
         """When the next cycle is due; None: it would find nothing new."""
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
+        self._phases = Phases(options.cluster, round(options.release_s * SECOND_NS))
         self._evictions = _EvictionCounter()
         self._kills = True
         """Whether what is evicted is killed."""
@@ -186,6 +200,7 @@ class KueueScheduler(Scheduler):
         if controller.wake_ns is not None and controller.wake_ns <= now_ns:
             controller.wake()
             self._cycle_ns = now_ns
+        decided += self._act(self._phases.due(now_ns), now_ns)
         if self._cycle_ns is not None and self._cycle_ns <= now_ns:
             self._cycle_ns = None
             decided += self._cycles(now_ns)
@@ -195,7 +210,9 @@ class KueueScheduler(Scheduler):
 
     def _until_ns(self, now_ns: int) -> int | None:
         times_ns = [at_ns for at_ns, *_ in self._spared[:1]]
-        times_ns += [each for each in (self._controller.wake_ns, self._cycle_ns) if each is not None]
+        times_ns += [
+            each for each in (self._controller.wake_ns, self._cycle_ns, self._phases.next_ns) if each is not None
+        ]
         going = (self._jobs[name] for name in self._changed)
         times_ns += [job.free_ns or 0 for job in going if job.is_evicted]
         return max(now_ns, min(times_ns)) if times_ns else None
@@ -207,6 +224,7 @@ class KueueScheduler(Scheduler):
             case SchedulerStarted():
                 self._kept = frozenset(event.suspended_hold)
                 self._kills = event.mechanism == Mechanism.KILL
+                self._phases.seed = event.seed
             case NodeAdded():
                 self._nodes[event.labels.get(FLAVOR, "")] = event.node
                 self._changed.update((name, None) for name, job in self._jobs.items() if job.held and not job.stay)
@@ -234,7 +252,8 @@ class KueueScheduler(Scheduler):
         tasks = {group.group: group.tasks for group in event.groups}
         workload = details.workload(event.job, event.queue, event.priority, tasks)
         starts_anew = details.endless or (self._kills and event.checkpoint_period_ns is None)
-        return _Job(workload, details.endless, event.minimum_runtime_ns, starts_anew, tuple(tasks))
+        life = self._phases.submitted(workload, details.ready_ns)
+        return _Job(workload, details.endless, event.minimum_runtime_ns, starts_anew, tuple(tasks), life)
 
     def _look_at_changed(self, now_ns: int) -> None:
         changed, self._changed = self._changed, {}
@@ -244,14 +263,14 @@ class KueueScheduler(Scheduler):
     def _look_at(self, name: str, job: _Job, now_ns: int) -> None:
         """What follows for a job of what has happened."""
         has_containers = job.stay is not None and bool(job.stay.containers)
-        if job.is_evicted and not has_containers and (job.free_ns is None or job.has_ended):
+        is_over = job.has_ended or job.life.phase is Phase.DEACTIVATED
+        if job.is_evicted and not has_containers and (job.free_ns is None or is_over):
             # It may have come to its end within its grace; then that is told after its containers have gone.
-            job.free_ns = now_ns if job.has_ended else now_ns + self._release_ns
+            frees_at_once = is_over or job.life.admitted_ns is None
+            job.free_ns = now_ns if frees_at_once else now_ns + self._release_ns
         is_free = job.free_ns is not None and job.free_ns <= now_ns if job.is_evicted else job.has_ended
         if job.held is not None and not has_containers and is_free:
-            self._controller.free(job.held, now_ns)
-            job.held, job.stay, job.free_ns, job.is_evicted = None, None, None, False
-            self._cycle_ns = now_ns
+            self._free(job, job.held, now_ns)
         stopped = self._cluster.stopped(name)
         if job.held is None:
             self._keep(job, self._kept_by(job, stopped), now_ns)
@@ -259,20 +278,28 @@ class KueueScheduler(Scheduler):
             if not job.is_given_up:
                 self._controller.queues.remove(job.workload)
             if not has_containers and not stopped:
+                self._phases.ended(job.life)
                 del self._jobs[name]
-        elif job.held is None and not job.is_queued:
+        elif job.held is None and not job.is_queued and job.life.phase is Phase.WAITING:
             self._enqueue(job)
             self._cycle_ns = now_ns
         elif job.is_evicted:
             self._wait_until_gone(job)
-        elif job.held is not None and job.stay is None:
+        elif job.stay is None and job.life.phase is Phase.ADMITTED:
             self._place(job)
 
-    def _enqueue(self, job: _Job) -> None:
+    def _free(self, job: _Job, held: Held, now_ns: int) -> None:
+        """Its quota is free."""
+        self._controller.free(held, now_ns, wakes=not self._phases.is_stopped_locally(job.life))
+        self._phases.freed(job.life, now_ns)
+        job.held, job.stay, job.free_ns, job.is_evicted = None, None, None, False
+        self._cycle_ns = now_ns
+
+    def _enqueue(self, job: _Job, may_be_aside: bool = True) -> None:
         """It waits for its quota, but for what its stopped processes still have."""
         job.is_queued = True
         if not job.kept:
-            self._controller.queues.add(job.workload)
+            self._controller.queues.add(job.workload, (), job.life.since_ns, may_be_aside)
             return
         podsets = tuple(
             PodSet(
@@ -286,7 +313,7 @@ class KueueScheduler(Scheduler):
             )
             for number, podset in enumerate(job.workload.podsets)
         )
-        self._controller.queues.add(replace(job.workload, podsets=podsets), job.flavors)
+        self._controller.queues.add(replace(job.workload, podsets=podsets), job.flavors, job.life.since_ns)
 
     # ---- what stopped processes keep ----
 
@@ -321,20 +348,29 @@ class KueueScheduler(Scheduler):
 
     def _cycles(self, now_ns: int) -> Iterable[SchedulerDecision]:
         for decisions in self._controller.cycle_by_cycle(now_ns):
-            victims = {victim: each.workload.name for each in decisions for victim in each.evicted}
+            victims = {
+                victim: each.workload.name
+                for each in decisions
+                for victim in each.evicted
+                if self._jobs[victim].life.phase is Phase.ADMITTED
+            }
             starts = dict[str, Sequence[str]]()
             self._decided.append(Cycle(decisions, starts, victims))
             for decision in decisions:
                 if decision.outcome is Outcome.ADMITTED:
-                    yield from self._start(decision)
-                    stay = self._jobs[decision.workload.name].stay
-                    starts[decision.workload.name] = () if stay is None else [node for _, node in stay.places]
+                    yield from self._act(self._reserve(decision, now_ns), now_ns, starts)
                 for victim in decision.evicted:
                     job = self._jobs[victim]
                     if self._evictions.count(job.workload, job.starts_anew):
                         raise SchedulerError(self._loop_message(now_ns))
-                    yield from self._evict(job, decision)
-            if not self._release_ns and any(decision.evicted for decision in decisions):
+                    self._phases.evicted(job.life, now_ns)
+                    words = "\n".join(why(decision))
+                    yield from self._evict(job, decision.workload.name, words)
+            yield from self._act(self._phases.due(now_ns), now_ns)
+            if self._cycle_ns is not None:
+                return
+            evicted = [self._jobs[name] for each in decisions for name in each.evicted]
+            if any(not self._release_ns or job.life.admitted_ns is None for job in evicted):
                 self._cycle_ns = now_ns + _NEXT_CYCLE_NS
                 return
 
@@ -347,7 +383,7 @@ class KueueScheduler(Scheduler):
     def _end_the_rest(self) -> Iterable[SchedulerDecision]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
-        if self._cycle_ns is not None or self._controller.wake_ns is not None:
+        if self._cycle_ns is not None or self._controller.wake_ns is not None or self._phases.next_ns is not None:
             return
         for name, job in self._jobs.items():
             stays = not (self._all_came and job.is_endless) and (job.held or self._cluster.stopped(name))
@@ -355,31 +391,85 @@ class KueueScheduler(Scheduler):
                 return
         for name, job in self._jobs.items():
             if not job.is_given_up:
-                job.is_given_up = job.is_queued
-                yield CancelJob(name, UNADMITTED if job.is_queued else ENDLESS, fails=False)
+                job.is_given_up = job.is_queued or job.life.phase is Phase.AWAY
+                yield CancelJob(name, UNADMITTED if job.is_given_up else ENDLESS, fails=False)
 
-    def _start(self, decision: Decision) -> Iterable[SchedulerDecision]:
-        """The job gets its containers; from now on its eviction would not give back what stopped processes keep."""
+    def _act(
+        self, acts: Iterable[Act | StopChange], now_ns: int, starts: dict[str, Sequence[str]] | None = None
+    ) -> Iterator[SchedulerDecision]:
+        """Carry out what happens to workloads.  ``starts``: where those of a cycle are to be noted who start."""
+        for act in acts:
+            if isinstance(act, StopChange):
+                self._evictions.forget()
+                if act.queue:
+                    self._controller.stop(self._controller.snapshot.queues[act.queue], act.stop, now_ns)
+                self._cycle_ns = now_ns
+                continue
+            if act.step is Step.WAKE:
+                self._controller.record_freed(self._controller.snapshot.queues[act.life.workload.queue].root, now_ns)
+                continue
+            job = self._jobs[act.life.workload.name]
+            match act.step:
+                case Step.ADMIT:
+                    self._place(job)
+                    nodes = () if job.stay is None else [node for _, node in job.stay.places]
+                    if starts is None:
+                        self._decided.append(Cycle((), {job.workload.name: nodes}))
+                    else:
+                        starts[job.workload.name] = nodes
+                    yield from self._cluster.carry_out()
+                case Step.WITHDRAW:
+                    self._controller.queues.remove(job.workload)
+                    job.is_queued = False
+                case Step.RETURN:
+                    self._enqueue(job, not act.at_once)
+                    self._cycle_ns = now_ns
+                case Step.LOSE:
+                    assert job.held is not None, "it has reserved its quota"
+                    self._free(job, job.held, now_ns)
+                case _:
+                    yield from self._take_away(job, act, now_ns)
+
+    def _take_away(self, job: _Job, act: Act, now_ns: int) -> Iterator[SchedulerDecision]:
+        """It has to leave its nodes for another reason than a preemptor, and may not come back."""
+        name, reason = job.workload.name, act.reason
+        if reason is not None:
+            running = {} if job.stay is None else {name: ""}
+            self._decided.append(Cycle((Eviction(job.workload, reason),), {}, running))
+            if job.held is not None:
+                self._controller.snapshot.evict(job.held)
+        if act.step is Step.EVICT:
+            yield from self._evict(job, None, f"{name} goes: {reason}")
+        else:
+            job.is_given_up = True
+            self._changed[name] = None
+            yield CancelJob(name, f"{reason or EvictedBy.MAX_EXECUTION}: Kueue has deactivated it", fails=False)
+        if not self._release_ns or act.step is Step.DEACTIVATE:
+            self._cycle_ns = now_ns + _NEXT_CYCLE_NS
+
+    def _reserve(self, decision: Decision, now_ns: int) -> Iterator[Act]:
+        """The job gets its quota; from now on its eviction would not give back what stopped processes keep."""
         name, queue = decision.workload.name, decision.workload.queue
         job, snapshot = self._jobs[name], self._controller.snapshot
         job.held, job.is_queued = snapshot.held[queue][name], False
         kept_in = job.flavors if job.kept else ({},) * len(job.groups)
         job.flavors = tuple({**old, **new} for old, new in zip(kept_in, decision.assignment.flavors, strict=True))
-        counts = [podset.count for podset in job.workload.podsets]
+        job.counts = decision.assignment.counts
+        counts = job.counts or [podset.count for podset in job.workload.podsets]
         would_keep = self._kept_by(job, dict(zip(job.groups, counts, strict=True)))
         snapshot.reserve(job.held, self._in_cells(job, would_keep - job.kept))
         job.kept, job.why = would_keep, "\n".join(why(decision))
         if job.minimum_runtime_ns:
             job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
-        self._place(job)
-        return self._cluster.carry_out()
+        return self._phases.reserved(job.life, job.flavors, now_ns)
 
     def _place(self, job: _Job) -> None:
         """It is to be on the nodes of its flavors, when all of these are known."""
         nodes = [self._node_of(flavors) for flavors in job.flavors]
-        podsets = zip(job.groups, nodes, job.workload.podsets, strict=True)
-        places = [(group, node) for group, node, podset in podsets if node is not None for _ in range(podset.count)]
+        counts = job.counts or [podset.count for podset in job.workload.podsets]
+        podsets = zip(job.groups, nodes, counts, strict=True)
+        places = [(group, node) for group, node, count in podsets if node is not None for _ in range(count)]
         if None not in nodes:
             job.stay = JobPlacement(job.workload.name, places, job.why, renews=True)
             self._cluster.start(job.stay)
@@ -389,11 +479,10 @@ class KueueScheduler(Scheduler):
         only = names.pop() if len(names) == 1 else ""
         return self._nodes.get(only, self._nodes.get(""))
 
-    def _evict(self, job: _Job, decision: Decision) -> Iterable[SchedulerDecision]:
-        """Its containers are reclaimed for the workload of the decision."""
+    def _evict(self, job: _Job, requester: str | None, words: str) -> Iterable[SchedulerDecision]:
+        """Its containers are reclaimed, for another workload or for nobody."""
         job.is_evicted = True
         if job.stay is not None:
-            requester, words = decision.workload.name, "\n".join(why(decision))
             self._cluster.leave(job.stay, partial(ReclaimContainer, requester=requester, why=words))
         self._wait_until_gone(job)
         return self._cluster.carry_out()
@@ -427,4 +516,5 @@ def _played(arrival: Arrival, minimum_runtime_ns: int) -> PlayedJob:
         minimum_runtime_ns=minimum_runtime_ns,
         details=arrival.details,
     )
-    return PlayedJob(submitted, arrival.duration_ns)
+    stuck = frozenset(number for number, ready_ns in enumerate(arrival.ready_ns) if ready_ns is None)
+    return PlayedJob(submitted, arrival.duration_ns, stuck=stuck)

@@ -233,9 +233,9 @@ class Snapshot:
         self.revisions[node.root] += 1
         node.remove(amounts)
 
-    def stop(self, queue: Node, is_stopped: bool) -> None:
-        """A queue is stopped, or started again."""
-        queue.is_stopped = is_stopped
+    def stop(self, queue: Node, policy: StopPolicy) -> None:
+        """A queue gets this policy."""
+        queue.is_stopped = policy is not StopPolicy.NONE
         _measure(queue.root)
         self._changed(queue)
 

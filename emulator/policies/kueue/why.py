@@ -22,6 +22,7 @@ _OUTCOMES = {
     Outcome.NO_VICTIMS: "finds no victims",
     Outcome.VICTIMS_TAKEN: "waits: another preemptor of this cycle has its victims",
     Outcome.ROOM_TAKEN: "waits: those before it in this cycle took the room",
+    Outcome.EXCLUDED: "waits: its queue does not admit workloads of its namespace (namespaceSelector)",
 }
 _REASONS = {
     Reason.IN_CLUSTER_QUEUE: "it is in the same queue",
@@ -55,7 +56,8 @@ def why_victim(victim: Victim) -> str:
 def why(decision: Decision) -> Iterator[str]:
     """A decision, line by line: what, its victims, and the flavors that were tried for it."""
     workload = decision.workload
-    aside = ", and is set aside until quota is freed" if decision.aside else ""
+    until_freed = decision.aside and decision.outcome is not Outcome.EXCLUDED
+    aside = ", and is set aside until quota is freed" if until_freed else ""
     yield f"{workload.name} (queue {workload.queue}, priority {workload.priority}) {_OUTCOMES[decision.outcome]}{aside}"
     yield from map(why_victim, decision.victims)
     yield from why_assignment(decision.assignment)

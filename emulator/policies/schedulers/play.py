@@ -71,6 +71,8 @@ class PlayedJob(Frozen):
     """How long it works, without the time in which it is stopped; None: it does not end by itself."""
     stops: bool = False
     """Whether it is stopped when it is reclaimed; else it is killed."""
+    stuck: frozenset[int] = frozenset()
+    """The numbers of its executions, from 0, in which it does not get to work, and so does not end by itself."""
 
 
 class End(StrEnum):
@@ -262,7 +264,8 @@ class Player:
 
     def _set_due(self, job: _Job, run: _Run) -> None:
         """Plan the end of its work."""
-        if run.since_ns is not None and job.left_ns is not None:
+        is_stuck = len(self.executions[job.facts.submitted.job]) - 1 in job.facts.stuck
+        if run.since_ns is not None and job.left_ns is not None and not is_stuck:
             due_ns = run.since_ns + job.left_ns
             self._at(due_ns, lambda: self._end(job, run, due_ns))
 

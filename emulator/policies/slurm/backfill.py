@@ -2,7 +2,8 @@
 
 Jobs are taken in the main scheduler's order.  Of each it is asked where it would be if all that it may preempt made
 room at once.  If that is now, it starts, or chooses victims (often on other nodes), and those nodes are kept for it
-from now on, also while its victims leave or are in their grace.  Whoever cannot be anywhere now is planned (``Plan``).
+from now on, also while its victims leave or are in their grace.  For who is there in theory, and still finds no room
+(those that would only stop keep their memory), nothing is kept.  Whoever cannot be anywhere now is planned (``Plan``).
 The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
 nothing.
 
@@ -18,12 +19,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, too_few
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.snapshot import ALREADY_NS, FreeTimes, Snapshot, Waiting
 from emulator.sites.slurm import SECOND_NS, Job
+
+_NOT_PLANNED = ("Partition", "JobArray")
+"""With these begin the reasons of jobs that no end of another would let start, or of tasks behind others of an array.
+Who waits for a limit of a QOS or an association is planned all the same, if it could not start now, as recorded."""
 
 
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
@@ -34,20 +40,19 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         hopeful = _first_hopeful(plan, jobs, max(number, hopeful))
         if hopeful == len(jobs):
             return
-        if why := snapshot.limits.why_waits(job.job):
-            yield Decision(job.job.name, Outcome.WAITS, why=why)
+        why = snapshot.limits.why_waits(job.job)
+        if number < hopeful and not why.startswith(_NOT_PLANNED):
+            where, at_ns = plan.add(job) or ((), None)
+            why = why or too_few(snapshot, job, plan.free_now(job))
+            yield Decision(job.job.name, Outcome.WAITS, where, (), at_ns, why)
             continue
-        if number < hopeful:
-            decision = Decision(job.job.name, Outcome.WAITS, why=too_few(snapshot, job, plan.free_now(job)))
-            if (planned := plan.add(job)) is not None:
-                where, at_ns = planned
-                decision = Decision(job.job.name, Outcome.WAITS, where, (), at_ns, decision.why)
-            yield decision
+        if why:
+            yield Decision(job.job.name, Outcome.WAITS, why=why)
             continue
         where = plan.where_now(job)
         decision = decide(snapshot, job, plan.free_now(job), now_ns)
         yield decision
-        if decision.outcome is not Outcome.STARTS:
+        if decision.outcome in (Outcome.PREEMPTS, Outcome.AWAITS_VICTIMS):
             plan.keep(where, now_ns, now_ns + job.limit_ns)
 
 
@@ -57,7 +62,7 @@ def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
     There is less and less room as jobs start and are planned: who has none will have none.
     """
     for number in range(first, len(jobs)):
-        if plan.fits_now(jobs[number]).bit_count() >= jobs[number].job.nodes:
+        if plan.may_start_now(jobs[number]):
             return number
     return len(jobs)
 
@@ -88,6 +93,11 @@ class Plan:
         """Those of them where it fits, if all that it may preempt make room at once."""
         return self._snapshot.free_times(job.amounts, job.displaces).now & self.free_now(job)
 
+    def may_start_now(self, job: Waiting) -> bool:
+        """Whether these are enough."""
+        fits, needed = self._snapshot.free_times(job.amounts, job.displaces).now, job.job.nodes
+        return fits.bit_count() >= needed and (fits & self.free_now(job)).bit_count() >= needed
+
     def where_now(self, job: Waiting) -> tuple[str, ...]:
         """The nodes where it would then be."""
         free = partial(self._snapshot.free_at, at_ns=ALREADY_NS, displaced=job.displaces)
@@ -96,7 +106,7 @@ class Plan:
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
         room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
-        for begin_ns, nodes, next_ns in self._beginnings(job):
+        for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
                 continue
@@ -114,24 +124,33 @@ class Plan:
                 return where, at_ns
         return None
 
-    def _beginnings(self, job: Waiting) -> Iterator[tuple[int, int, int | None]]:
-        """Now, and when something that is kept is free again; with the nodes that are free from then on, if they are
-        enough, and the next of these times."""
-        yield self._now_ns, self.free_now(job), self._ends_ns[0] if self._ends_ns else None
-        allowed = self._snapshot.nodes_for(job)
-        following = [*self._ends_ns[1:], None]
-        for begin_ns, kept_then, next_ns in zip(self._ends_ns, self._kept_then, following, strict=True):
-            if begin_ns > self._now_ns + self._settings.bf_window_ns:
+    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
+        """Now, and when something that is kept is free again; with the nodes that are free from then on, and the next
+        of these times.  Those before whose next one the job fits nowhere are left out: it would be tried again then.
+        """
+        allowed, needed, ends_ns = self._snapshot.nodes_for(job), job.job.nodes, self._ends_ns
+        soonest_ns = room.first_ns(allowed, needed)
+        if soonest_ns is None:
+            return
+        before = bisect_left(ends_ns, soonest_ns)
+        if not before:
+            yield self._now_ns, self.free_now(job), ends_ns[0] if ends_ns else None
+        last_ns = self._now_ns + self._settings.bf_window_ns
+        for number in range(max(0, before - 1), len(ends_ns)):
+            begin_ns = ends_ns[number]
+            if begin_ns > last_ns:
                 return
-            nodes = allowed & ~kept_then
-            if nodes.bit_count() < job.job.nodes:
+            next_ns = ends_ns[number + 1] if number + 1 < len(ends_ns) else None
+            nodes = allowed & ~self._kept_then[number]
+            fits = nodes if next_ns is None else nodes & room.by(next_ns)
+            if fits.bit_count() < needed:
                 continue
             end_ns = self._rounded_up(begin_ns + job.limit_ns)
-            first, last = bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))
-            for _, until_ns, later in self._kept[first:last]:
-                if begin_ns < until_ns:
-                    nodes &= ~later
-            yield begin_ns, nodes, next_ns
+            later = 0
+            for begun in range(bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))):
+                later |= self._kept[begun][2]
+            if (fits & ~later).bit_count() >= needed:
+                yield begin_ns, nodes & ~later, next_ns
 
     def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
@@ -143,11 +162,11 @@ class Plan:
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
-        """The nodes that are kept for others within the time."""
-        taken = 0
-        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded_up(end_ns),))]:
-            if start_ns < until_ns:
-                taken |= nodes
+        """The nodes that are kept for others within the time: at the last end before it, or from then on."""
+        last = bisect_right(self._ends_ns, start_ns) - 1
+        taken, first = (self._kept_then[last], bisect_left(self._kept, (self._ends_ns[last],))) if last >= 0 else (0, 0)
+        for begun in range(first, bisect_left(self._kept, (self._rounded_up(end_ns),))):
+            taken |= self._kept[begun][2]
         return taken
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
@@ -164,7 +183,9 @@ class Plan:
         place = bisect_left(self._ends_ns, until_ns)
         if until_ns not in self._ends_ns[place : place + 1]:
             self._ends_ns.insert(place, until_ns)
-            self._kept_then.insert(place, self._taken(until_ns, until_ns))
+            before = self._kept[: bisect_left(self._kept, (until_ns,))]
+            then = (each for _, later_ns, each in before if later_ns > until_ns)
+            self._kept_then.insert(place, reduce(or_, then, 0))
         for number in range(bisect_right(self._ends_ns, start_ns), place):
             self._kept_then[number] |= nodes
 

@@ -131,7 +131,9 @@ class Controller:
             self._last_main_ns, self._news = main_ns, False
         if main_ns <= now_ns or self._has_room:
             self._has_room, self.passing = False, "the main scheduler"
-            yield from main_pass(self.snapshot, now_ns, most)
+            for decision in main_pass(self.snapshot, now_ns, most):
+                self._news_for_backfill = True
+                yield decision
 
     def _calculate_priorities(self, now_ns: int) -> None:
         priorities = self._priorities

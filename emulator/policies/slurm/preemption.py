@@ -21,17 +21,17 @@ from collections.abc import Sequence
 
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, plus
-from emulator.sites.slurm import Mode, Settings, fits
+from emulator.sites.slurm import Settings, fits
 
 
 def candidates(snapshot: Snapshot, job: Waiting) -> list[Running]:
     """The jobs that may go for ``job``, first to go first, also those in their grace; without those that have been
     ended."""
-    settings, modes = snapshot.cluster.settings, snapshot.displaced[job.displaces]
+    settings, stopped = snapshot.cluster.settings, snapshot.displaced[job.stops]
     found = [
         each
         for each in snapshot.preemptable(job.displaces)
-        if modes[each.kind] is not Mode.SUSPEND and each.waiting.job.name not in snapshot.going
+        if each.kind not in stopped and each.waiting.job.name not in snapshot.going
     ]
     if settings.youngest_first and not _ignores_order(job, settings):
         return sorted(found, key=lambda each: (-snapshot.second_of(each.start_ns), each.waiting.number))

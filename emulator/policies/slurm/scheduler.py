@@ -51,7 +51,8 @@ CANCELLED = "preempted (PreemptMode=CANCEL)"
 def resources_of(of: Node | Job) -> dict[str, float]:
     """What a node has, or a job takes of each of its nodes, as natjam's machines count it."""
     memory = {_MEMORY_GB: of.memory_mb / 1000} if of.memory_mb else {}
-    return {CPU: float(of.cpus), **memory, **{name: float(amount) for name, amount in of.gres.items()}}
+    gres = {name.replace(":", "/"): float(amount) for name, amount in of.gres.items()}  # no ``:`` in an experiment
+    return {CPU: float(of.cpus), **memory, **gres}
 
 
 def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
@@ -61,7 +62,7 @@ def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
 
 def _job_of(event: JobSubmitted, group: GroupFacts, details: SlurmDetails) -> Job:
     """A job whose length Slurm does not know."""
-    gres = {name: -(-amount // 1000) for name, amount in group.resources.items()}
+    gres = {name.replace("/", ":"): -(-amount // 1000) for name, amount in group.resources.items()}
     cpus, memory_mb = gres.pop(CPU, 0), group.resources.get(_MEMORY_GB, 0)
     gres.pop(_MEMORY_GB, None)
     given = {name: getattr(details, name) for name in details.__struct_fields__}
@@ -317,8 +318,8 @@ class SlurmScheduler(Scheduler):
     def _record_reason(self, stay: _JobPlacement, requester: Waiting | None, how: str) -> None:
         stay.reclaimed_for = None, ""
         if requester is not None:
-            job = requester.job
-            stay.reclaimed_for = job.name, f"makes room for {job.name} of {job.qos or job.partition} ({how})"
+            job, of = requester.job, (requester.qos or requester.partition).name
+            stay.reclaimed_for = job.name, f"makes room for {job.name} of {of} ({how})"
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether there is something to decide, after all that happens at this instant by itself."""

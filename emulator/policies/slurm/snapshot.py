@@ -116,6 +116,8 @@ class Waiting:
     """Those of them that stop when it is put over them."""
     chooses_ns: int = ALREADY_NS
     """When it may choose victims (again)."""
+    last_reason: tuple[tuple[int, ...], str] = ((), "")
+    """Why it found no room when it was last asked, and the numbers of nodes that this is about."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 
@@ -195,8 +197,8 @@ def minus(left: Amounts, right: Amounts) -> Amounts:
     return tuple(map(subtract, left, right))
 
 
-Displaced = dict[Kind, Mode]
-"""The kinds of running jobs that make room for others, and how."""
+Displaced = dict[Kind, bool]
+"""The kinds of running jobs that make room for others, and whether they leave for good, with all that they have."""
 
 
 class Snapshot:
@@ -268,9 +270,9 @@ class Snapshot:
     def submit(self, waiting: Waiting) -> None:
         """A job waits from now on."""
         waiting.amounts = amounts_of_job(self.resources, waiting.job)
-        displaced = self._displaced_by(waiting)
-        waiting.displaces = self._number(displaced)
-        waiting.stops = self._number({kind: mode for kind, mode in displaced.items() if mode is Mode.SUSPEND})
+        modes = self._preempted_by(waiting)
+        waiting.displaces = self._number(dict.fromkeys(modes, True))
+        waiting.stops = self._number({kind: False for kind, mode in modes.items() if mode is Mode.SUSPEND})
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -392,8 +394,8 @@ class Snapshot:
         for running in self._on[node].values():
             if running.end_ns <= at_ns:
                 free = plus(free, running.amounts)
-            elif (mode := self._makes_room(running, displaced)) is not None:
-                free = plus(free, running.amounts_running if mode is Mode.SUSPEND else running.amounts)
+            elif (leaves := self._makes_room(running, displaced)) is not None:
+                free = plus(free, running.amounts if leaves else running.amounts_running)
         return free
 
     def free_without(self, gone: Iterable[Running], stopped: Iterable[Running] = ()) -> dict[str, Amounts]:
@@ -412,14 +414,14 @@ class Snapshot:
             of_kind = self._of_kind.get(kind, {}).values()
             yield from (each for each in of_kind if each.exempt_until_ns <= self._now_ns)
 
-    def _makes_room(self, running: Running, displaced: int) -> Mode | None:
-        mode = self.displaced[displaced].get(running.kind)
-        return mode if running.exempt_until_ns <= self._now_ns else None
+    def _makes_room(self, running: Running, displaced: int) -> bool | None:
+        leaves = self.displaced[displaced].get(running.kind)
+        return leaves if running.exempt_until_ns <= self._now_ns else None
 
-    def _displaced_by(self, job: Waiting) -> Displaced:
+    def _preempted_by(self, job: Waiting) -> dict[Kind, Mode]:
         """Whom a job may preempt, and how.  By QOS, who is suspended is in a partition of a lower tier (slurm.conf's
         ``PreemptType``): in the same partition Slurm would give both turns, which is not modelled."""
-        settings, found = self.cluster.settings, Displaced()
+        settings, found = self.cluster.settings, dict[Kind, Mode]()
         if not settings.preempts:
             return found
         for partition in self.cluster.partitions:
@@ -455,14 +457,14 @@ class Snapshot:
             return ALREADY_NS
         leaving = list[tuple[int, Amounts]]()
         for running in self._on[node].values():
-            mode = self._makes_room(running, displaced)
-            if mode is Mode.SUSPEND:
+            leaves = self._makes_room(running, displaced)
+            if leaves:
+                free = plus(free, running.amounts)
+            elif leaves is None:
+                leaving.append((running.end_ns, running.amounts))
+            else:
                 free = plus(free, running.amounts_running)
                 leaving.append((running.end_ns, minus(running.amounts, running.amounts_running)))
-            elif mode is not None:
-                free = plus(free, running.amounts)
-            else:
-                leaving.append((running.end_ns, running.amounts))
         if fits(free, amounts):
             return ALREADY_NS
         for end_ns, gone in sorted(leaving):

@@ -51,6 +51,8 @@ class Application(msgspec.Struct, frozen=True):
     """What it asks for, also what of it is reserved."""
     containers: Sequence[Held]
     reserved: Sequence[Held] = ()
+    leaving: Sequence[Held] = ()
+    """Containers that are killed already, and still on their nodes."""
 
     @property
     def masters(self) -> list[Held]:
@@ -71,6 +73,8 @@ class RoundVictims:
         self.chosen: dict[str, None] = {}
         self.spent = amounts.none
         """What they hold together."""
+        self.looked_at: set[str] = set()
+        """Those that were looked at while there was still something to obtain."""
         self._amounts = amounts
 
     def take(self, name: str, frees: Resources) -> None:
@@ -95,6 +99,7 @@ class RoundVictims:
         for name, frees in containers:
             if not self._amounts.some(left) or (enough_of_any and any(left[place] <= 0 for place in asked)):
                 break
+            self.looked_at.add(name)
             after = minus(left, frees)
             helps = self._amounts.more(lacking(left, none), lacking(after, none))
             if helps and name not in self.chosen and fits(plus(self.spent, frees), allowed):
@@ -110,6 +115,8 @@ class Selected(NamedTuple):
     for_reserved: list[str]
     across_queues: list[str]
     inside_queues: list[str]
+    given_up: list[str]
+    """What is reserved and given up at once, by which an application gave: also what was too large to be selected."""
 
 
 def select(
@@ -144,7 +151,8 @@ def select(
         for leaf, givers, amount in demanded:
             tasks = _victims_of(each for each in applications[leaf.name] if each.name in givers)
             inside += victims.choose(amount, allowed, tasks, enough_of_any=True)
-    return Selected(for_reserved, across, inside)
+    reserved = (each.name for leaf in root.leaves for one in applications[leaf.name] for each in one.reserved)
+    return Selected(for_reserved, across, inside, [name for name in reserved if name in victims.looked_at])
 
 
 def _victims_of(applications: Iterable[Application]) -> Iterator[tuple[str, Resources]]:
@@ -192,7 +200,12 @@ def _for_reserved(
 ) -> list[str]:
     """On each node with something reserved, the newest containers that make room for it; first where least goes."""
     left = {queue.name: queue.to_obtain for queue in root.leaves}
-    held = [(queue, each) for queue, ones in applications.items() for one in ones for each in one.containers]
+    held = [
+        (queue, each)
+        for queue, ones in applications.items()
+        for one in ones
+        for each in (*one.containers, *one.leaving)
+    ]
     held.sort(key=lambda pair: pair[1].number, reverse=True)
     rooms = [
         _room(lacking(each.amount, free[each.node]), [pair for pair in held if pair[1].node == each.node], left)

@@ -3,7 +3,7 @@
     import natjam
 
     results = natjam.simulate("catalog:natjam-fig4", {"scheduler.mechanism": "suspend"})
-    print(results.jobs[["name", "completion_s"]])
+    print(results.jobs[["job", "completion_s"]])
 
 Everything that a policy of your own needs is here: the views that it gets, the decisions that it returns, and
 ``Policy`` with its kin for one with options.  What is not named here may change with any release.
@@ -31,6 +31,7 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
+from emulator.field_texts import docstring_with_fields
 from emulator.policies.policy import (
     AllocationPolicy,
     FitPolicy,
@@ -101,6 +102,11 @@ __all__ = [
     "run",
     "simulate",
 ]
+
+for _each in (ClusterView, JobFacts, JobView, MeasuredCosts, NodeView, QueueView, SuspendedView, TaskView, Tier):
+    _each.__doc__ = docstring_with_fields(_each)
+for _each in (AllocationDecision, MechanismDecision, PlacementDecision, ShareDecision):
+    _each.__doc__ = docstring_with_fields(_each)
 
 _GONE = frozenset({"CycleAllocation", "CycleDecision"})
 

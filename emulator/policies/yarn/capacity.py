@@ -1,0 +1,427 @@
+"""YARN's CapacityScheduler on plain values: what a node's heartbeat gives to whom (Hadoop 3.4).
+
+Theory of operation
+-------------------
+When a node reports, what is reserved on it comes first, and nothing else happens there then: it is given up if nobody
+asks for it any more, it is fulfilled if the node has room for it now, or else it stays.  Without a reservation the
+scheduler goes down the tree of queues, the least used / guaranteed first, to the first application that can be served;
+and again, as often as the node may be given containers in one heartbeat.  Of an application only the first request is
+tried, by its priority, then by its age.
+
+A request that is too large for what the node has free is reserved there.  What is reserved counts as used.  A request
+may have one reservation, and more the longer it starves.  If it gets a container elsewhere while it may not have one
+more, one of its reservations is given up for that; so is one if only that makes room below the maximum of its queue.
+If the first request of an application is too large for what its queue may still hold, queues that come later leave that
+alone in this turn.
+
+A container that is killed gives its resources back to its queue at once, and to its node when the node reports it gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
+from emulator.policies.yarn.amounts import Amounts, single
+from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.victims import Application, Held
+from emulator.vocabulary import Resources
+
+
+class StepKind(Enum):
+    """What the scheduler does."""
+
+    ALLOCATE = "allocate"
+    RESERVE = "reserve"
+    FULFIL = "fulfil"
+    """Allocate where it was reserved."""
+    UNRESERVE = "unreserve"
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """A request of an application for one container."""
+
+    application: RunningApplication
+    name: str
+    amount: Resources
+    priority: int
+    """The smallest number is the most urgent."""
+    number: int
+    """Its own among those of its application: the largest is the newest."""
+    reserved: dict[str, int] = field(default_factory=dict)
+    """The nodes where it is reserved, and the number of the container there."""
+    stayed: int = 0
+    """How often a reservation of it has stayed since it last won or lost one."""
+    container: int = 0
+    """The number of its container in the cluster."""
+    node: str = ""
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is for the ApplicationMaster."""
+        return self.number == 0
+
+
+@dataclass(eq=False, slots=True)
+class RunningApplication:
+    """An application."""
+
+    name: str
+    queue: Queue
+    priority: int
+    order: int
+    """Its number in the order of submission."""
+    used: Resources
+    """What it holds, with what it has reserved."""
+    reserved: Resources
+    requests: list[Request] = field(default_factory=list)
+    """Those that wait, the first to be tried first."""
+    held: dict[str, Request] = field(default_factory=dict)
+    """Its containers, by name."""
+    leaving: dict[str, Request] = field(default_factory=dict)
+    """Those that were killed and are still on their nodes."""
+
+
+@dataclass(eq=False, slots=True)
+class Queue:
+    """A queue: a leaf with applications, or a parent of queues."""
+
+    name: str
+    capacity: Fraction
+    """The share of the cluster that it is guaranteed."""
+    guaranteed: Resources
+    maximum: Resources
+    used: Resources
+    """What is held of it, with what is reserved."""
+    reserved: Resources
+    priority: int = 0
+    by_priority: bool = False
+    """Whether its queues are served by priority as well (``priority-utilization``)."""
+    is_fair: bool = False
+    """Whether its applications are served by what they hold (``fair``), or in their order (``fifo``)."""
+    is_disabled: bool = False
+    """``disable_preemption``."""
+    parent: Queue | None = None
+    children: list[Queue] = field(default_factory=list)
+    applications: list[RunningApplication] = field(default_factory=list)
+
+    @property
+    def path(self) -> Iterator[Queue]:
+        """Itself, and the queues that it is in."""
+        queue: Queue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+    @property
+    def leaves(self) -> Iterator[Queue]:
+        """The queues with applications in it."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves
+
+    def in_order(self) -> list[RunningApplication]:
+        """Its applications in the order of service."""
+        if self.is_fair:
+            return sorted(self.applications, key=lambda each: (each.used[0] - each.reserved[0], each.order))
+        return sorted(self.applications, key=lambda each: (-each.priority, each.order))
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A node."""
+
+    name: str
+    size: Resources
+    free: Resources
+    reserved: Request | None = None
+
+
+class Step(NamedTuple):
+    """What was done for which request, and on which node."""
+
+    kind: StepKind
+    request: Request
+    node: str
+
+
+class _Turn(NamedTuple):
+    """What a queue did when its turn came."""
+
+    steps: list[Step]
+    kept: Resources
+    """What queues that come later may not have, if it did nothing: its first request waits for that."""
+
+
+class CapacityScheduler:
+    """Queues, nodes and applications, and what each heartbeat gives (see the module's theory of operation)."""
+
+    def __init__(
+        self,
+        root: Queue,
+        nodes: Sequence[Node],
+        smallest: Resources,
+        per_heartbeat: int,
+        gives_up_first: Callable[[str], int] = lambda node: 0,
+    ) -> None:
+        """``smallest``: a container; ``gives_up_first``: of the nodes where a request has reservations the one with the
+        least number gives its own up first."""
+        self.root = root
+        self.nodes = {node.name: node for node in nodes}
+        self.amounts = Amounts(root.maximum)
+        self._smallest = smallest
+        self._largest = most(node.size for node in nodes)
+        self._per_heartbeat = per_heartbeat
+        self._gives_up_first = gives_up_first
+        self._submitted = self._numbered = 0
+
+    # ---- what comes in ----
+
+    def submit(self, name: str, queue: Queue, priority: int, master: Resources) -> RunningApplication:
+        """An application asks for the container of its ApplicationMaster."""
+        self._submitted += 1
+        none = self.amounts.none
+        application = RunningApplication(name, queue, priority, self._submitted, none, none)
+        queue.applications.append(application)
+        self.ask(application, "am", master, 0, 0)
+        return application
+
+    def ask(self, application: RunningApplication, name: str, amount: Resources, priority: int, number: int) -> None:
+        """An application asks for one container."""
+        application.requests.append(Request(application, name, amount, priority, number))
+        application.requests.sort(key=lambda request: (request.priority, request.number))
+
+    def kill(self, request: Request) -> None:
+        """The container goes: its queue has what it holds, and its node not yet."""
+        request.application.leaving[request.name] = request.application.held.pop(request.name)
+        self._charge(request, -1)
+
+    def free(self, request: Request) -> None:
+        """A node reports that a container is gone, which has ended or was killed."""
+        if request.name in request.application.held:
+            self.kill(request)
+        del request.application.leaving[request.name]
+        node = self.nodes[request.node]
+        node.free = plus(node.free, request.amount)
+
+    def end(self, application: RunningApplication) -> None:
+        """An application is gone."""
+        application.queue.applications.remove(application)
+
+    def unreserve(self, request: Request, node: str) -> Step:
+        """What is reserved on the node is given up."""
+        del request.reserved[node]
+        request.stayed = 0
+        self.nodes[node].reserved = None
+        self._charge(request, -1)
+        self._charge_reserved(request, -1)
+        return Step(StepKind.UNRESERVE, request, node)
+
+    # ---- a heartbeat ----
+
+    def heartbeat(self, name: str) -> list[Step]:
+        """What is done on a node that reports, after all that has ended there."""
+        node, steps, given = self.nodes[name], list[Step](), 0
+        if node.reserved is not None:
+            return self._look_at_reserved(node, node.reserved)
+        while given < self._per_heartbeat and node.reserved is None and fits(self._smallest, node.free):
+            found = self._assign(self.root, node, self.root.maximum).steps
+            if not found:
+                break
+            steps += found
+            given += 1
+        return steps
+
+    def _look_at_reserved(self, node: Node, request: Request) -> list[Step]:
+        if request not in request.application.requests:
+            return [self.unreserve(request, node.name)]
+        if fits(request.amount, node.free):
+            request.container = request.reserved.pop(node.name)
+            node.reserved = None
+            self._charge_reserved(request, -1)
+            self._place(request, node)
+            return [Step(StepKind.FULFIL, request, node.name)]
+        request.stayed += 1
+        return []
+
+    def _assign(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
+        """The first thing that can be done for the queue; ``limit``: how much it may hold."""
+        none = self.amounts.none
+        if not self._is_below(queue, limit, queue.reserved):
+            return _Turn([], none)
+        if not queue.children:
+            return self._assign_leaf(queue, node, limit)
+        kept = none
+        for child in sorted(queue.children, key=lambda child: self._rank(child, queue.by_priority)):
+            left = minus(minus(limit, kept), queue.used)
+            turn = self._assign(child, node, common(plus(left, child.used), child.maximum))
+            if turn.steps:
+                return turn
+            kept = plus(kept, turn.kept)
+        return _Turn([], kept)
+
+    def _is_below(self, queue: Queue, limit: Resources, reserved: Resources) -> bool:
+        """Whether the queue may hold more, if so much of what is reserved is given up."""
+        return self.amounts.more(limit, queue.used) or self.amounts.more(limit, minus(queue.used, reserved))
+
+    def _rank(self, queue: Queue, by_priority: bool) -> tuple[bool, int, Fraction, Fraction]:
+        used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
+        if by_priority:
+            return used >= 1, -queue.priority, used, -queue.capacity
+        return False, 0, used, -queue.capacity
+
+    def _assign_leaf(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
+        amounts = self.amounts
+        headroom = minus(limit, queue.used)
+        for application in queue.in_order():
+            if not self._is_below(queue, limit, application.reserved):
+                break
+            if not application.requests:
+                continue
+            request = application.requests[0]
+            if not fits(request.amount, plus(headroom, application.reserved)):
+                return _Turn([], amounts.larger(headroom, amounts.none))
+            if steps := self._try(request, node, headroom):
+                return _Turn(steps, amounts.none)
+        return _Turn([], amounts.none)
+
+    def _try(self, request: Request, node: Node, headroom: Resources) -> list[Step]:
+        """Allocate or reserve, if that is possible; ``headroom``: what its queue may still hold."""
+        amounts = self.amounts
+        if not fits(request.amount, node.size):
+            return []
+        lacks = amounts.larger(minus(request.amount, headroom), amounts.none)
+        is_full = any(each > 0 for each in lacks)
+        may_reserve = self._may_reserve(request)
+        if not fits(request.amount, node.free):
+            return [self._reserve(request, node)] if may_reserve and not is_full else []
+        steps: list[Step] = []
+        if is_full or not may_reserve:
+            gives_up = lacks if is_full else request.amount
+            reserved = sorted(request.reserved, key=self._gives_up_first)
+            if not reserved or not fits(gives_up, request.amount):
+                return []
+            steps.append(self.unreserve(request, reserved[0]))
+        self._numbered += 1
+        request.container = self._numbered
+        self._charge(request, 1)
+        self._place(request, node)
+        return [*steps, Step(StepKind.ALLOCATE, request, node.name)]
+
+    def _may_reserve(self, request: Request) -> bool:
+        """Whether it may have one more reservation: the more, the longer those that it has have stayed; large ones
+        later than small ones."""
+        if not request.reserved:
+            return True
+        share = max(Fraction(each, most) for each, most in zip(request.amount, self._largest, strict=True))
+        factor = min(single(share), single(1 - Fraction(self._smallest[0], self._largest[0])))
+        starvation = int(single(single(Fraction(request.stayed, len(request.reserved))) * single(1 - factor)))
+        return 1 + starvation > len(request.reserved)
+
+    def _reserve(self, request: Request, node: Node) -> Step:
+        self._numbered += 1
+        request.reserved[node.name] = self._numbered
+        request.stayed = 0
+        node.reserved = request
+        self._charge(request, 1)
+        self._charge_reserved(request, 1)
+        return Step(StepKind.RESERVE, request, node.name)
+
+    def _place(self, request: Request, node: Node) -> None:
+        request.node = node.name
+        request.application.requests.remove(request)
+        request.application.held[request.name] = request
+        node.free = minus(node.free, request.amount)
+
+    def _charge(self, request: Request, sign: int) -> None:
+        amount = tuple(sign * each for each in request.amount)
+        request.application.used = plus(request.application.used, amount)
+        for queue in request.application.queue.path:
+            queue.used = plus(queue.used, amount)
+
+    def _charge_reserved(self, request: Request, sign: int) -> None:
+        amount = tuple(sign * each for each in request.amount)
+        request.application.reserved = plus(request.application.reserved, amount)
+        for queue in request.application.queue.path:
+            queue.reserved = plus(queue.reserved, amount)
+
+    # ---- for the preemption policy ----
+
+    def need(self) -> Need:
+        """The queues as the preemption policy sees them."""
+        return self._need_of(self.root)
+
+    def _need_of(self, queue: Queue) -> Need:
+        children = tuple(map(self._need_of, queue.children))
+        if children:
+            pending = total((child.pending for child in children), ())
+            less_reserved = total((child.pending_less_reserved for child in children), ())
+        else:
+            pending, less_reserved = self._pending(queue)
+        return Need(
+            queue.name,
+            queue.guaranteed,
+            queue.maximum,
+            queue.used,
+            pending,
+            less_reserved,
+            queue.priority,
+            queue.is_disabled,
+            children,
+        )
+
+    def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
+        """What a leaf wants, at most what its user may have; and the same without what is reserved."""
+        none, whole = self.amounts.none, self.amounts.whole
+        share = self.amounts.ratio(queue.used, whole)
+        if share < queue.capacity:
+            limit = tuple(map(Fraction, queue.guaranteed))
+        else:
+            limit = tuple(all_of * share + least for all_of, least in zip(whole, self._smallest, strict=True))
+        steps = zip(limit, self._smallest, strict=True)
+        left = lacking(tuple(ceil(each / step) * step for each, step in steps), queue.used)
+        asked = [
+            (total((request.amount for request in application.requests), none), application.reserved)
+            for application in queue.applications
+        ]
+        wants = total((each for each, _ in asked), none)
+        less_reserved = total((lacking(each, reserved) for each, reserved in asked), none)
+        return common(wants, left), common(less_reserved, left)
+
+    def applications(self) -> dict[str, list[Application]]:
+        """The applications of each leaf, the last of its order first, with what they hold and have reserved."""
+        return {leaf.name: [self._application(each) for each in reversed(leaf.in_order())] for leaf in self.root.leaves}
+
+    def _application(self, application: RunningApplication) -> Application:
+        none = self.amounts.none
+        held, leaving = (
+            [_held(each, each.name, each.node, each.container) for each in those.values()]
+            for those in (application.held, application.leaving)
+        )
+        reserved = [
+            _held(request, f"{request.name}@{node.name}", node.name, request.reserved[node.name])
+            for node in sorted(self.nodes.values(), key=lambda node: self._gives_up_first(node.name))
+            if (request := node.reserved) is not None and request.application is application
+        ]
+        pending = total((request.amount for request in application.requests), none)
+        return Application(application.name, application.priority, pending, held, reserved, leaving)
+
+
+def _held(request: Request, name: str, node: str, number: int) -> Held:
+    """A container or a reservation, named after its application."""
+    return Held(
+        f"{request.application.name}/{name}",
+        request.amount,
+        node,
+        request.priority,
+        request.number,
+        request.is_master,
+        number,
+    )
