@@ -244,7 +244,8 @@ def why(decision: Decision, candidate: Row) -> str:
     if rule == "pr":
         place = f"drawn among {candidates}"
     parts.append("the only one" if candidates == 1 else place)
-    late = "killed because a container was not given back in time, " if by == Chooser.RESOURCE_MANAGER else ""
+    is_late = by == Chooser.RESOURCE_MANAGER and said is None
+    late = "killed because a container was not given back in time, " if is_late else ""
     return f"{late}{rule}: {', '.join(parts)}" + (f"; {said}" if said else "")
 
 

@@ -28,7 +28,7 @@ from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
 from emulator.resolved import nodes_of
-from emulator.vocabulary import Resources
+from emulator.vocabulary import Resources, counted
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
@@ -128,9 +128,12 @@ def _row(decision: Decision, attempt: str) -> Row | None:
 
 
 def evictions_table(explanation: Explanation) -> Table:
-    """One row for each eviction, at most 60."""
+    """One row for each eviction, at most 60; with those that were chosen and ended by themselves first."""
     found = explanation.evictions
-    count = "one eviction" if len(found) == 1 else f"{len(found)} evictions"
+    ended = sum(eviction.outcome == "ended" for eviction in found)
+    evicted = len(found) - ended
+    count = "one eviction" if evicted == 1 else f"{evicted} evictions"
+    count += f", and {counted(ended, 'task')} chosen that ended first," if ended else ""
     columns = [*numbers("at, s", importance=5), *names("attempt"), *words("why it"), *names("for", importance=3)]
     columns += [*words("why its job", importance=2), *words("then"), *words("went on", importance=4)]
     table = new_table(f"{count} in {explanation.run}", columns)

@@ -169,6 +169,8 @@ class ExplainTaskEviction(_Effect):
     """Number of further candidates."""
     mechanisms: tuple[MechanismDecision, ...] = ()
     """What happens to each victim, and why."""
+    short: str = ""
+    """Of a round of a paced allocation: what the queue of the job was entitled to, and gives, in words."""
 
 
 class ExplainScheduler(_Effect):

@@ -67,9 +67,10 @@ def explain_tasks(
     order: Sequence[str],
     victims: int,
     mechanisms: tuple[MechanismDecision, ...] = (),
+    short: str = "",
 ) -> ExplainTaskEviction:
     """``order`` is the rule's order of the containers of ``tasks``; the first ``victims`` were taken, each by its entry
-    in ``mechanisms``."""
+    in ``mechanisms``; ``short``: why anything was."""
     by_container: dict[str, TaskView] = {task.container: task for task in tasks}
     shown = tuple(by_container[container] for container in islice(order, victims + CANDIDATES_SHOWN))
-    return ExplainTaskEviction(job, rule, victims, shown, len(tasks) - len(shown), mechanisms)
+    return ExplainTaskEviction(job, rule, victims, shown, len(tasks) - len(shown), mechanisms, short)

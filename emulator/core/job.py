@@ -87,6 +87,9 @@ def counted_tasks(jobs: Sequence[JobSpec]) -> str:
     counts: Counter[str] = Counter()
     for group in (group for job in jobs for group in job.facts.groups):
         counts[group.name] += group.count
-    named = {MAP: "map", REDUCE: "reduce", TASKS: "program task"}
-    words = [counted(count, named[name]) if name in named else f"{count:,} {name}" for name, count in counts.items()]
-    return ", ".join([counted(len(jobs), "job"), *words])
+    usual, programs = {MAP: "map", REDUCE: "reduce"}, counts.pop(TASKS, 0)
+    words = [counted(len(jobs), "job")]
+    if not programs or any(counts[name] for name in usual):
+        words += [counted(counts[name], word) for name, word in usual.items()]
+    words += [counted(programs, "program task")] if programs else []
+    return ", ".join([*words, *(f"{count} {name}" for name, count in counts.items() if name not in usual)])

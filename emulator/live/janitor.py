@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -147,11 +148,25 @@ def run_directory(run_id: str) -> Path:
 def socket_directory(run_id: str) -> Path:
     """Directory of a run's Unix sockets, whose paths may have 107 bytes: a short one, whatever ``TMPDIR`` is.
 
-    It lies in ``/run/user/UID`` if that is this user's alone, else in ``/tmp``.  Its driver makes it new, for this user
-    alone, and locks it, as ``run_directory``.
+    It lies in ``/run/user/UID`` if that is this user's alone and stays when the user logs out, because a run in the
+    background goes on then; else in ``/tmp``.  Its driver makes it new, for this user alone, and locks it, as
+    ``run_directory``.
     """
-    own = Path(f"/run/user/{os.getuid()}")
-    return (own if _is_own(own) else Path("/tmp")) / f"{_DIRECTORY_PREFIX}{run_id}"
+    user = os.getuid()
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:  # this user has none
+        name = ""
+    place = short_place(Path(f"/run/user/{user}"), Path("/var/lib/systemd/linger", name or str(user)))
+    return place / f"{_DIRECTORY_PREFIX}{run_id}"
+
+
+def short_place(own: Path, lingering: Path) -> Path:
+    """The user's ``own`` runtime directory, if it is private and stays at a logout, else ``/tmp``.
+
+    It stays if the file ``lingering`` is there (``loginctl enable-linger`` makes it).
+    """
+    return own if _is_own(own) and os.path.exists(lingering) else Path("/tmp")
 
 
 def _is_own(directory: Path) -> bool:
@@ -165,8 +180,8 @@ def _is_own(directory: Path) -> bool:
 
 
 def end_left_over_runs() -> int:
-    """Clean up after runs of this user whose driver and janitor are both gone; returns how many directories
-    they left."""
+    """Clean up after runs of this user whose driver and janitor are both gone; returns how many directories they
+    left."""
     ended = 0
     places = {run_directory("").parent, socket_directory("").parent}
     for directory in (each for place in places for each in place.glob(f"{_DIRECTORY_PREFIX}*")):

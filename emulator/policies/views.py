@@ -246,6 +246,8 @@ class Take(Frozen):
     """How much all takes of the round together may hold."""
     enough_of_any: bool = False
     """Whether it is enough to have one of the resources, not all."""
+    why: str = ""
+    """Why so much is reclaimed from them, in words."""
 
 
 class MechanismDecision(Frozen):

@@ -216,3 +216,10 @@ def test_what_a_trigger_has_stopped_is_named_although_no_policy_chose_it(tmp_pat
     assert explain(run).strip() == "stopped by a trigger or by hand: low/r000.0"
     assert json.loads(explain(run, "--json"))["by_order"] == ["low/r000.0"]
     assert "never chosen" in explain(run, "--attempt", "high/r000.0")
+
+
+def test_a_task_that_ended_first_is_not_counted_as_evicted(runs: Path) -> None:
+    found = evictions(runs / "suspend")
+    ended = [replace(found[0], outcome="ended"), *found[1:]]
+    title = evictions_table(Explanation("run", "suspend", ended, [], None)).title
+    assert str(title) == f"{len(found) - 1} evictions, and 1 task chosen that ended first, in run"

@@ -21,7 +21,7 @@ from tests.traces import YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
 from workloads.setting_effects import Effect, Loss
 from workloads.yarn.experiment import Imported, Sources, import_yarn, write_import
-from workloads.yarn.queues import PREFIX, capacity_leaves, fair_queues
+from workloads.yarn.queues import PREFIX, capacity_queues, fair_queues
 from workloads.yarn.settings import Settings
 
 CONF = YARN / "conf" / "capacity-scheduler.xml"
@@ -40,7 +40,7 @@ def hadoop(folder: Path, name: str, properties: Mapping[str, object]) -> Path:
 def leaves_of(folder: Path, queues: Mapping[str, object]) -> dict[str, tuple[float, float]]:
     settings = Settings()
     settings.read(hadoop(folder, "cs.xml", {f"yarn.scheduler.capacity.root{key}": v for key, v in queues.items()}))
-    return {leaf.path: (leaf.capacity, leaf.maximum) for leaf in capacity_leaves(settings, 100 * 1024)}
+    return {leaf.path: (leaf.capacity, leaf.maximum) for leaf in capacity_queues(settings, 100 * 1024)[0]}
 
 
 def imported(**sources: Path | int | None) -> Imported:
@@ -153,7 +153,11 @@ class TestQueues:
         cs = hadoop(tmp_path, "cs.xml", {f"yarn.scheduler.capacity.root{key}": v for key, v in properties.items()})
         found = imported(scheduler=cs)
         assert list(found.experiment["scheduler"]["allocation"]["queues"]) == ["a.x", "b.x", "y"]
-        assert any(gap.example.startswith("queues in queues: a.x, b.x, b.y") for gap in found.basis.decides)
+        parents = found.experiment["scheduler"]["allocation"]["parents"]
+        assert {name: parent["queues"] for name, parent in parents.items()} == {
+            "root.a": ["a.x"],
+            "root.b": ["b.x", "y"],
+        }
 
     def test_fair_queues_inside_each_other(self, tmp_path: Path):
         path = tmp_path / "fair.xml"
@@ -401,9 +405,7 @@ class TestWhatDecides:
         ("capacity", "site", "decides"),
         [
             ({}, {}, set()),
-            ({"root.a.disable_preemption": "true"}, PREEMPTS, {"disable_preemption=true"}),
-            ({"root.a.disable_preemption": "false"}, PREEMPTS, set()),
-            ({"root.a.disable_preemption": "true"}, {}, set()),
+            ({"root.a.disable_preemption": "true"}, PREEMPTS, set()),
             ({"root.a.user-limit-factor": 1}, {}, {"user-limit-factor=1 of queue a"}),
             ({"root.a.user-limit-factor": 1, "root.a.maximum-capacity": 50}, {}, set()),
             ({"user-limit-factor": -1}, {}, set()),
@@ -434,12 +436,66 @@ class TestWhatDecides:
         assert [gap.example for gap in found.basis.decides] == ["cluster.nodes=6 (no file)"]
 
     def test_every_answer_says_it_first(self, tmp_path: Path) -> None:
-        disabled = {**self.QUEUES, f"{PREFIX}root.a.disable_preemption": "true"}
+        disabled = {**self.QUEUES, f"{PREFIX}root.a.intra-queue-preemption.disable_preemption": "true"}
         site, scheduler = hadoop(tmp_path, "site.xml", self.PREEMPTS), hadoop(tmp_path, "cs.xml", disabled)
         out = tmp_path / "mine.yaml"
         done = natjam("--site", site, "--scheduler", scheduler, "--nodes", 4, "--out", out)
-        assert done.output.splitlines()[1].startswith("  1 setting: all queues may be preempted; for example")
-        assert load_experiment(out).basis.decides[0].reason == "all queues may be preempted"
+        assert done.output.splitlines()[1].startswith(
+            "  1 setting: the jobs of all queues may take from each other; for"
+        )
+        assert load_experiment(out).basis.decides[0].reason == "the jobs of all queues may take from each other"
+
+
+class TestQueuesAndTheirUsers:
+    TREE: ClassVar = {
+        f"{PREFIX}root.queues": "a,b",
+        f"{PREFIX}root.a.capacity": 60,
+        f"{PREFIX}root.a.maximum-capacity": 80,
+        f"{PREFIX}root.a.queues": "x,y",
+        f"{PREFIX}root.a.x.capacity": 50,
+        f"{PREFIX}root.a.y.capacity": 50,
+        f"{PREFIX}root.b.capacity": 40,
+    }
+    PREEMPTS: ClassVar = {"yarn.resourcemanager.scheduler.monitor.enable": "true"}
+
+    def allocation(self, folder: Path, more: Mapping[str, object], site: Mapping[str, object]) -> dict:
+        scheduler = hadoop(folder, "cs.xml", {**self.TREE, **{f"{PREFIX}{key}": each for key, each in more.items()}})
+        return imported(site=hadoop(folder, "site.xml", site), scheduler=scheduler).experiment["scheduler"][
+            "allocation"
+        ]
+
+    def test_a_tree_is_carried_over(self, tmp_path: Path) -> None:
+        allocation = self.allocation(tmp_path, {}, self.PREEMPTS)
+        assert list(allocation["queues"]) == ["x", "y", "b"]
+        assert allocation["parents"] == {"root.a": {"queues": ["x", "y"], "maximum": 0.8}}
+        assert "disable_preemption" not in allocation
+
+    @pytest.mark.parametrize(
+        ("of", "spared"),
+        [
+            ({"root.a.disable_preemption": "true"}, ["x", "y"]),
+            ({"root.a.disable_preemption": "true", "root.a.y.disable_preemption": "false"}, ["x"]),
+            ({"root.disable_preemption": "true"}, ["x", "y", "b"]),
+            ({"root.b.disable_preemption": "true"}, ["b"]),
+        ],
+    )
+    def test_disable_preemption_holds_down_the_tree(self, tmp_path: Path, of: dict, spared: list[str]) -> None:
+        assert self.allocation(tmp_path, of, self.PREEMPTS)["disable_preemption"] == spared
+        assert "disable_preemption" not in self.allocation(tmp_path, of, {})
+
+    @pytest.mark.parametrize(("factor", "users", "maximum"), [(1, 1, 0.4), (2, 1, 0.8), (-1, 1, 1.0), (1, 2, 1.0)])
+    def test_one_user_has_no_more_than_his_limit(self, tmp_path: Path, factor: int, users: int, maximum: float) -> None:
+        """CapacityScheduler's documentation: by default one user has no more than the capacity of the queue."""
+        app = {"queue": "root.b", "state": "FINISHED", "finalStatus": "SUCCEEDED", "startedTime": 1000}
+        app |= {"finishedTime": 61_000, "elapsedTime": 60_000, "memorySeconds": 204_800, "vcoreSeconds": 200}
+        apps = [{**app, "id": f"application_1_000{n}", "user": f"user-{n % users}"} for n in range(2)]
+        path = tmp_path / "apps.json"
+        path.write_text(json.dumps({"apps": {"app": apps}}))
+        scheduler = hadoop(tmp_path, "cs.xml", {**self.TREE, f"{PREFIX}root.b.user-limit-factor": factor})
+        found = imported(scheduler=scheduler, apps=path)
+        assert found.experiment["scheduler"]["allocation"]["queues"]["b"]["maximum"] == maximum
+        said = any("of queue b" in loss.what for loss in found.losses)
+        assert said is (factor == 1 and users == 2)
 
 
 class TestTheFairSchedulersPreemption:
@@ -457,9 +513,9 @@ class TestTheFairSchedulersPreemption:
         )
         return imported(site=hadoop(folder, "site.xml", self.SITE), fair=path, nodes=4)
 
-    def test_a_timeout_is_said_to_be_missing(self, tmp_path: Path) -> None:
+    def test_a_queue_starves_first(self, tmp_path: Path) -> None:
         found = self.found(tmp_path, "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout>")
-        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 15.0
+        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 3615.0
         assert "prod: fairSharePreemptionTimeout=3600" in by_effect(found.losses)[Effect.DECIDES]
 
     def test_without_a_timeout_nobody_preempts(self, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.janitor import _is_own, end_left_over_runs, run_directory, socket_directory
+from emulator.live.janitor import _is_own, end_left_over_runs, run_directory, short_place, socket_directory
 from emulator.live.session.ray_runtime import RayRuntime
 from tests.other_user import as_another_user, needs_root
 
@@ -46,6 +46,16 @@ def test_the_users_own_directory_counts_only_if_nobody_else_can_enter_it(tmp_pat
     assert not _is_own(tmp_path / "link"), "it may lead anywhere"
     own.chmod(0o710)
     assert not _is_own(own)
+
+
+def test_the_users_own_directory_is_used_if_it_is_private_and_stays_when_the_user_logs_out(tmp_path: Path) -> None:
+    own, lingering = tmp_path / "own", tmp_path / "lingering"
+    own.mkdir(mode=0o700)
+    assert short_place(own, lingering) == Path("/tmp")
+    lingering.touch()
+    assert short_place(own, lingering) == own
+    own.chmod(0o755)
+    assert short_place(own, lingering) == Path("/tmp")
 
 
 @needs_root

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -27,17 +29,21 @@ from emulator.core.messages import (
     Tick,
 )
 from emulator.core.settings import Settings
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.files.yaml_values import dump_yaml
 from emulator.policies import axes as policies
 from emulator.policies.resources import plus
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
-from emulator.policies.yarn.allocation import ONE_CONTAINER, UNIT, YarnOptions, YarnPace, amounts_of
+from emulator.policies.yarn.allocation import ONE_CONTAINER, UNIT, YarnOptions, YarnPace, amounts_of, yarn_capacity
 from emulator.policies.yarn.amounts import Amounts
 from emulator.policies.yarn.ideal import Need, assign
 from emulator.policies.yarn.marks import Marks
-from emulator.policies.yarn.options import YarnPreemption
+from emulator.policies.yarn.options import YarnParent, YarnPreemption
 from emulator.policies.yarn.victims import RoundVictims
 from emulator.vocabulary import REDUCE, JobFacts
+from tests.commands import invoked
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
 
@@ -368,3 +374,107 @@ def test_the_recorded_runs(tmp_path: Path, run: str):
                         assert measured == pytest.approx(published, rel=claim.accept["within"]), cell
                     else:
                         assert abs(measured - published) <= claim.accept["within_absolute"], cell
+
+
+class TestWhy:
+    def test_a_round_says_what_a_queue_is_entitled_to(self):
+        (take,) = YarnPace(TUNED).takes(two(47, 1, 11))
+        holds = "queue research holds 47 containers and is entitled to 36 containers"
+        assert take.why == f"{holds}; this round takes 11 containers for production"
+
+    def test_jobs_of_a_queue_take_from_each_other(self):
+        preemption = YarnPreemption(intra_queue=True)
+        (take,) = YarnPace(preemption).takes(TestInsideAQueue().of(48, 0, 1))
+        assert take.why == "jobs of queue q of higher priority lack 1 containers"
+
+    def test_explain_says_it(self, tmp_path: Path):
+        preemption = {"interval_s": 1, "max_wait_before_kill_s": 1, "total_preemption_per_round": 1}
+        preemption |= {"natural_termination_factor": 1, "max_ignored_over_capacity": 0}
+        queues = {"production": {"capacity": 0.25}, "research": {"capacity": 0.75}}
+        lengths = {"research": (0.0, 15, 40.0), "production": (20.0, 4, 8.0)}
+        jobs = [
+            {"name": name, "queue": name, "submit_s": at, "reduces": count, "reduce_s": length, "key_s": 1.0}
+            for name, (at, count, length) in lengths.items()
+        ]
+        allocation = {"name": "yarn-capacity", "queues": queues, "preemption": preemption}
+        scheduler = {"allocation": allocation, "job_selection": "priority", "task_eviction": "newest"}
+        experiment = {
+            "name": "why",
+            "engine": "sim",
+            "overheads": "yarn-3",
+            "cluster": {"nodes": 4, "containers_per_node": 4},
+            "scheduler": {**scheduler, "mechanism": "kill"},
+            "workload": {"jobs": jobs},
+        }
+        path, out = tmp_path / "why.yaml", tmp_path / "run"
+        path.write_text(dump_yaml(experiment))
+        assert invoked("run", path, "--out", out).exit_code == 0
+        found = json.loads(invoked("explain", out, "--json").output)
+        whys = [each["why"] for each in found["evictions"]]
+        assert len(whys) == 4
+        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 containers for production"), (
+            "its master's"
+        )
+        assert whys[0].startswith("newest: on its container since")
+
+
+class TestTrees:
+    """p has x and y, each 24 of 96 containers; z has 48."""
+
+    PARENTS: ClassVar = {"p": YarnParent(("x", "y"))}
+
+    def of(self, x: int, y: int, z: int, pending_x: int = 0, pending_z: int = 0) -> ClusterView:
+        queues = (
+            queue("x", 24, x, pending_x, 96),
+            queue("y", 24, y, 0, 96),
+            queue("z", 48, z, pending_z, 96),
+        )
+        return view(queues, tuple(job(f"j{each.name}", each.name, n, each.used) for n, each in enumerate(queues)), 96)
+
+    def taken(self, cluster: ClusterView, parents: dict[str, YarnParent], spared: tuple[str, ...] = ()) -> list:
+        return [(take.jobs, take.amount[0] // UNIT) for take in YarnPace(TUNED, parents, spared).takes(cluster)]
+
+    def test_what_a_queue_leaves_goes_to_those_in_its_parent_first(self):
+        cluster = self.of(48, 0, 48, pending_z=10)
+        assert self.taken(cluster, self.PARENTS) == [], "p has its guarantee, and y leaves x its part of it"
+        assert self.taken(cluster, {}) == [], "z has its own"
+        cluster = self.of(8, 40, 48, pending_x=16)
+        assert self.taken(cluster, self.PARENTS) == [(("jy",), 16)]
+
+    def test_nothing_is_taken_where_it_is_disabled(self):
+        cluster = self.of(60, 0, 36, pending_z=12)
+        assert self.taken(cluster, self.PARENTS) == [(("jx",), 12)]
+        assert self.taken(cluster, self.PARENTS, ("x",)) == []
+
+    def test_parents_are_served_in_turn(self):
+        cluster = self.of(10, 20, 40)
+        options = YarnOptions(parents=self.PARENTS)
+        assert yarn_capacity(cluster, options).order == ("x", "y", "z"), "30 of 48 before 40 of 48"
+        assert yarn_capacity(cluster, YarnOptions()).order == ("x", "y", "z")
+        full = {"p": YarnParent(("x", "y"), 0.3)}
+        assert yarn_capacity(cluster, YarnOptions(parents=full)).order == ("z",), "28 of 96 are less than they hold"
+        assert yarn_capacity(self.of(10, 36, 40), options).order == ("z", "x", "y"), "46 of 48 after 40 of 48"
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            ({"disable_preemption": ["w"]}, "there is no queue 'w'"),
+            ({"parents": {"p": {"queues": ["w"]}}}, "there is no queue 'w'"),
+            ({"parents": {"x": {"queues": ["y"]}}}, "is a queue with jobs as well"),
+            ({"parents": {"p": {"queues": ["x"]}, "q": {"queues": ["x"]}}}, "is in p as well"),
+            ({"parents": {"p": {"queues": ["q"]}, "q": {"queues": ["p"]}}}, "is in itself"),
+        ],
+    )
+    def test_what_cannot_be(self, options: dict, says: str, tmp_path: Path):
+        queues = {name: {"capacity": 0.5} for name in "xy"}
+        jobs = [{"name": "j", "queue": "x", "submit_s": 0.0, "reduces": 1, "reduce_s": 1.0, "key_s": 1.0}]
+        experiment = {
+            "name": "tree",
+            "engine": "sim",
+            "scheduler": {"allocation": {"name": "yarn-capacity", "queues": queues, **options}},
+            "workload": {"jobs": jobs},
+        }
+        path = tmp_path / "tree.yaml"
+        path.write_text(dump_yaml(experiment))
+        with pytest.raises(ConfigError, match=says):
+            load_experiment(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
 from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
-from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
-from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_queues
+from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of, user_limit
+from workloads.yarn.queues import PREFIX, Leaf, Parent, capacity_queues, fair_queues
 from workloads.yarn.settings import Settings, flag, number, share, whole
 
 _PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
@@ -184,13 +185,14 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     nodes = sources.nodes or ASSUMED_NODES
     if sources.nodes is None:
         imported.assume("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes")
-    is_fair, leaves, may_preempt = _leaves(sources, settings, nodes * node_mb, imported)
+    is_fair, leaves, parents, starves_s = _queues(sources, settings, nodes * node_mb, imported)
     if sources.apps is not None:
         highest = settings.take(_MAX_PRIORITY, 0, whole)
         imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
         imported.losses += imported.applications.losses
         if not imported.applications.jobs:
             raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
+        leaves = leaves if is_fair else list(_of_one_user(settings, leaves, imported))
     jobs = imported.applications.jobs if imported.applications else ()
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
     allocated = as_allocated(jobs, least_mb)
@@ -202,7 +204,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         why = "all containers have one size"
         imported.assume("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why, Effect.NOTHING)
         cluster = _cluster(settings, nodes, node_mb, per_container_mb)
-    preemption = _fair_preemption(settings, may_preempt) if is_fair else _preemption(settings)
+    preemption = _fair_preemption(settings, starves_s) if is_fair else _preemption(settings)
     scheduler = Scheduler(
         is_fair, preemption is not None, bool(preemption and preemption["intra_queue"]), _NODE_MB not in settings
     )
@@ -225,6 +227,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
                 },
                 "offswitch_per_heartbeat": _per_heartbeat(settings, is_fair),
                 "preemption": preemption,
+                **_tree(leaves, parents, preempts=preemption is not None),
             },
             "job_selection": "priority",
             "task_eviction": "newest",
@@ -236,20 +239,21 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     return imported
 
 
-def _leaves(
+def _queues(
     sources: Sources, settings: Settings, cluster_mb: int, imported: Imported
-) -> tuple[bool, Sequence[Leaf], bool]:
-    """Whether the queues are the FairScheduler's, its leaves, and whether any of them may preempt."""
+) -> tuple[bool, Sequence[Leaf], Sequence[Parent], float | None]:
+    """Whether the queues are the FairScheduler's, its leaves, the parents that are modelled, and how long a queue
+    starves before it preempts; None: it never does."""
     scheduler = settings.take(SCHEDULER, "CapacityScheduler", str)
     if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
         found = fair_queues(sources.fair, cluster_mb)
         imported.losses += found.losses
         loss = settings_of("yarn").loss(SITE, SCHEDULER, "FairScheduler", str(sources.fair))
         imported.losses += [] if loss is None else [loss]
-        if settings.take(_FAIR_PREEMPTION, False, flag) and not found.has_timeouts:
+        if settings.take(_FAIR_PREEMPTION, False, flag) and found.starves_s is None:
             why = "nobody preempts: no queue has a time after which it does, and without one it never does"
             imported.lose(f"{_FAIR_PREEMPTION}=true", settings.where(_FAIR_PREEMPTION), why, Effect.NOTHING)
-        return True, found.leaves, found.has_timeouts
+        return True, found.leaves, (), found.starves_s
     if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
         given = sources.scheduler or "the given files"
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
@@ -258,11 +262,39 @@ def _leaves(
         imported.lose(f"{SCHEDULER}={scheduler.rpartition('.')[2][:60]}", settings.where(SCHEDULER), why)
     if sources.fair is not None:
         imported.lose(f"--fair {sources.fair}", sources.fair, f"the scheduler is {scheduler}", Effect.NOTHING)
-    leaves = capacity_leaves(settings, cluster_mb)
-    if any("." in leaf.path for leaf in leaves):
-        why = "leaves have their share of the whole cluster; unused capacity does not go to siblings first"
-        imported.lose("queues in queues: " + ", ".join(leaf.path for leaf in leaves)[:200], sources.scheduler, why)
-    return False, leaves, True
+    leaves, parents = capacity_queues(settings, cluster_mb)
+    return False, leaves, parents, 0.0
+
+
+def _tree(leaves: Sequence[Leaf], parents: Sequence[Parent], preempts: bool) -> dict[str, Any]:
+    """The options of the allocation about the tree of queues; none of a flat one where all queues may be preempted."""
+    names = queue_names(leaves) | {parent.path: f"root.{parent.path}" for parent in parents}
+    inside: dict[str, list[str]] = {parent.path: [] for parent in parents}
+    for path, name in names.items():
+        if (above := path.rpartition(".")[0]) in inside:
+            inside[above].append(name)
+    tree = {names[each.path]: {"queues": inside[each.path], "maximum": each.maximum} for each in parents}
+    spared = [names[leaf.path] for leaf in leaves if leaf.is_disabled] if preempts else []
+    return {**({"parents": tree} if tree else {}), **({"disable_preemption": spared} if spared else {})}
+
+
+def _of_one_user(settings: Settings, leaves: Iterable[Leaf], imported: Imported) -> Iterator[Leaf]:
+    """The leaves; those whose applications are all of one user have what he may hold (``user-limit-factor``) as their
+    maximum."""
+    assert imported.applications is not None
+    users: dict[str, set[str | None]] = {}
+    for job in imported.applications.jobs:
+        users.setdefault(job.queue or "", set()).add(job.user)
+    names = queue_names(list(leaves))
+    for leaf in leaves:
+        most = user_limit(settings, leaf)
+        of = users.get(names[leaf.path], set())
+        if len(of) == 1 and None not in of and most is not None and most >= Fraction(str(leaf.capacity)):
+            why = "all its applications are of one user, who may hold no more (user-limit-factor)"
+            imported.assume(f"the maximum of queue {leaf.path}", f"{float(most):g}", why, Effect.NOTHING)
+            yield replace(leaf, maximum=float(most))
+        else:
+            yield leaf
 
 
 def _cores(settings: Settings) -> int | None:
@@ -347,14 +379,20 @@ _SHARES_WITHIN = {
 }
 
 
-def _fair_preemption(settings: Settings, has_timeouts: bool) -> dict[str, Any] | None:
-    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, after its wait; None: it is
-    off, or no queue has a time after which it preempts."""
-    if not has_timeouts or not settings.take(_FAIR_PREEMPTION, False, flag):
+_LONGEST_WAIT_S = 1e8
+"""As long as an experiment may have it."""
+
+
+def _fair_preemption(settings: Settings, starves_s: float | None) -> dict[str, Any] | None:
+    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, when the queue has starved so
+    long, and after its wait; None: it is off, or no queue has a time after which it preempts."""
+    if starves_s is None or not settings.take(_FAIR_PREEMPTION, False, flag):
         return None
     return {
         "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
-        "max_wait_before_kill_s": settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms),
+        "max_wait_before_kill_s": min(
+            starves_s + settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms), _LONGEST_WAIT_S
+        ),
         "total_preemption_per_round": 1.0,
         "natural_termination_factor": 1.0,
         "max_ignored_over_capacity": 0.0,

@@ -89,15 +89,26 @@ def _of_users(settings: Settings, leaves: Sequence[Leaf]) -> Iterator[Loss]:
     """The queues in which a user may hold less than the queue may: ``user-limit-factor`` x its capacity, by default
     1 x."""
     for leaf in leaves:
-        key = f"{PREFIX}root.{leaf.path}.{_USER_FACTOR}"
-        key = key if key in settings else f"{PREFIX}{_USER_FACTOR}"
-        factor = settings.take(key, Fraction(1), _signed)
-        if factor >= 0 and factor * Fraction(str(leaf.capacity)) < Fraction(str(leaf.maximum)):
+        key, factor = _user_factor(settings, leaf)
+        if user_limit(settings, leaf) is not None:
             given = "" if key in settings else ", which is not set"
             what = f"{_USER_FACTOR}={float(factor):g} of queue {leaf.path}{given}"
             setting = settings_of("yarn").find(CAPACITY, f"{PREFIX}root.{leaf.path}.{_USER_FACTOR}")
             assert setting is not None
             yield Loss(printable(what), settings.where(key), setting.reason, Effect.DECIDES, "queues", leaf.path)
+
+
+def _user_factor(settings: Settings, leaf: Leaf) -> tuple[str, Fraction]:
+    key = f"{PREFIX}root.{leaf.path}.{_USER_FACTOR}"
+    key = key if key in settings else f"{PREFIX}{_USER_FACTOR}"
+    return key, settings.take(key, Fraction(1), _signed)
+
+
+def user_limit(settings: Settings, leaf: Leaf) -> Fraction | None:
+    """The share of the cluster that a user of the queue may hold, if that is less than its maximum."""
+    factor = _user_factor(settings, leaf)[1]
+    most = factor * Fraction(str(leaf.capacity))
+    return most if factor >= 0 and most < Fraction(str(leaf.maximum)) else None
 
 
 def _signed(text: str) -> Fraction:

@@ -17,7 +17,7 @@ from emulator.errors import ConfigError, printable
 from emulator.files.strict import NAME_RULE, is_name
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Loss, settings_of
-from workloads.yarn.settings import Element, Settings, number, read_xml
+from workloads.yarn.settings import Element, Settings, flag, number, read_xml
 
 PREFIX = "yarn.scheduler.capacity."
 DEEPEST_QUEUE = 32
@@ -36,6 +36,17 @@ class Leaf:
     """Without ``root.``."""
     capacity: float
     maximum: float
+    is_disabled: bool = False
+    """Whether nothing is taken from it for other queues (``disable_preemption``, its own or that of a queue above)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A queue of queues."""
+
+    path: str
+    """Without ``root.``."""
+    maximum: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +58,31 @@ class _Amount:
     """``%``, ``w`` or ``mb``."""
 
 
-def capacity_leaves(settings: Settings, cluster_mb: float) -> list[Leaf]:
-    """The leaves of ``yarn.scheduler.capacity.root``.  Raises ConfigError, which names the file and line."""
+def capacity_queues(settings: Settings, cluster_mb: float) -> tuple[list[Leaf], list[Parent]]:
+    """The queues below ``yarn.scheduler.capacity.root``.  Raises ConfigError, which names the file and line."""
     leaves: list[Leaf] = []
-    _capacity_children(settings, "root", Fraction(1), Fraction(1), cluster_mb, leaves)
-    return leaves
+    parents: list[Parent] = []
+    _capacity_children(settings, "root", Fraction(1), Fraction(1), False, cluster_mb, leaves, parents)
+    return leaves, parents
 
 
 def _capacity_children(
-    settings: Settings, path: str, capacity: Fraction, maximum: Fraction, cluster_mb: float, leaves: list[Leaf]
+    settings: Settings,
+    path: str,
+    capacity: Fraction,
+    maximum: Fraction,
+    is_disabled: bool,
+    cluster_mb: float,
+    leaves: list[Leaf],
+    parents: list[Parent],
 ) -> None:
     names = settings.take(f"{PREFIX}{path}.queues", [], _names)
+    is_disabled = settings.take(f"{PREFIX}{path}.disable_preemption", is_disabled, flag)
     if not names:
-        leaves.append(Leaf(path.removeprefix("root."), float(capacity), float(maximum)))
+        leaves.append(Leaf(path.removeprefix("root."), float(capacity), float(maximum), is_disabled))
         return
+    if path != "root":
+        parents.append(Parent(path.removeprefix("root."), float(maximum)))
     if path.count(".") == DEEPEST_QUEUE or len(leaves) + len(names) > MAX_QUEUES:
         raise ConfigError(f"{settings.where(f'{PREFIX}{path}.queues')}: too many queues, or nested too deeply")
     keys = {name: f"{PREFIX}{path}.{name}" for name in names}
@@ -78,7 +100,7 @@ def _capacity_children(
         if most < shares[name] or not most:
             where = settings.where(f"{key}.maximum-capacity")
             raise ConfigError(f"{where}: must be above 0 and no less than the queue's capacity; raise it")
-        _capacity_children(settings, f"{path}.{name}", shares[name], most, cluster_mb, leaves)
+        _capacity_children(settings, f"{path}.{name}", shares[name], most, is_disabled, cluster_mb, leaves, parents)
 
 
 def _shares(amounts: Mapping[str, _Amount], of: Fraction, cluster_mb: float) -> dict[str, Fraction]:
@@ -150,8 +172,9 @@ class FairQueues(Frozen):
 
     leaves: tuple[Leaf, ...]
     losses: tuple[Loss, ...]
-    has_timeouts: bool
-    """Whether a queue has a time after which it preempts; without any, none ever does."""
+    starves_s: float | None
+    """How long a queue starves before it preempts: the least of the times of all queues; None: none has any, and none
+    ever preempts."""
 
 
 def fair_queues(path: Path, cluster_mb: float) -> FairQueues:
@@ -174,8 +197,7 @@ def fair_queues(path: Path, cluster_mb: float) -> FairQueues:
     reader.children(root, "", Fraction(1), Fraction(1))
     if not reader.leaves:
         reader.leaves.append(Leaf("default", 1.0, 1.0))
-    has_timeouts = any("PreemptionTimeout" in each.what for each in reader.losses)
-    return FairQueues(tuple(reader.leaves), tuple(reader.losses), has_timeouts)
+    return FairQueues(tuple(reader.leaves), tuple(reader.losses), min(reader.timeouts_s, default=None))
 
 
 def _allocation_file(path: Path, root: Element) -> Path:
@@ -196,6 +218,7 @@ class _FairReader:
         self._path, self._cluster_mb = path, cluster_mb
         self.leaves: list[Leaf] = []
         self.losses: list[Loss] = []
+        self.timeouts_s: list[float] = []
 
     def children(self, parent: Element, prefix: str, capacity: Fraction, maximum: Fraction) -> None:
         """Add the leaves under ``parent``, which has these shares of the cluster."""
@@ -224,6 +247,8 @@ class _FairReader:
             loss = settings_of("yarn").loss(_FAIR, child.tag, told, f"{self._path}:{child.line}", what=what)
             if loss is not None:
                 self.losses.append(loss)
+            if child.tag.lower().endswith("sharepreemptiontimeout"):
+                self.timeouts_s.append(float(self._number(element, child.tag, 0)))
 
     def _number(self, queue: Element, tag: str, default: float) -> Fraction:
         child = queue.child(tag)

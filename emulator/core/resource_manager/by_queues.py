@@ -273,6 +273,8 @@ class _ChosenFrom(NamedTuple):
 
     tasks: Sequence[TaskView]
     order: tuple[str, ...]
+    why: str
+    """Why the round takes so much."""
 
 
 class ByRounds:
@@ -321,9 +323,10 @@ class ByRounds:
         for container in due:
             held = self._state.containers[container]
             if self._explains:
-                tasks, order = chosen[container]
+                tasks, order, why = chosen[container]
                 in_order = (held.id, *(other for other in order if other != held.id))
-                self._reasons.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
+                rule = self._scheduler.task_eviction.name
+                self._reasons.append(explain_tasks(rule, held.job, tasks, in_order, 1, short=why))
             yield StrictContract(held)
 
     def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom], among: RoundVictims) -> None:
@@ -350,7 +353,7 @@ class ByRounds:
             # One draw per job, so that a random order stays the same from round to round.
             random = keyed_random(self._seed, "rm", "candidates", job)
             order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
-            found |= dict.fromkeys(order, _ChosenFrom(tasks, order))
+            found |= dict.fromkeys(order, _ChosenFrom(tasks, order, take.why))
             frees = [self._offers.frees(state.containers[name]) or ONE_CONTAINER for name in order]
             if order and state.applications[job].is_evicted_whole:
                 order, frees = order[:1], [total(frees, ())]

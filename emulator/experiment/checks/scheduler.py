@@ -20,6 +20,7 @@ def scheduler_checks(scheduler: Scheduler, workload: Workload | None, engine: st
     """Problems of the scheduler, check by check."""
     return [
         _queues(scheduler),
+        _tree(scheduler),
         _spared(scheduler, workload),
         _mechanism(scheduler, workload),
         _selection(scheduler),
@@ -59,6 +60,36 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; keep one"
     if count < rules.fewest:
         yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
+
+
+def _tree(scheduler: Scheduler) -> Iterator[Problem]:
+    """The queues that YARN's options name."""
+    allocation, where = scheduler.allocation, ("scheduler", "allocation")
+    if allocation.name != "yarn-capacity":
+        return
+    options = allocation.model_extra or {}
+    parents, spared = options.get("parents") or {}, options.get("disable_preemption") or ()
+    if not isinstance(parents, dict) or not isinstance(spared, (list, tuple)):
+        return  # said where options are read
+    for name in spared:
+        if name not in allocation.queues:
+            yield (*where, "disable_preemption"), f"there is no queue {name!r}; name one of queues"
+    seen: dict[str, str] = {}
+    for name, parent in parents.items():
+        inside = parent.get("queues") if isinstance(parent, dict) else None
+        here: Location = (*where, "parents", name)
+        if name in allocation.queues:
+            yield here, "is a queue with jobs as well; give it another name"
+        for child in inside or ():
+            if child not in allocation.queues and child not in parents:
+                yield here, f"there is no queue {child!r}; name one of queues or parents"
+            elif seen.setdefault(child, name) != name:
+                yield here, f"the queue {child} is in {seen[child]} as well; leave it in one"
+        above = name
+        for _ in parents:
+            above = seen.get(above, "")
+        if above in parents:
+            yield here, "is in itself, over other parents; leave one of them out"
 
 
 def with_terms(scheduler: Scheduler, workload: Workload | None) -> Iterator[tuple[Location, Queue | JobEntry]]:

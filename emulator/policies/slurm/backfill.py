@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, too_few
 from emulator.policies.slurm.placement import place
@@ -61,7 +62,7 @@ def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
     There is less and less room as jobs start and are planned: who has none will have none.
     """
     for number in range(first, len(jobs)):
-        if plan.fits_now(jobs[number]).bit_count() >= jobs[number].job.nodes:
+        if plan.may_start_now(jobs[number]):
             return number
     return len(jobs)
 
@@ -91,6 +92,11 @@ class Plan:
     def fits_now(self, job: Waiting) -> int:
         """Those of them where it fits, if all that it may preempt make room at once."""
         return self._snapshot.free_times(job.amounts, job.displaces).now & self.free_now(job)
+
+    def may_start_now(self, job: Waiting) -> bool:
+        """Whether these are enough."""
+        fits, needed = self._snapshot.free_times(job.amounts, job.displaces).now, job.job.nodes
+        return fits.bit_count() >= needed and (fits & self.free_now(job)).bit_count() >= needed
 
     def where_now(self, job: Waiting) -> tuple[str, ...]:
         """The nodes where it would then be."""
@@ -156,11 +162,11 @@ class Plan:
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
-        """The nodes that are kept for others within the time."""
-        taken = 0
-        for _, until_ns, nodes in self._kept[: bisect_left(self._kept, (self._rounded_up(end_ns),))]:
-            if start_ns < until_ns:
-                taken |= nodes
+        """The nodes that are kept for others within the time: at the last end before it, or from then on."""
+        last = bisect_right(self._ends_ns, start_ns) - 1
+        taken, first = (self._kept_then[last], bisect_left(self._kept, (self._ends_ns[last],))) if last >= 0 else (0, 0)
+        for begun in range(first, bisect_left(self._kept, (self._rounded_up(end_ns),))):
+            taken |= self._kept[begun][2]
         return taken
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
@@ -177,7 +183,9 @@ class Plan:
         place = bisect_left(self._ends_ns, until_ns)
         if until_ns not in self._ends_ns[place : place + 1]:
             self._ends_ns.insert(place, until_ns)
-            self._kept_then.insert(place, self._taken(until_ns, until_ns))
+            before = self._kept[: bisect_left(self._kept, (until_ns,))]
+            then = (each for _, later_ns, each in before if later_ns > until_ns)
+            self._kept_then.insert(place, reduce(or_, then, 0))
         for number in range(bisect_right(self._ends_ns, start_ns), place):
             self._kept_then[number] |= nodes
 

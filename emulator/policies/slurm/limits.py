@@ -8,13 +8,16 @@ partition's own limits, of time and of nodes, hold whatever else is given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from emulator.sites.slurm import CPU, MEMORY, NO_LIMITS, NODE, Cluster, Job, Limits
 
 _Key = tuple[str, ...]
-_JOBS = "jobs"
+_JOBS, _WALL = "jobs", "wall"
+"""In the place of a TRES: how many jobs, and the longest time limit of a job."""
+_Check = tuple[str, str, int, _Key | None]
+"""A reason, of what it is, the most that is allowed, and whose usage counts; None: only the job's own."""
 _NAMES = {CPU: "Cpu", MEMORY: "Memory", NODE: "Node"}
 _WITH_LIMIT = ("Cpu", "Node")
 
@@ -38,17 +41,35 @@ class _Scope:
         yield "Grp", "", _with_jobs(limits.group_tres, limits.group_jobs), self.group
         yield "Max", "PerUser", _with_jobs(limits.user_tres, limits.user_jobs), self.user
         yield "Max", "PerAccount", _with_jobs(limits.account_tres, limits.account_jobs), self.account
-        yield "Max", "PerJob", dict(limits.job_tres), None
+        yield "Max", "PerJob", _with_wall(limits.job_tres, limits.wall_ns), None
 
 
 def _with_jobs(tres: Mapping[str, int], jobs: int | None) -> dict[str, int]:
     return dict(tres) if jobs is None else {**tres, _JOBS: jobs}
 
 
+def _with_wall(tres: Mapping[str, int], wall_ns: int | None) -> dict[str, int]:
+    return dict(tres) if wall_ns is None else {**tres, _WALL: wall_ns}
+
+
+def _that_hold(scopes: Iterable[_Scope]) -> Iterator[_Check]:
+    """The limits of these that hold: of groups all of associations, of others the first that is given."""
+    given: set[_Key] = set()
+    for scope in scopes:
+        for begin, end, limits, key in scope.parts():
+            for name, most in limits.items():
+                if (begin, end, name) not in given:
+                    yield _reason(scope, begin, end, name), name, most, key
+                if scope.of == "QOS" or begin != "Grp":
+                    given.add((begin, end, name))
+
+
 def _reason(scope: _Scope, begin: str, end: str, name: str) -> str:
     if name == _JOBS:
         end = "" if scope.of == "Assoc" else end
         return f"{scope.of}{begin}Jobs{end}Limit"
+    if name == _WALL:
+        return f"{scope.of}MaxWallDurationPerJobLimit"
     what = _NAMES.get(name, "GRES")
     if what == "Memory" and begin == "Grp":
         return f"{scope.of}GrpMemLimit"
@@ -57,6 +78,11 @@ def _reason(scope: _Scope, begin: str, end: str, name: str) -> str:
 
 def _needs(job: Job) -> Counter[str]:
     return job.tres | Counter({_JOBS: 1})
+
+
+def _whose(job: Job) -> _Key:
+    """What the limits of a job depend on."""
+    return job.partition, job.qos, job.account, job.user
 
 
 class LimitUsage:
@@ -69,7 +95,8 @@ class LimitUsage:
         self._associations = {(each.account, each.user): each.limits for each in cluster.associations}
         self._parents = {each.account: each.parent for each in cluster.associations if not each.user}
         self._used: dict[_Key, Counter[str]] = defaultdict(Counter)
-        self._scopes: dict[tuple[str, str, str, str], list[_Scope]] = {}
+        self._scopes: dict[_Key, list[_Scope]] = {}
+        self._checks: dict[_Key, list[_Check]] = {}
 
     def start(self, job: Job) -> None:
         """A job runs from now on."""
@@ -98,27 +125,26 @@ class LimitUsage:
         return self._over_limit(job) if self._enforces else ""
 
     def _over_limit(self, job: Job) -> str:
-        needs, given, has_wall = _needs(job), set[tuple[str, str, str]](), False
-        for scope in self._of(job):
-            limits = scope.limits
-            if limits.wall_ns is not None and not has_wall and job.limit_ns is not None:
-                has_wall = True
-                if job.limit_ns > limits.wall_ns:
-                    return f"{scope.of}MaxWallDurationPerJobLimit"
-            for begin, end, most_of, key in scope.parts():
-                used = Counter[str]() if key is None else self._used[key]
-                for name, most in most_of.items():
-                    if (begin, end, name) in given:
-                        continue
-                    if scope.of == "QOS" or begin != "Grp":
-                        given.add((begin, end, name))
-                    if needs[name] and used[name] + needs[name] > most:
-                        return _reason(scope, begin, end, name)
+        checks = self._checks_of(job)
+        needs = _needs(job) if checks else {}
+        for reason, name, most, key in checks:
+            if name == _WALL:
+                if job.limit_ns is not None and job.limit_ns > most:
+                    return reason
+            elif needs[name] and (0 if key is None else self._used[key][name]) + needs[name] > most:
+                return reason
         return ""
+
+    def _checks_of(self, job: Job) -> list[_Check]:
+        """The limits that hold for a job."""
+        whose = _whose(job)
+        if whose not in self._checks:
+            self._checks[whose] = [*_that_hold(self._of(job))]
+        return self._checks[whose]
 
     def _of(self, job: Job) -> list[_Scope]:
         """What may limit a job, first what holds before others."""
-        whose = job.partition, job.qos, job.account, job.user
+        whose = _whose(job)
         if whose not in self._scopes:
             self._scopes[whose] = [*self._scopes_of(job)] if self._enforces else []
         return self._scopes[whose]

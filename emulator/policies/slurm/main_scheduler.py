@@ -95,12 +95,18 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
 
 def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
     """Why a job has no room on these nodes: as ``squeue`` names it, and in words."""
-    fit = (snapshot.free_times(job.amounts).now & nodes).bit_count()
+    now, allowed = snapshot.free_times(job.amounts).now, snapshot.nodes_for(job)
+    counts = (now & nodes).bit_count(), nodes.bit_count(), (now & allowed).bit_count()
+    if job.last_reason[0] != counts:
+        job.last_reason = counts, _too_few(snapshot, job, *counts, allowed.bit_count())
+    return job.last_reason[1]
+
+
+def _too_few(snapshot: Snapshot, job: Waiting, fit: int, count: int, would_fit: int, allowed: int) -> str:
     kept = list(zip(snapshot.resources, job.amounts, strict=True))[KEPT_FROM:]
     called = ((amount, "MB of memory" if name == MEMORY else name) for name, amount in kept if amount)
     more = "".join(f", {amount} {name}" for amount, name in called)
-    would_fit = (snapshot.free_times(job.amounts).now & snapshot.nodes_for(job)).bit_count() >= job.job.nodes
-    reason = "Priority" if would_fit else "Resources"
-    what = f"{reason}: {fit} of {nodes.bit_count()} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
-    left_out = snapshot.nodes_for(job).bit_count() - nodes.bit_count()
+    reason = "Priority" if would_fit >= job.job.nodes else "Resources"
+    what = f"{reason}: {fit} of {count} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
+    left_out = allowed - count
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")

@@ -116,6 +116,8 @@ class Waiting:
     """Those of them that stop when it is put over them."""
     chooses_ns: int = ALREADY_NS
     """When it may choose victims (again)."""
+    last_reason: tuple[tuple[int, ...], str] = ((), "")
+    """Why it found no room when it was last asked, and the numbers of nodes that this is about."""
     limit_ns: int = field(init=False)
     """Its time limit."""
 

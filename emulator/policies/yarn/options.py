@@ -46,3 +46,12 @@ class YarnPreemption(Frozen):
     def wait_ns(self) -> int:
         """See ``emulator.policies.policy.Pace``."""
         return int(Decimal(str(self.max_wait_before_kill_s)) * 10**9)
+
+
+class YarnParent(Frozen):
+    """A queue of queues: what one of them leaves unused goes to the others in it first."""
+
+    queues: tuple[str, ...]
+    """The names of its queues: of those that have jobs, and of other parents."""
+    maximum: _Share = 1.0
+    """The largest share of the cluster that they may hold together."""

@@ -150,7 +150,8 @@ class Candidate(Frozen, kw_only=True):
     """A victim task: the numbers that decided the mechanism."""
     why: str | None = None
     """What a ``scheduler`` said of its choice, the first line in short.  Of a choice of jobs where containers have
-    several sizes: what the requester lacked on which node."""
+    several sizes: what the requester lacked on which node.  Of a round of YARN's preemption policy: what the queue was
+    entitled to, and how much the round took of it."""
 
 
 def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
@@ -204,6 +205,7 @@ def _tasks(choice: Choice, decision: Decision, why: ExplainTaskEviction, attempt
             saved_ns=task.saved_ns,
             mechanism=None if chosen is None else chosen.mechanism,
             mechanism_numbers=None if chosen is None else " ".join(f"{what}={much}" for what, much in chosen.numbers),
+            why=why.short or None,
         )
 
 
