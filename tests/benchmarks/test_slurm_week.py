@@ -83,4 +83,4 @@ def test_a_week(load: float, mode: Mode, days: int) -> None:
         f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one"
         f" look as {events:.0f} events of a heap"
     )
-    assert events <= 1500, "943, 166 and 987 were measured; 441, 153 and 673 with a player of Slurm alone"
+    assert events <= 4000, "990, 237 and 2387 were measured at 45, 91 and 97% under SUSPEND"

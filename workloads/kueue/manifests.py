@@ -9,7 +9,17 @@ from msgspec import to_builtins
 
 from emulator.files.yaml_values import dump_yaml
 from emulator.sites.kubernetes import Toleration
-from emulator.sites.kueue import Arrival, Cluster, ClusterQueue, Cohort, Flavor, PodSet, ResourceGroup
+from emulator.sites.kueue import (
+    Arrival,
+    Cluster,
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    PodSet,
+    Preference,
+    ResourceGroup,
+    StopPolicy,
+)
 from emulator.sites.labels import Expression
 from workloads.kubernetes.quantities import quantity
 from workloads.kueue.objects import GROUP
@@ -29,7 +39,10 @@ def cluster_manifests(cluster: Cluster) -> str:
     }
     flavors |= {each.name: each for each in cluster.flavors if each.name in flavors}
     parts: list[Mapping[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}]
-    parts += (_object("ResourceFlavor", each.name, _flavor(each)) for each in flavors.values())
+    for each in flavors.values():
+        spec = _flavor(each)
+        made = _object("ResourceFlavor", each.name, spec)
+        parts.append(made if spec else {name: value for name, value in made.items() if name != "spec"})
     parts += (_object("Cohort", each.name, _cohort(each)) for each in cluster.cohorts)
     for queue in cluster.queues:
         parts.append(_object("ClusterQueue", queue.name, _queue(queue)))
@@ -117,7 +130,7 @@ def _cohort(cohort: Cohort) -> dict[str, Any]:
 
 
 def _queue(queue: ClusterQueue) -> dict[str, Any]:
-    preemption = queue.preemption
+    preemption, fungibility = queue.preemption, queue.fungibility
     policies: dict[str, Any] = {
         "withinClusterQueue": preemption.within_queue.value,
         "reclaimWithinCohort": preemption.reclaim_within_cohort.value,
@@ -132,11 +145,11 @@ def _queue(queue: ClusterQueue) -> dict[str, Any]:
         "queueingStrategy": queue.strategy.value,
         "preemption": policies,
         "flavorFungibility": {
-            "whenCanBorrow": queue.fungibility.when_can_borrow.value,
-            "whenCanPreempt": queue.fungibility.when_can_preempt.value,
-            "preference": queue.fungibility.preference.value,
+            "whenCanBorrow": fungibility.when_can_borrow.value,
+            "whenCanPreempt": fungibility.when_can_preempt.value,
+            **({} if fungibility.preference is Preference.BORROWING else {"preference": fungibility.preference.value}),
         },
-        "stopPolicy": queue.stop.value,
+        **({} if queue.stop is StopPolicy.NONE else {"stopPolicy": queue.stop.value}),
         **_groups(queue.groups),
         **_weight(queue.weight),
     }
