@@ -660,6 +660,17 @@ def test_priorities_are_as_they_were_where_shares_are_not_given(tmp_path: Path) 
     assert site.cluster.settings.weights.age == 0, "without slurmdbd it does not count"
 
 
+def test_what_fair_share_does_not_know_is_said(tmp_path: Path) -> None:
+    (tmp_path / "site.conf").write_text(f"PriorityWeightFairshare=1000\n{SITE}")
+    (tmp_path / "sacct.txt").write_text(TWO_JOBS)
+    said = {}
+    for share in ("parent", "3"):
+        (tmp_path / "assoc.txt").write_text(f"Account|User|Share\nroot||1\na||2\na|u|{share}\n")
+        _, losses = read_slurm(tmp_path / "site.conf", tmp_path / "sacct.txt", associations=tmp_path / "assoc.txt")
+        said[share] = [each.what for each in losses if each.effect is Effect.DECIDES]
+    assert said == {"parent": ["usage", "Share=parent"], "3": ["usage"]}
+
+
 def test_of_a_site_with_many_jobs_the_busiest_day_is_played_first() -> None:
     """Its figures are shown until the whole can be compared."""
     cluster = Cluster({"n": Node(8)}, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())

@@ -341,6 +341,10 @@ class _DecidingColumns:
 
 
 _SHARES = "fair share goes by shares and usage: give the table of associations with --assoc"
+_NO_USAGE_BEFORE = (
+    "fair share starts from no usage: what users had used before the first of these jobs is in none of the files"
+)
+_PARENT = "Fairshare=parent counts as one share here, and not as a part of the account's"
 _MEMORY_UNKNOWN = "memory is consumed there, and the table says of no job how much: they share nodes by CPUs"
 _USERS_UNKNOWN = "limits of users and accounts hold there, and the table has no columns User and Account"
 
@@ -353,7 +357,13 @@ def _missing(path: Path, conf: ReadConf, row: Mapping[str, str]) -> Iterator[Los
         yield Loss("no column ReqMem, AllocTRES", str(path), _MEMORY_UNKNOWN, Effect.DECIDES)
     if settings.enforces_limits and row and not {"User", "Account"} <= row.keys():
         yield Loss("no column User, Account", str(path), _USERS_UNKNOWN, Effect.DECIDES)
-    if settings.weights is not None and settings.weights.fair_share and not cluster.associations:
+    if settings.weights is None or not settings.weights.fair_share:
+        return
+    if cluster.associations:
+        yield Loss("usage", str(path), _NO_USAGE_BEFORE, Effect.DECIDES)
+        if any(each.shares is None for each in cluster.associations):
+            yield Loss("Share=parent", str(path), _PARENT, Effect.DECIDES)
+    else:
         has_priority = "Priority" in row
         why = _SHARES + ("; until then jobs have the priority that they had (Priority)" if has_priority else "")
         yield Loss("no associations", str(path), why, Effect.DECIDES)
