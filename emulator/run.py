@@ -119,9 +119,10 @@ def _run_and_write(
     try:
         result = _engine(run.engine)(run, directory, keep, open_records)
     except BaseException as error:
-        if not history.attempts:
+        has_failed = isinstance(error, NatjamError)
+        if not history.attempts and not (has_failed and history.submitted):
             directory.clear()  # nothing had happened
-        elif isinstance(error, NatjamError):
+        elif has_failed and history.attempts:
             with contextlib.suppress(NatjamError):  # report the first error, not this one
                 write_failed(directory, run, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise

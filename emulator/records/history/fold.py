@@ -118,6 +118,11 @@ class HistoryBuilder:
                 handler(self, effect, record)
 
     @property
+    def submitted(self) -> int:
+        """Number of jobs submitted so far."""
+        return len(self._submitted)
+
+    @property
     def attempts(self) -> int:
         """Number of attempts so far."""
         return self._kept.started
