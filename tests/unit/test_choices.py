@@ -112,7 +112,7 @@ def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert str(work_of(variants)) == "20 runs to make; how long they take is seen after the first of them"
     monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"cpu_s": 2.0, "makespan_s": 100.0}})
     some = work_of(variants | planned(chosen_figures(["natjam/fig10"]), "sim", None, quick=True))
-    assert str(some).endswith("about 50 s on 2 cores that do nothing else, and 15 runs of figures never timed")
+    assert str(some).endswith("about 20 s on 2 cores that do nothing else, and 6 runs of figures never timed")
 
 
 def test_a_figure_of_live_runs_is_timed_by_its_simulation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
