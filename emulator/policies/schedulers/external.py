@@ -24,6 +24,7 @@ from emulator.policies.schedulers.protocol import (
     shown,
 )
 
+
 class ExternalScheduler(Scheduler):
     """Another process decides: it is notified in JSON lines of what happens, and says who gets a container of which
     node, and from whom one is reclaimed."""
