@@ -27,7 +27,7 @@ from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker, class_of, context_of, group_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
-from workloads.kubernetes.reading import Found, read_objects, unique
+from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kubernetes.selectors import selector_of
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
@@ -78,10 +78,18 @@ def read_kubernetes(
     totals[api.Pod.COUNTED] = len(present) + len(left_out)
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
-    losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *objects.losses]
+    losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *_of_one_pod(objects), *objects.losses]
     partial = {each.pod.name: maker.partial.get(each.pod.name, ()) for each in state.waiting}
     cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals), context)
     return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
+
+
+def _of_one_pod(objects: Objects) -> Iterator[Loss]:
+    """What is lost with claims that only one pod may use."""
+    mode, table = "ReadWriteOncePod", settings_of("kubernetes")
+    for each in objects.of(api.CLAIM):
+        if mode in each.value.accessModes:
+            yield from each.lost(table, each.value.kind, "spec.accessModes", mode, api.Claim.COUNTED)
 
 
 _WAITING_NS = SECOND_NS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -145,6 +146,8 @@ class Other(NamedTuple):
     kind: str
     name: str
     where: str
+    has_template: bool = False
+    """Whether there is a pod's spec in it, as in what makes pods."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.where})"
@@ -288,6 +291,8 @@ class _Kinds:
     table: SettingsTable
     named: set[tuple[str, str]] = field(default_factory=set)
     """Settings that decide nothing and are listed already; of many objects one says it."""
+    generated: Iterator[int] = field(default_factory=functools.partial(itertools.count, 1))
+    """The ends of the names that the API server would make of ``generateName``, where they are random."""
     places: dict[tuple[str, str], _Place] = field(default_factory=dict)
     """By kind and what is counted: where the fields of its objects stand."""
 
@@ -371,7 +376,7 @@ class _Reader:
         self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(shown, self._full_name, self._where_read))
+            self.objects.others.append(Other(shown, self._full_name, self._where_read, self._has_template(node)))
             self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
@@ -379,6 +384,8 @@ class _Reader:
         self._losses = []
         place = self._kinds.place_of(kind, getattr(struct, "COUNTED", "objects"))
         value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
+        if prefix := self._metadata(fields, "generateName"):
+            value.setdefault("metadata.name", f"{prefix}{next(self._kinds.generated)}")
         try:
             converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:
@@ -400,10 +407,27 @@ class _Reader:
         self.objects.losses.append(Loss(what, self._where(node), why, Effect.NOTHING, "files"))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
-        metadata = fields.get("metadata")
-        inside = self._fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
-        names = (_text(inside.get(field)) for field in ("namespace", "name"))
+        names = (self._metadata(fields, field) for field in ("namespace", "name"))
         return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
+
+    def _metadata(self, fields: Mapping[str, yaml.Node], field: str) -> str:
+        metadata = fields.get("metadata")
+        return _text(self._fields(metadata).get(field)) if isinstance(metadata, yaml.MappingNode) else ""
+
+    def _has_template(self, node: yaml.Node) -> bool:
+        """Whether there is a pod's spec in it: something that has a list of containers."""
+        inside = [node]
+        while inside:
+            self._count()
+            match inside.pop():
+                case yaml.SequenceNode() as found:
+                    inside += found.value
+                case yaml.MappingNode() as found:
+                    fields = self._fields(found)
+                    if isinstance(fields.get("containers"), yaml.SequenceNode):
+                        return True
+                    inside += fields.values()
+        return False
 
     def _problem(self, field: str, what: str) -> ConfigError:
         return ConfigError(f"{self._where_read}: {self._read}: {printable(field)}: {what}")
