@@ -55,8 +55,8 @@ def read_kubernetes(
     """
     objects = read_objects(paths, api.KINDS, settings_of("kubernetes"), on_bytes)
     if not objects.of(api.NODE):
-        names = ", ".join(map(str, paths))
-        raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
+        files = ", ".join(map(str, paths))
+        raise ConfigError(f"{files}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
     nodes = {each.name: each for each in map(node_of, unique(objects.of(api.NODE)))}
     classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
@@ -74,8 +74,8 @@ def read_kubernetes(
         groups,
     )
     totals = objects.totals(api.KINDS)
-    left_out = [each for each in maker.losses if each.effect is Effect.LEFT_OUT and each.kind == api.Pod.COUNTED]
-    totals[api.Pod.COUNTED] = len(present) + len(left_out)
+    names = {each.pod.name for each in present} | {each.value.full_name for each in objects.of(api.POD)}
+    totals[api.Pod.COUNTED] = len(names)
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
     losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *_of_one_pod(objects), *objects.losses]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
@@ -27,6 +28,9 @@ _SETS = ("StatefulSet", "DaemonSet")
 """Owners of which each missing pod is made, one by one."""
 _OWNERS = "owners"
 _WHY_NO_PODS = "it has no pods in the files, and natjam makes none of it"
+_WHY_AGAIN = "its node is not in the files; its owner makes it again, and that one waits"
+_OF_NODES = ("DaemonSet", "Node")
+"""Owners that make a pod for one node."""
 _WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
 """Owners whose new pod has the place of the old one, which has to be gone."""
 
@@ -89,8 +93,10 @@ class Pods:
             if name in where:
                 raise each.problem("metadata.name", f"is in {where[name]} too; give one")
             where[name] = each.where
-            why_not = self._why_not(each.value)
-            if why_not:
+            if (by_owner := self._made_again(each)) is not None:
+                self.maker.losses.append(each.left_out(_WHY_AGAIN, api.Pod.COUNTED))
+                found[name] = self._present(by_owner)
+            elif why_not := self._why_not(each.value):
                 self.maker.losses.append(each.left_out(why_not, api.Pod.COUNTED))
             else:
                 found[name] = self._present(each)
@@ -113,9 +119,20 @@ class Pods:
             found |= {made.pod.name: made for made in self._made(each, names)}
         return list(found.values())
 
+    def _made_again(self, found: Found[api.Pod]) -> Found[api.Pod] | None:
+        """The pod that an owner makes in place of one whose node is gone; None: the node is there, or no owner does."""
+        pod = found.value
+        by = _controller(pod)
+        if by is None or by.kind in _OF_NODES or not self._has_lost_node(pod) or _why_not_placed(pod.spec):
+            return None
+        return dataclasses.replace(found, value=replace(pod, spec=replace(pod.spec, nodeName=""), startTime=""))
+
+    def _has_lost_node(self, pod: api.Pod) -> bool:
+        return bool(pod.spec.nodeName) and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes
+
     def _why_not(self, pod: api.Pod) -> str | None:
         """Why a pod is not taken."""
-        if pod.spec.nodeName and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
+        if self._has_lost_node(pod):
             return "its node is not in the files"
         return None if pod.spec.nodeName or pod.phase in _ENDED else _why_not_placed(pod.spec)
 
