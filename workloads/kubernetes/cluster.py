@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
+from emulator.files.progress import OnBytes, ignore
 from emulator.sites.kubernetes import (
     Arrival,
     Bound,
@@ -23,7 +24,6 @@ from emulator.sites.kubernetes import (
 )
 from emulator.sites.labels import Selector
 from emulator.vocabulary import SECOND_NS
-from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker, class_of, context_of, group_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
+from emulator.files.progress import OnBytes, ignore
 from emulator.sites.kueue import (
     CIRCLE,
     DEFAULT_STRATEGIES,
@@ -45,7 +46,6 @@ from emulator.sites.kueue import (
 )
 from emulator.sites.labels import Selector
 from emulator.vocabulary import SECOND_NS
-from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.pods import node_of, requests_of
 from workloads.kubernetes.quantities import Quantity, exact, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
