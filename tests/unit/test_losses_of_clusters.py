@@ -426,9 +426,9 @@ CONFIG = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
         ),
         (
             "$",
-            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: true, blockAdmission: true}}\n",
+            f"{CONFIG.replace('v1beta2', 'v1beta1')}waitForPodsReady: {{enable: true, recoveryTimeout: 1m}}\n",
             "1 setting",
-            "(blockAdmission)",
+            "(recoveryTimeout)",
         ),
         (
             "$",
