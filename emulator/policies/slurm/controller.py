@@ -68,7 +68,8 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos))
+        submitted_ns = self.snapshot.second_of(job.submit_ns)
+        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos, submitted_ns))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
@@ -92,8 +93,10 @@ class Controller:
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
-        eligible_ns = self.snapshot.second_of(now_ns) + SECOND_NS + self._settings.cred_expire_ns
-        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+        second_ns = self.snapshot.second_of(now_ns)
+        eligible_ns = second_ns + SECOND_NS + self._settings.cred_expire_ns
+        submitted_ns = waiting.submitted_ns if self._priorities is None else second_ns
+        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos, submitted_ns))
 
     def _pend(self, waiting: Waiting) -> None:
         if self._priorities is not None:
