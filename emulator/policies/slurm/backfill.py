@@ -171,7 +171,9 @@ class Plan:
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
         """Nodes are kept for a job within the time."""
-        until_ns, nodes = self._rounded_down(end_ns), self._snapshot.mask(where)
+        is_later = start_ns > self._now_ns
+        until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
+        nodes = self._snapshot.mask(where)
         if until_ns <= start_ns:
             return
         kept = start_ns, until_ns, nodes
