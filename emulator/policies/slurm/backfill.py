@@ -158,7 +158,8 @@ class Plan:
         if at_ns is None or at_ns <= begin_ns:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
-        together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+        first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
+        together_ns = ends_ns[first] + FIRST_SPAN_NS
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:

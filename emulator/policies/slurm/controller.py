@@ -75,7 +75,7 @@ class Controller:
     def start(self, decision: Decision, now_ns: int) -> Running:
         """A job is on the nodes of the decision from now on."""
         waiting = self.snapshot.waiting[decision.job]
-        running = Running(waiting, decision.nodes, now_ns, now_ns + waiting.limit_ns)
+        running = Running(waiting, decision.nodes, now_ns, self.snapshot.second_of(now_ns) + waiting.limit_ns)
         self.snapshot.start(running)
         self._news_for_backfill = True
         return running

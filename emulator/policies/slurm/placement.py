@@ -25,7 +25,7 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
         others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
     enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
-    found = min(enough, key=int.bit_count, default=fitting)
+    found = min(enough, key=lambda run: sum(free(node)[0] for node in snapshot.names(run)), default=fitting)
     if needed == 1:
         return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
     return tuple(snapshot.names(_first(found, needed)))
